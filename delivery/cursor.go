@@ -1,0 +1,112 @@
+package delivery
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"carillon/subscription"
+)
+
+// Position is where a subscription stands in its topic's log, and what it owes
+// besides.
+type Position struct {
+	// Settled is the cursor: everything up to it is delivered, or given up
+	// and recorded as a gap.
+	Settled Seq
+	// Failures counts the failed attempts in a row; 0: the last one succeeded.
+	Failures uint32
+	// NextAttempt is when the next attempt is due; zero: at once.
+	NextAttempt time.Time
+	// LastFailure is the class of the last failed attempt, and LastStatus the
+	// status code it got, 0 if it got none. Both are zero where Failures is 0.
+	LastFailure Class
+	LastStatus  uint16
+}
+
+// Gap is a stretch of a topic's log that a subscription will not get.
+type Gap struct {
+	Subscription subscription.ID
+	// First and Last are the sequence numbers of the stretch, both included.
+	First, Last Seq
+	Reason      GapReason
+	// Failure is the class of the attempt that ended it, where one did.
+	Failure Class
+	At      time.Time
+}
+
+// GapReason says why a stretch was passed over.
+type GapReason uint8
+
+// The reasons for a gap. The numbers are stored and never change.
+const (
+	// GapGivenUp: the retry limits were reached (WebSub §7).
+	GapGivenUp GapReason = 1
+	// GapTrimmed: the log no longer had it.
+	GapTrimmed GapReason = 2
+)
+
+// Tenure proves that this process owns a shard: the epoch rises with every
+// change of owner, and an engine refuses cursor writes under an old one.
+type Tenure struct {
+	Shard subscription.Shard
+	Epoch uint64
+}
+
+// Member is a subscription with its position, as a start finds it.
+type Member struct {
+	subscription.Subscription
+	Position
+}
+
+// Advance is the change of one subscription's position.
+type Advance struct {
+	Subscription subscription.ID
+	Position     Position
+}
+
+// Batch is a set of changes in one shard, written together or not at all.
+type Batch struct {
+	Tenure   Tenure
+	Advances []Advance
+	Gaps     []Gap
+}
+
+// Cursors keeps the positions of subscriptions and their gaps. All methods may
+// be called from any goroutine; trouble with the engine itself is wrapped as
+// ErrUnavailable.
+type Cursors interface {
+	// Members gives every subscription of the shard with its position, in one
+	// scan. A subscription without a stored position, or with one before
+	// its Start, stands at its Start. Positions whose subscription is gone are not given.
+	Members(ctx context.Context, s subscription.Shard) iter.Seq2[Member, error]
+
+	// Save writes the batches, each whole or not at all. It is durable when it
+	// returns nil. A batch under an old epoch is refused: the error then is
+	// a *FencedError that names the shards, and the other batches are
+	// written. A position for a subscription that is gone does no harm.
+	Save(ctx context.Context, batches []Batch) error
+
+	// Gaps returns the latest gaps of a subscription, newest first, at most limit.
+	Gaps(ctx context.Context, id subscription.ID, limit int) ([]Gap, error)
+}
+
+// Shards is how a process comes to own shards and learns that it lost them.
+type Shards interface {
+	// Run takes shards and keeps them until ctx ends; it calls gained when a
+	// shard is this process's and lost when it no longer is, one call at a
+	// time. Gained is called before the shard's members are read. When Run
+	// returns, every shard was handed back.
+	Run(ctx context.Context, gained func(Tenure) error, lost func(subscription.Shard)) error
+}
+
+// FencedError names the shards whose batches were refused. It is ErrFenced.
+type FencedError struct {
+	Shards []subscription.Shard
+}
+
+// Error says how many shards were lost.
+func (e *FencedError) Error() string { return ErrFenced.Error() }
+
+// Unwrap makes errors.Is(err, ErrFenced) true.
+func (e *FencedError) Unwrap() error { return ErrFenced }

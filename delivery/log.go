@@ -1,0 +1,135 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/subscription"
+)
+
+// Seq is the place of a notification in its topic's log. The first is 1; 0
+// stands before everything.
+type Seq uint64
+
+// Errors that the engines return, wrapped.
+var (
+	// ErrUnavailable: the engine cannot take or give anything at the moment;
+	// the same call may succeed later. Handlers answer 503 with Retry-After.
+	ErrUnavailable = subscription.ErrUnavailable
+	// ErrEndOfLog: the log has no notification at or after the place asked for.
+	ErrEndOfLog = errors.New("end of the topic's log")
+	// ErrFenced: the shard belongs to another process by now; nothing of the
+	// batch for that shard was written.
+	ErrFenced = errors.New("the shard has another owner")
+)
+
+// Publication is what a Source hands in: the content of a topic, to be relayed
+// byte for byte.
+type Publication struct {
+	// Topic is the canonical URL of the topic: the rel=self that deliveries carry.
+	Topic       string
+	ContentType string
+	// Links are the further Link values that the Source sent, each as it goes
+	// into a Link header (`<URI>; rel="resourcesync"`), without rel=self and rel=hub.
+	Links []string
+	Body  []byte
+	// From and Until are the interval that a ResourceSync notification
+	// covers, as it states them; both empty for other content.
+	From, Until string
+}
+
+// Notification is a publication that was accepted: one record of a log. It is
+// shared by all deliveries of it and never changed.
+type Notification struct {
+	Publication
+	// ID is the same on every delivery and retry, from every process
+	// (X-Hub-Notification-Id).
+	ID  uuid.UUID
+	Seq Seq
+	// Accepted is when the hub took it.
+	Accepted time.Time
+}
+
+// Receipt says what became of a publication.
+type Receipt struct {
+	ID  uuid.UUID
+	Seq Seq
+	// Repeated: this is the notification that was appended last, handed in
+	// again; ID and Seq are those of then and nothing was appended.
+	Repeated bool
+	// Previous is the Until of the notification before this one, empty if
+	// there was none or it covered no interval.
+	Previous string
+}
+
+// TopicState is a topic's log at one moment.
+type TopicState struct {
+	Topic string // the topic's key (subscription.Key)
+	// First is the oldest sequence number that is kept, and Head the last
+	// one appended; First = Head+1 where nothing is kept.
+	First, Head Seq
+}
+
+// Log keeps the notifications of each topic, in order. Topics are told apart by
+// subscription.Key; a topic's log begins with the first Append.
+//
+// All methods may be called from any goroutine. Trouble with the engine itself
+// is wrapped as ErrUnavailable.
+type Log interface {
+	// Append adds one notification to the end of its topic's log with the
+	// next sequence number, under the id and the time given. It is durable
+	// when Append returns nil; appends that run at the same time share what
+	// durability costs. When Append returns an error the record may or may
+	// not be there.
+	//
+	// A publication that covers an interval (From and Until set) and equals
+	// the one appended last to its topic, body and interval, is not
+	// appended again: a Source that got no answer may repeat itself.
+	// What was appended last is remembered beyond Trim.
+	Append(ctx context.Context, p Publication, id uuid.UUID, accepted time.Time) (Receipt, error)
+
+	// Read returns the first notification with a sequence number of at
+	// least from, or ErrEndOfLog. Its Seq is greater than from where the
+	// log was trimmed.
+	Read(ctx context.Context, topic string, from Seq) (*Notification, error)
+
+	// Head returns the sequence number of the topic's last notification, 0
+	// for a topic that never had one. Trimming does not change it.
+	Head(ctx context.Context, topic string) (Seq, error)
+
+	// Trim removes the topic's notifications with sequence numbers below
+	// before that were accepted before olderThan. It need not be durable, and
+	// never moves Head.
+	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) error
+
+	// Topics gives the state of every topic that has a log.
+	Topics(ctx context.Context) iter.Seq2[TopicState, error]
+}
+
+// Ping is a topic whose Source said that it has changed and which the hub has
+// not fetched yet.
+type Ping struct {
+	Topic string // as in the request
+	// Count tells a ping from a later one for the same topic.
+	Count uint64
+}
+
+// Pings keeps the pings that wait for their fetch. All methods may be called
+// from any goroutine.
+type Pings interface {
+	// Ping notes that the topics have changed, all or none, and is durable
+	// when it returns nil. A topic that waits already is noted once, with a
+	// Count that has risen. The pings as noted come back, in the order given.
+	Ping(ctx context.Context, topics []string) ([]Ping, error)
+
+	// Fetched forgets the ping, unless another for the same topic came
+	// since: left then tells that one, still waiting.
+	Fetched(ctx context.Context, p Ping) (left *Ping, err error)
+
+	// Waiting gives every ping that is noted: what a start must carry on with.
+	Waiting(ctx context.Context) iter.Seq2[Ping, error]
+}

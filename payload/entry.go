@@ -1,0 +1,62 @@
+package payload
+
+import "time"
+
+// Limits of one document (core §7; sitemaps.org).
+const (
+	// MaxEntries is how many url entries one document may have.
+	MaxEntries = 50_000
+	// MaxBytes is how large one document that we write may be, uncompressed.
+	MaxBytes = 50_000_000
+	// MaxReadBytes is how large a document may be that we read, uncompressed:
+	// 50 MB as sitemaps.org counts them.
+	MaxReadBytes = 52_428_800
+)
+
+// Change is what happened to a resource (core §7, CN §3).
+type Change string
+
+// The three kinds of change.
+const (
+	Created Change = "created"
+	Updated Change = "updated"
+	Deleted Change = "deleted"
+)
+
+// Entry is one url element of a change notification: one change of one
+// resource. Optional fields are left out of the document where they are empty.
+type Entry struct {
+	Loc string // URI of the resource, verbatim
+	// LastMod is the resource's own modification time, a W3C Datetime; it is not
+	// the time of the change (core §7).
+	LastMod string
+	Change  Change
+	// Datetime is the time of the change. The writer demands it and writes
+	// microseconds; read documents may lack it (zero).
+	Datetime time.Time
+	Hash     string // algorithm:hexdigest, several separated by spaces
+	Length   string // bytes, a whole number in decimal digits of any size
+	Type     string // media type
+	Encoding string // content coding
+	Links    []Link
+}
+
+// Link is an rs:ln element: a related resource (core §7, §14). Optional fields
+// are left out of the document where they are empty.
+type Link struct {
+	Rel      string
+	Href     string
+	Hash     string
+	Length   string
+	Type     string
+	Encoding string
+	Modified string // W3C Datetime
+	Path     string
+	Pri      string // 1 to 999999, lower is preferred
+}
+
+// Interval is what a change notification covers: every change with
+// From <= datetime < Until (CN §3).
+type Interval struct {
+	From, Until time.Time
+}

@@ -1,0 +1,65 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+)
+
+// Errors that a Store returns, wrapped.
+var (
+	// ErrNotFound: there is no such subscription.
+	ErrNotFound = errors.New("no such subscription")
+	// ErrSuperseded: a later request for the same topic and callback has
+	// taken the place of the one being settled; nothing was changed.
+	ErrSuperseded = errors.New("a later request took its place")
+	// ErrUnavailable: the store cannot take or give anything at the moment;
+	// the same call may succeed later. Handlers answer 503 with Retry-After.
+	ErrUnavailable = errors.New("the store is not available")
+)
+
+// Store keeps subscriptions and the requests that are not settled yet.
+//
+// Every method that changes something is atomic, and what it changed is
+// durable when it returns nil. When it returns an error the change may or may
+// not have been made: each is safe to repeat. All methods may be called from any
+// goroutine. Trouble with the engine itself is wrapped as ErrUnavailable.
+type Store interface {
+	// Submit keeps a request until it is settled. An earlier request with
+	// the same ID is replaced. The subscription itself is not touched.
+	Submit(ctx context.Context, r Request) error
+
+	// Requests gives every request that is not settled, in no particular
+	// order: what a start must carry on with.
+	Requests(ctx context.Context) iter.Seq2[Request, error]
+
+	// Activate settles a subscribe request: sub takes the place of what was
+	// stored under its ID (Created and Start are the caller's to keep on a
+	// renewal), and the request is gone.
+	// ErrSuperseded if the stored request has another token or is gone.
+	Activate(ctx context.Context, r Request, sub Subscription) error
+
+	// Drop settles a request without touching the subscription.
+	// No error if the stored request has another token or is gone.
+	Drop(ctx context.Context, r Request) error
+
+	// Unsubscribe settles an unsubscribe request: the subscription and what
+	// delivery keeps of it are gone, with the request. No error if there
+	// was no such subscription.
+	// ErrSuperseded if the stored request has another token or is gone.
+	Unsubscribe(ctx context.Context, r Request) error
+
+	// Remove ends a subscription without a request: its lease is over, its
+	// callback said 410, its topic left the hub. Only a subscription that
+	// still expires at sub.Expires is removed, so that a renewal which came
+	// in between stands; removed tells. A request that is under way stays.
+	Remove(ctx context.Context, sub Subscription) (removed bool, err error)
+
+	// Get returns one subscription, or ErrNotFound.
+	Get(ctx context.Context, id ID) (Subscription, error)
+
+	// Expired returns up to limit subscriptions with Expires <= now, those
+	// that ended first leading.
+	Expired(ctx context.Context, now time.Time, limit int) ([]Subscription, error)
+}

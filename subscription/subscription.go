@@ -1,0 +1,100 @@
+package subscription
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ID names a subscription: the UUIDv5 of its topic and its callback, so that
+// subscribing again overwrites (WebSub §5.1) and every process that shares a
+// store arrives at the same name.
+type ID = uuid.UUID
+
+// idSpace is the namespace of every ID. It never changes: stored
+// subscriptions are found by it.
+var idSpace = uuid.MustParse("6f0b7d0e-8f39-4a53-9d7e-3a8d1f6f2c11")
+
+// NewID returns the ID of the subscription of callback to topic. Both count by
+// their Key, so that spellings which WebSub §5.1.1 calls the same give the
+// same ID.
+func NewID(topic, callback string) ID {
+	return uuid.NewSHA1(idSpace, []byte(Key(topic)+"\x00"+Key(callback)))
+}
+
+// Shard is one of the fixed number of parts that the subscriptions of a store
+// are split into, so that several processes can share the work. Its range is 0
+// to Shards-1.
+type Shard uint8
+
+// Shards is how many shards there are. It is a property of stored data and
+// never changes.
+const Shards = 64
+
+// ShardOf returns the shard that the subscription belongs to.
+func ShardOf(id ID) Shard { return Shard(id[len(id)-1] % Shards) }
+
+// Secret is the hub.secret of a subscription: the key of its signatures. It
+// does not appear in logs or formatted output.
+type Secret string
+
+// LogValue hides the secret from logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// String hides the secret from formatted output; convert with string(s) to use it.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "[secret]"
+}
+
+// GoString hides the secret from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// Subscription is one active subscription: notifications of Topic go to
+// Callback until Expires.
+type Subscription struct {
+	ID ID
+	// Topic and Callback stand byte for byte as in the request (WebSub §5.3,
+	// §8.3); Key gives the form to compare by.
+	Topic    string
+	Callback string
+	// Secret signs the deliveries; empty: no signature.
+	Secret Secret
+	// Start is the sequence number in the topic's log after which deliveries
+	// begin. A renewal keeps it.
+	Start uint64
+	// Lease is the time granted, and Expires when it ends: Lease after the
+	// verification request was made (WebSub §5.3).
+	Lease   time.Duration
+	Expires time.Time
+	// Created is when the subscription first became active; a renewal keeps it.
+	Created time.Time
+}
+
+// Mode is what a request asks for: the value of hub.mode.
+type Mode string
+
+// The modes of a request (WebSub §5.1).
+const (
+	ModeSubscribe   Mode = "subscribe"
+	ModeUnsubscribe Mode = "unsubscribe"
+)
+
+// Request is a subscribe or unsubscribe request that was accepted and is not
+// settled yet.
+type Request struct {
+	ID ID
+	// Token tells this request from a later one with the same ID, which
+	// replaces it.
+	Token    uuid.UUID
+	Mode     Mode
+	Topic    string
+	Callback string
+	Secret   Secret
+	// Lease is what will be granted when the request is verified; 0 for unsubscribe.
+	Lease    time.Duration
+	Received time.Time
+}
