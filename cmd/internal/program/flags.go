@@ -1,0 +1,107 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// Common are the flags that every command has. Embed it in the command's own
+// struct of flags.
+type Common struct {
+	Config   kong.ConfigFlag  `placeholder:"FILE" help:"Read settings from a YAML file whose keys are the names of the flags. Flags win over the environment, the environment over the file."`
+	LogLevel string           `enum:"debug,info,warn,error" default:"info" help:"Least level of the log lines on stderr: debug, info, warn or error."`
+	Version  kong.VersionFlag `help:"Print the version and end."`
+}
+
+// ErrDone: help or version was asked for and printed; the command ends with
+// status 0.
+var ErrDone = errors.New("done")
+
+// Parse fills flags, a pointer to a struct with kong tags, from args, from the
+// environment (NAME_FLAG, with underscores) and from the file that --config
+// names, in this order of precedence. Any error but ErrDone is one line that
+// says what to change.
+func Parse(name, summary string, flags any, args []string, stdout io.Writer) error {
+	done := false
+	parser, err := kong.New(flags,
+		kong.Name(name), kong.Description(summary),
+		kong.DefaultEnvars(envPrefix(name)),
+		kong.Vars{"version": name + " " + Version},
+		kong.Writers(stdout, io.Discard),
+		kong.Exit(func(int) { done = true }),
+		kong.Configuration(loadYAML),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		return err
+	}
+	_, err = parser.Parse(args)
+	if done {
+		return ErrDone
+	}
+	if err != nil {
+		return fmt.Errorf("%w (%s --help lists the flags)", err, name)
+	}
+	return nil
+}
+
+func envPrefix(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+
+// file holds the settings of a configuration file by the names of the flags.
+type file map[string]any
+
+func loadYAML(r io.Reader) (kong.Resolver, error) {
+	settings := file{}
+	if err := yaml.NewDecoder(r).Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("not a YAML mapping of flag names to values: %w", err)
+	}
+	return settings, nil
+}
+
+// Validate refuses settings that are not the name of a flag: they are typos.
+func (f file) Validate(app *kong.Application) error {
+	var known []string
+	for _, flag := range app.Flags {
+		known = append(known, flag.Name)
+	}
+	for key := range f {
+		if !slices.Contains(known, key) || key == "help" || key == "version" || key == "config" {
+			return fmt.Errorf("configuration file: there is no setting %q", key)
+		}
+	}
+	return nil
+}
+
+// Resolve gives the setting for a flag, unless the environment has one.
+func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	value, ok := f[flag.Name]
+	if !ok || inEnvironment(flag) {
+		return nil, nil
+	}
+	switch v := value.(type) {
+	case []any:
+		parts := make([]string, len(v))
+		for i, p := range v {
+			parts[i] = fmt.Sprint(p)
+		}
+		return strings.Join(parts, ","), nil
+	case file, nil:
+		return nil, fmt.Errorf("configuration file: %s takes a value or a list of values", flag.Name)
+	default:
+		return fmt.Sprint(v), nil
+	}
+}
+
+func inEnvironment(flag *kong.Flag) bool {
+	return slices.ContainsFunc(flag.Envs, func(name string) bool {
+		_, ok := os.LookupEnv(name)
+		return ok
+	})
+}

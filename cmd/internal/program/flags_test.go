@@ -1,0 +1,110 @@
+package program_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/cmd/internal/program"
+)
+
+type flags struct {
+	program.Common
+	Listen   string        `default:"127.0.0.1:1" help:"Where."`
+	LeaseMin time.Duration `default:"5m" help:"How long."`
+	Set      []string      `help:"Which."`
+	Limit    int           `default:"10" help:"How many."`
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func parse(t *testing.T, args ...string) (flags, string, error) {
+	t.Helper()
+	var f flags
+	var out bytes.Buffer
+	err := program.Parse("bell", "A bell.", &f, args, &out)
+	return f, out.String(), err
+}
+
+func TestParsePrecedence(t *testing.T) {
+	config := write(t, "listen: 127.0.0.1:3\nlease-min: 3m\nset: [c, d]\nlimit: 30\n")
+	t.Setenv("BELL_LEASE_MIN", "2m")
+	t.Setenv("BELL_LIMIT", "20")
+	f, _, err := parse(t, "--config", config, "--limit", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Limit != 1 {
+		t.Errorf("limit = %d; a flag wins over everything: want 1", f.Limit)
+	}
+	if f.LeaseMin != 2*time.Minute {
+		t.Errorf("lease-min = %s; the environment wins over the file: want 2m", f.LeaseMin)
+	}
+	if f.Listen != "127.0.0.1:3" || !slices.Equal(f.Set, []string{"c", "d"}) {
+		t.Errorf("listen = %q, set = %q; the file wins over defaults", f.Listen, f.Set)
+	}
+}
+
+func TestParseConfigFromEnvironment(t *testing.T) {
+	t.Setenv("BELL_CONFIG", write(t, "limit: 7\n"))
+	f, _, err := parse(t)
+	if err != nil || f.Limit != 7 {
+		t.Fatalf("limit = %d, err = %v; want 7 from the file that BELL_CONFIG names", f.Limit, err)
+	}
+}
+
+func TestParseListFromEnvironment(t *testing.T) {
+	t.Setenv("BELL_SET", "a,b")
+	f, _, err := parse(t)
+	if err != nil || !slices.Equal(f.Set, []string{"a", "b"}) {
+		t.Fatalf("set = %q, err = %v", f.Set, err)
+	}
+}
+
+func TestParseRefusals(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown flag":       {[]string{"--lisen", "x"}, "--lisen"},
+		"bad duration":       {[]string{"--lease-min", "soon"}, "lease-min"},
+		"stray word":         {[]string{"start"}, "start"},
+		"no such file":       {[]string{"--config", filepath.Join(t.TempDir(), "none.yaml")}, "none.yaml"},
+		"unknown setting":    {[]string{"--config", write(t, "lisen: x\n")}, `"lisen"`},
+		"file without names": {[]string{"--config", write(t, "- a\n")}, "mapping"},
+		"setting twice":      {[]string{"--config", write(t, "limit: 1\nlimit: 2\n")}, "limit"},
+		"nested setting":     {[]string{"--config", write(t, "limit: {a: 1}\n")}, "limit takes"},
+		"bad value in file":  {[]string{"--config", write(t, "limit: many\n")}, "limit"},
+		"bad log level":      {[]string{"--log-level", "loud"}, "log-level"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := parse(t, test.args...)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n\n") {
+				t.Fatalf("err = %v; want one that names %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestParseHelpAndVersion(t *testing.T) {
+	_, out, err := parse(t, "--help")
+	if !errors.Is(err, program.ErrDone) || !strings.Contains(out, "BELL_LISTEN") {
+		t.Errorf("--help: err = %v, output %q; want the flags with their variables", err, out)
+	}
+	_, out, err = parse(t, "--version")
+	if !errors.Is(err, program.ErrDone) || out != "bell "+program.Version+"\n" {
+		t.Errorf("--version: err = %v, output %q", err, out)
+	}
+}

@@ -1,0 +1,51 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Version is the version of every command, as --version and User-Agent tell it.
+const Version = "0.1.0"
+
+// StopWithin bounds the time from a signal to the end of the process,
+// whatever hangs.
+const StopWithin = 28 * time.Second
+
+// Run is the body of a command: it returns the exit status. It ends when ctx does.
+type Run func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+
+// Main runs a command until it ends by itself or by SIGINT or SIGTERM, and
+// returns its exit status. After a signal it waits StopWithin, then gives up on
+// what hangs and returns 0; a second signal ends the process at once.
+func Main(run Run) int {
+	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	status := make(chan int, 1)
+	go func() { status <- run(ctx, os.Args[1:], os.Stdout, os.Stderr) }()
+	select {
+	case code := <-status:
+		return code
+	case <-ctx.Done():
+		release() // from here on a second signal has its default effect
+	}
+	select {
+	case code := <-status:
+		return code
+	case <-time.After(StopWithin):
+		fmt.Fprintf(os.Stderr, "not everything stopped within %s; ending all the same\n", StopWithin)
+		return 0
+	}
+}
+
+// Fail prints the one line that says why a command cannot go on, and returns
+// the exit status for it.
+func Fail(stderr io.Writer, name string, err error) int {
+	fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	return 1
+}
