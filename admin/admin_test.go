@@ -1,0 +1,94 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/admin"
+)
+
+func get(t *testing.T, h http.Handler, method, path, accept string) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+	req.Header.Set("Accept", accept)
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+	return rec
+}
+
+func handler(checks ...admin.Check) http.Handler {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "strokes_total", Help: "Strokes."}))
+	return admin.Handler(admin.Config{Checks: checks, Metrics: reg, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func TestReadyzTellsWhatIsWrong(t *testing.T) {
+	good := admin.Check{Name: "store", Ready: func(context.Context) error { return nil }}
+	bad := admin.Check{Name: "loops", Ready: func(context.Context) error { return errors.New("starting") }}
+
+	if rec := get(t, handler(good), "GET", "/readyz", ""); rec.Code != 200 || rec.Body.String() != "ready\n" {
+		t.Errorf("all good: %d %q", rec.Code, rec.Body)
+	}
+	if rec := get(t, handler(good, bad), "GET", "/readyz", ""); rec.Code != 503 || rec.Body.String() != "loops: starting\n" {
+		t.Errorf("one bad: %d %q", rec.Code, rec.Body)
+	}
+	rec := get(t, handler(good, bad), "GET", "/readyz", "application/json")
+	want := `{"checks":[{"name":"store","ready":true},{"name":"loops","ready":false,"error":"starting"}],"ready":false}` + "\n"
+	if rec.Code != 503 || rec.Body.String() != want {
+		t.Errorf("as JSON: %d %s", rec.Code, rec.Body)
+	}
+}
+
+func TestReadyzDoesNotHangWithACheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hung := admin.Check{Name: "store", Ready: func(context.Context) error { <-release; return nil }}
+		rec := get(t, handler(hung), "GET", "/readyz", "")
+		if rec.Code != 503 || !strings.Contains(rec.Body.String(), "no answer within") {
+			t.Errorf("got %d %q", rec.Code, rec.Body)
+		}
+		close(release)
+	})
+}
+
+func TestHealthzAsksNobody(t *testing.T) {
+	asked := false
+	h := handler(admin.Check{Name: "store", Ready: func(context.Context) error { asked = true; return errors.New("away") }})
+	if rec := get(t, h, "GET", "/healthz", ""); rec.Code != 200 || asked {
+		t.Errorf("%d, asked = %t; a store that is away must not fail liveness", rec.Code, asked)
+	}
+}
+
+func TestMetricsAndRefusals(t *testing.T) {
+	if rec := get(t, handler(), "GET", "/metrics", ""); rec.Code != 200 || !strings.Contains(rec.Body.String(), "strokes_total 0") {
+		t.Errorf("/metrics: %d %q", rec.Code, rec.Body)
+	}
+	if rec := get(t, handler(), "POST", "/readyz", ""); rec.Code != 405 || rec.Header().Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST /readyz: %d, Allow %q", rec.Code, rec.Header().Get("Allow"))
+	}
+	if rec := get(t, handler(), "GET", "/", ""); rec.Code != 404 {
+		t.Errorf("/: %d", rec.Code)
+	}
+}
+
+func ExampleHandler() {
+	reg := prometheus.NewRegistry()
+	h := admin.Handler(admin.Config{
+		Checks:  []admin.Check{{Name: "store", Ready: func(context.Context) error { return nil }}},
+		Metrics: reg,
+		Logger:  slog.New(slog.DiscardHandler),
+	})
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequest("GET", "/readyz", nil))
+	fmt.Print(rec.Body)
+	// Output: ready
+}
