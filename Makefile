@@ -1,0 +1,29 @@
+# What CI runs is `make check`; `make bench` prints the table of bench/.
+
+GO ?= go
+TOOL = $(GO) tool -modfile=tools/go.mod
+
+.PHONY: check format vet staticcheck test tidy bench
+
+check: format vet staticcheck tidy test
+
+format:
+	@unformatted=$$($(TOOL) gofumpt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w mends it):"; echo "$$unformatted"; exit 1; fi
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(TOOL) staticcheck ./...
+
+tidy:
+	$(GO) mod tidy -diff
+
+# The README's test command, and the same again under the race detector.
+test:
+	$(GO) test ./...
+	$(GO) test -race ./...
+
+bench:
+	$(GO) run ./bench

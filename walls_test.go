@@ -1,0 +1,141 @@
+// Package carillon_test holds the walls of the house: which room may import
+// which. ARCHITECTURE.md draws them.
+package carillon_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "carillon/"
+
+// mayImport says for each room which other rooms its code may import, tests
+// aside. A room that is not here has no business in the house yet.
+var mayImport = map[string]struct {
+	rooms  []string
+	reason string
+}{
+	"subscription":         {nil, "it is the ground floor: what is stored must not depend on how it is delivered or served"},
+	"payload":              {nil, "documents know nothing of HTTP, hubs or stores"},
+	"internal/weblink":     {nil, "links are read the same way by every side"},
+	"internal/egress":      {nil, "the one way out serves every room and depends on none"},
+	"delivery":             {[]string{"subscription", "payload", "internal/egress"}, "the log and the cursors must not know who publishes to them"},
+	"hub":                  {[]string{"delivery", "subscription", "payload", "internal/weblink", "internal/egress"}, "the HTTP face sees interfaces, never an engine"},
+	"admin":                {[]string{"delivery", "subscription"}, "the operator's view sees interfaces, never an engine"},
+	"notifier":             {[]string{"payload"}, "a Source meets the hub over HTTP only"},
+	"destination":          {[]string{"payload", "internal/weblink"}, "a Destination meets the hub over HTTP only"},
+	"store/pebblestore":    {[]string{"delivery", "subscription", "notifier"}, "an engine imports only the types that it stores"},
+	"cmd/internal/program": {nil, "flags, logs and listeners are the same for every command"},
+	"cmd/hub":              {[]string{"hub", "admin", "delivery", "subscription", "store/pebblestore", "internal/egress", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	"cmd/notifier":         {[]string{"notifier", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	"cmd/destination":      {[]string{"destination", "cmd/internal/program"}, "a command connects the rooms"},
+	"bench":                {[]string{"delivery", "subscription", "store/pebblestore", "internal/egress"}, "a benchmark runs the real rooms"},
+	// The conformance suites are imported by the tests of engines only.
+	"subscription/subscriptiontest": {[]string{"subscription"}, "a suite knows the interface, never an engine"},
+	"delivery/deliverytest":         {[]string{"delivery", "subscription"}, "a suite knows the interface, never an engine"},
+	"notifier/journaltest":          {[]string{"notifier", "payload"}, "a suite knows the interface, never an engine"},
+}
+
+// onlyIn says which rooms alone may import a package of others.
+var onlyIn = map[string]struct {
+	rooms  []string
+	reason string
+}{
+	"github.com/cockroachdb/pebble":                           {[]string{"store/pebblestore"}, "no engine type appears outside its package"},
+	"github.com/alecthomas/kong":                              {[]string{"cmd"}, "flags and environment are read in cmd/ only"},
+	"code.dny.dev/ssrf":                                       {[]string{"internal/egress"}, "there is one way out, with one guard"},
+	"github.com/valyala/fasthttp":                             {[]string{"bench"}, "it is a yardstick"},
+	"github.com/gorilla/mux":                                  {[]string{"hub", "admin", "notifier", "destination"}, "only the rooms with an HTTP face route requests"},
+	"github.com/prometheus/client_golang/prometheus/promhttp": {[]string{"admin", "notifier"}, "metrics are served where operators look"},
+}
+
+func TestWalls(t *testing.T) {
+	for _, imp := range imports(t) {
+		if target, ours := strings.CutPrefix(imp.path, module); ours {
+			checkRoom(t, imp, target)
+		} else {
+			checkForeign(t, imp)
+		}
+	}
+}
+
+func checkRoom(t *testing.T, imp importLine, target string) {
+	rule, known := mayImport[imp.room]
+	if !known {
+		t.Errorf("%s: the room %s is not in mayImport: say what it may import, and why", imp.file, imp.room)
+		return
+	}
+	if !slices.Contains(rule.rooms, target) {
+		t.Errorf("%s: %s must not import %s: %s", imp.file, imp.room, target, rule.reason)
+	}
+}
+
+func checkForeign(t *testing.T, imp importLine) {
+	for prefix, rule := range onlyIn {
+		if !under(imp.path, prefix) {
+			continue
+		}
+		if !slices.ContainsFunc(rule.rooms, func(room string) bool { return under(imp.room, room) }) {
+			t.Errorf("%s: only %v may import %s: %s", imp.file, rule.rooms, imp.path, rule.reason)
+		}
+	}
+}
+
+func under(name, prefix string) bool { return name == prefix || strings.HasPrefix(name, prefix+"/") }
+
+// TestNoStandardNameIsShadowed holds the rule that a room is named for what it
+// provides, and never like a package of the standard library or a drawer.
+func TestNoStandardNameIsShadowed(t *testing.T) {
+	drawers := []string{"util", "utils", "common", "models", "types", "helpers", "misc", "http", "log", "sync", "time", "net", "errors"}
+	for _, imp := range imports(t) {
+		if slices.Contains(drawers, path.Base(imp.room)) {
+			t.Errorf("%s: the room %s has a name that says nothing", imp.file, imp.room)
+		}
+	}
+}
+
+type importLine struct{ file, room, path string }
+
+// imports reads the import lines of every file of the house that is not a test.
+func imports(t *testing.T) []importLine {
+	t.Helper()
+	var found []importLine
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if name == "tools" || name == "testdata" || name != "." && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			return err
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		room := filepath.ToSlash(filepath.Dir(name))
+		for _, spec := range parsed.Imports {
+			importPath, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			found = append(found, importLine{name, room, importPath})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		t.Fatal("no imports found: the test looks in the wrong place")
+	}
+	return found
+}
