@@ -1,0 +1,206 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// ErrForbidden: the address is one that may not be dialed. It comes wrapped in
+// what net and net/http return, so errors.Is finds it in the error of a request.
+var ErrForbidden = errors.New("forbidden address")
+
+// ErrBadURL: not a URL that a request could be made to.
+var ErrBadURL = errors.New("bad URL")
+
+// Defaults of Config.
+const (
+	DefaultDialTimeout     = 10 * time.Second
+	DefaultMaxHeaderBytes  = 64 << 10
+	DefaultMaxConnsPerHost = 64
+	DefaultIdlePerHost     = 4
+	DefaultIdleConns       = 1024
+	DefaultIdleTimeout     = 90 * time.Second
+)
+
+// tlsSessions is how many TLS sessions are kept for resumption.
+const tlsSessions = 1024
+
+// Config says where connections may go and how many there may be. Its zero
+// value is a good setting for the open internet.
+type Config struct {
+	// AllowNets are networks that may be dialed although they are private,
+	// link-local or otherwise special.
+	AllowNets []netip.Prefix
+	// AllowLoopback lets 127.0.0.0/8, ::1 and localhost be dialed.
+	AllowLoopback bool
+	// DialTimeout bounds name resolution and connecting together; 10 s if 0. The
+	// context of a request can only shorten it.
+	DialTimeout time.Duration
+	// MaxHeaderBytes bounds the header of an answer; 64 KiB if 0.
+	MaxHeaderBytes int64
+	// MaxConnsPerHost bounds the connections to one host and port, in use and
+	// idle together; 64 if 0. A request beyond it waits for one.
+	MaxConnsPerHost int
+	// IdlePerHost and IdleConns bound the connections kept open without a
+	// request, for one host and in all; 4 and 1,024 if 0.
+	IdlePerHost int
+	IdleConns   int
+	// IdleTimeout is how long a connection is kept without a request; 90 s if 0.
+	IdleTimeout time.Duration
+	// Resolver resolves names; the system's if nil.
+	Resolver *net.Resolver
+	// TLS is the TLS configuration to start from: more roots, for
+	// example. Nil: the system's roots. Verification cannot be turned off by it.
+	TLS *tls.Config
+}
+
+func (c Config) withDefaults() Config {
+	c.DialTimeout = orDefault(c.DialTimeout, DefaultDialTimeout)
+	c.MaxHeaderBytes = orDefault(c.MaxHeaderBytes, DefaultMaxHeaderBytes)
+	c.MaxConnsPerHost = orDefault(c.MaxConnsPerHost, DefaultMaxConnsPerHost)
+	c.IdlePerHost = orDefault(c.IdlePerHost, DefaultIdlePerHost)
+	c.IdleConns = orDefault(c.IdleConns, DefaultIdleConns)
+	c.IdleTimeout = orDefault(c.IdleTimeout, DefaultIdleTimeout)
+	return c
+}
+
+func orDefault[T int | int64 | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+func (c Config) validate() error {
+	for _, p := range c.AllowNets {
+		if !p.IsValid() {
+			return errors.New("egress: an allowed network is not a valid CIDR prefix")
+		}
+	}
+	if c.DialTimeout < 0 || c.MaxHeaderBytes < 0 || c.MaxConnsPerHost < 0 ||
+		c.IdlePerHost < 0 || c.IdleConns < 0 || c.IdleTimeout < 0 {
+		return errors.New("egress: a limit is negative")
+	}
+	return nil
+}
+
+// Dialer dials only where it may. All methods may be called from any goroutine.
+type Dialer struct {
+	cfg    Config
+	guard  *ssrf.Guardian
+	dialer *net.Dialer
+}
+
+// New returns a Dialer, or an error that says what is wrong with the Config.
+func New(cfg Config) (*Dialer, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	v4, v6 := allowed(cfg)
+	d := &Dialer{
+		cfg: cfg,
+		guard: ssrf.New(ssrf.WithAnyPort(),
+			ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)),
+	}
+	d.dialer = &net.Dialer{
+		Timeout:  cfg.DialTimeout,
+		Resolver: cfg.Resolver,
+		Control:  d.control,
+	}
+	return d, nil
+}
+
+// allowed splits what Config allows by address family. A prefix of IPv4-mapped
+// IPv6 addresses counts as the IPv4 prefix that it means: what is dialed for
+// such an address is IPv4.
+func allowed(cfg Config) (v4, v6 []netip.Prefix) {
+	for _, p := range cfg.AllowNets {
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		if p.Addr().Is4() {
+			v4 = append(v4, p.Masked())
+		} else {
+			v6 = append(v6, p.Masked())
+		}
+	}
+	if cfg.AllowLoopback {
+		v4 = append(v4, netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8))
+		v6 = append(v6, netip.PrefixFrom(netip.IPv6Loopback(), 128))
+	}
+	return v4, v6
+}
+
+// control is called with each address that is about to be dialed, after the
+// name was resolved and before a packet is sent.
+func (d *Dialer) control(network, address string, c syscall.RawConn) error {
+	if err := d.guard.Safe(network, address, c); err != nil {
+		return fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	return nil
+}
+
+// DialContext connects to the address, or fails with ErrForbidden where no
+// address of its name may be dialed. Networks are tcp, tcp4 and tcp6.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.dialer.DialContext(ctx, network, address)
+}
+
+// Transport returns a new transport over the Dialer, with a pool of its own.
+//
+// It speaks HTTP/1.1 only: with one request at a time on a connection, a peer
+// that hangs holds up that request and no other, and the number of connections
+// bounds what it can cost.
+func (d *Dialer) Transport() *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		// Proxy stays nil: a proxy would dial in our place, unguarded.
+		DialContext:            d.DialContext,
+		TLSClientConfig:        d.tlsConfig(),
+		TLSHandshakeTimeout:    d.cfg.DialTimeout,
+		DisableCompression:     true,
+		Protocols:              &protocols,
+		MaxResponseHeaderBytes: d.cfg.MaxHeaderBytes,
+		MaxConnsPerHost:        d.cfg.MaxConnsPerHost,
+		MaxIdleConnsPerHost:    d.cfg.IdlePerHost,
+		MaxIdleConns:           d.cfg.IdleConns,
+		IdleConnTimeout:        d.cfg.IdleTimeout,
+	}
+}
+
+func (d *Dialer) tlsConfig() *tls.Config {
+	cfg := &tls.Config{}
+	if d.cfg.TLS != nil {
+		cfg = d.cfg.TLS.Clone()
+	}
+	cfg.InsecureSkipVerify = false
+	cfg.MinVersion = max(cfg.MinVersion, tls.VersionTLS12)
+	if cfg.ClientSessionCache == nil {
+		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(tlsSessions)
+	}
+	return cfg
+}
+
+// Client returns a client over a new Transport. It follows no redirects: a 3xx
+// answer is returned as it came (WebSub §5.3.1, §7). The timeout spans
+// from dialing to the last byte of the body; 0 is none.
+func (d *Dialer) Client(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Transport: d.Transport(),
+		Timeout:   timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
+}
