@@ -1,0 +1,28 @@
+// Package notifier is the Source side of a change notification channel: it
+// takes events, keeps them in a journal, and publishes them to a hub as
+// consecutive ResourceSync change notifications (CN §2 to §5).
+//
+//	POST events ──▶ Intake ──▶ Journal.Append (durable, dated) ── 202
+//	NDJSON lines ─▶ ReadLines ─┘        │
+//	                                    ▼  for each set of resources:
+//	        ┌──▶ open ── first event ──▶ filling ── count, bytes or time ──▶ closed
+//	        │                                                                 │ Journal.Seal (durable)
+//	        │                                                                 ▼
+//	        └── Journal.Accept ◀── 2xx ── POST to the hub ◀── again, with ── sealed
+//	                                                          backoff, for ever
+//
+// What it guarantees: an event that was accepted is in exactly one notification
+// of each of its sets; notifications of a set are sent in order, one at a time,
+// and cover consecutive intervals (from is the previous until; from <= datetime <
+// until; until is never in the future); a notification is stored before it is
+// sent and never changes, so that every retry sends the same bytes; one set's
+// trouble with the hub never holds up another set.
+//
+// What it does not: it makes no Resource Lists, Change Lists or Dumps; it
+// sends no empty notifications; an event whose request got no answer, or a 5xx,
+// may be in the journal or not.
+//
+// The journal is an interface that the engines implement; package journaltest
+// is its conformance suite. cmd/notifier connects an engine, the two listeners
+// (Public and Intake) and Run.
+package notifier

@@ -1,0 +1,139 @@
+package notifier
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"carillon/payload"
+)
+
+// ErrRecord: a stored event cannot be read.
+var ErrRecord = errors.New("not the record of an event")
+
+// The tags of a record's fields. They are stored and never change.
+const (
+	tagLoc      = 1
+	tagLastMod  = 2
+	tagChange   = 3
+	tagHash     = 4
+	tagLength   = 5
+	tagType     = 6
+	tagEncoding = 7
+	tagLink     = 8 // begins a link; the tags after it belong to the link
+	tagRel      = 9
+	tagHref     = 10
+	tagModified = 11
+	tagPath     = 12
+	tagPri      = 13
+)
+
+// AppendRecord appends the form in which engines store an event: everything but
+// its Datetime and its Sets, which are in the key. A record is a sequence of
+// fields: a tag, the length of the value, the value; absent fields are left out.
+func AppendRecord(dst []byte, e *Event) []byte {
+	dst = appendField(dst, tagLoc, e.Loc)
+	dst = appendField(dst, tagLastMod, e.LastMod)
+	dst = appendField(dst, tagChange, string(e.Change))
+	dst = appendField(dst, tagHash, e.Hash)
+	dst = appendField(dst, tagLength, e.Length)
+	dst = appendField(dst, tagType, e.Type)
+	dst = appendField(dst, tagEncoding, e.Encoding)
+	for i := range e.Links {
+		l := &e.Links[i]
+		dst = append(dst, tagLink, 0)
+		dst = appendField(dst, tagRel, l.Rel)
+		dst = appendField(dst, tagHref, l.Href)
+		dst = appendField(dst, tagHash, l.Hash)
+		dst = appendField(dst, tagLength, l.Length)
+		dst = appendField(dst, tagType, l.Type)
+		dst = appendField(dst, tagEncoding, l.Encoding)
+		dst = appendField(dst, tagModified, l.Modified)
+		dst = appendField(dst, tagPath, l.Path)
+		dst = appendField(dst, tagPri, l.Pri)
+	}
+	return dst
+}
+
+func appendField(dst []byte, tag byte, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	dst = append(dst, tag)
+	dst = binary.AppendUvarint(dst, uint64(len(value)))
+	return append(dst, value...)
+}
+
+// ParseRecord reads what AppendRecord wrote. The event has no Datetime and no
+// Sets, and shares no memory with the record. The error is ErrRecord.
+func ParseRecord(record []byte) (Event, error) {
+	var e Event
+	text := string(record) // one copy for all fields
+	for len(record) > 0 {
+		tag := record[0]
+		size, n := binary.Uvarint(record[1:])
+		if n <= 0 || size > uint64(len(record)-1-n) {
+			return Event{}, ErrRecord
+		}
+		end := 1 + n + int(size)
+		if !e.setField(tag, text[1+n:end]) {
+			return Event{}, ErrRecord
+		}
+		record, text = record[end:], text[end:]
+	}
+	return e, nil
+}
+
+func (e *Event) setField(tag byte, value string) bool {
+	if tag == tagLink {
+		e.Links = append(e.Links, payload.Link{})
+		return true
+	}
+	if len(e.Links) > 0 {
+		return setLinkField(&e.Links[len(e.Links)-1], tag, value)
+	}
+	switch tag {
+	case tagLoc:
+		e.Loc = value
+	case tagLastMod:
+		e.LastMod = value
+	case tagChange:
+		e.Change = payload.Change(value)
+	case tagHash:
+		e.Hash = value
+	case tagLength:
+		e.Length = value
+	case tagType:
+		e.Type = value
+	case tagEncoding:
+		e.Encoding = value
+	default:
+		return false
+	}
+	return true
+}
+
+func setLinkField(l *payload.Link, tag byte, value string) bool {
+	switch tag {
+	case tagRel:
+		l.Rel = value
+	case tagHref:
+		l.Href = value
+	case tagHash:
+		l.Hash = value
+	case tagLength:
+		l.Length = value
+	case tagType:
+		l.Type = value
+	case tagEncoding:
+		l.Encoding = value
+	case tagModified:
+		l.Modified = value
+	case tagPath:
+		l.Path = value
+	case tagPri:
+		l.Pri = value
+	default:
+		return false
+	}
+	return true
+}
