@@ -1,0 +1,166 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// ErrDamaged: a stored record cannot be read back. Trying again does not help.
+var ErrDamaged = errors.New("a stored record is damaged")
+
+// encoder builds a record: a version byte, then fields in a fixed order.
+// Strings carry their length before them.
+type encoder []byte
+
+func newEncoder(version byte, size int) encoder {
+	return append(make(encoder, 0, size+1), version)
+}
+
+func (e *encoder) byte(b byte)     { *e = append(*e, b) }
+func (e *encoder) uint(n uint64)   { *e = binary.AppendUvarint(*e, n) }
+func (e *encoder) int(n int64)     { *e = binary.AppendVarint(*e, n) }
+func (e *encoder) bytes(b []byte)  { *e = append(*e, b...) }
+func (e *encoder) string(s string) { e.uint(uint64(len(s))); *e = append(*e, s...) }
+
+// time keeps the zero time as such, and others to the nanosecond.
+func (e *encoder) time(t time.Time) {
+	if t.IsZero() {
+		e.byte(0)
+		return
+	}
+	e.byte(1)
+	e.int(t.Unix())
+	e.uint(uint64(t.Nanosecond()))
+}
+
+// decoder reads a record. It does not trust it: the first field that does not
+// fit is remembered and everything after it reads as zero.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+// newDecoder expects a record of the version.
+func newDecoder(record []byte, version byte) *decoder {
+	d := &decoder{rest: record}
+	if v := d.byte(); d.err == nil && v != version {
+		d.fail(fmt.Sprintf("version %d", v))
+	}
+	return d
+}
+
+func (d *decoder) fail(what string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", ErrDamaged, what)
+	}
+	d.rest = nil
+}
+
+// done says whether everything fitted and nothing is left over.
+func (d *decoder) done() error {
+	if d.err == nil && len(d.rest) > 0 {
+		d.fail(fmt.Sprintf("%d bytes too many", len(d.rest)))
+	}
+	return d.err
+}
+
+func (d *decoder) take(n uint64) []byte {
+	if n > uint64(len(d.rest)) {
+		d.fail("it is cut off")
+		return nil
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *decoder) byte() byte {
+	if b := d.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *decoder) uint() uint64 {
+	n, size := binary.Uvarint(d.rest)
+	if size <= 0 {
+		d.fail("a number is cut off")
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+func (d *decoder) int() int64 {
+	n, size := binary.Varint(d.rest)
+	if size <= 0 {
+		d.fail("a number is cut off")
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+// uintMax reads a number of at most limit.
+func (d *decoder) uintMax(limit uint64) uint64 {
+	n := d.uint()
+	if n > limit {
+		d.fail("a number is too large")
+		return 0
+	}
+	return n
+}
+
+func (d *decoder) string() string { return string(d.take(d.uint())) }
+
+func (d *decoder) time() time.Time {
+	switch d.byte() {
+	case 0:
+		return time.Time{}
+	case 1:
+		sec := d.int()
+		nsec := d.uintMax(uint64(time.Second) - 1)
+		if d.err != nil {
+			return time.Time{}
+		}
+		return time.Unix(sec, int64(nsec)).UTC()
+	}
+	d.fail("a time is of no known kind")
+	return time.Time{}
+}
+
+// array reads exactly len(to) bytes into it.
+func (d *decoder) array(to []byte) { copy(to, d.take(uint64(len(to)))) }
+
+// strings reads a counted list. The count is not trusted: every string takes
+// at least a byte.
+func (d *decoder) strings() []string {
+	n := d.uint()
+	if n > uint64(len(d.rest)) {
+		d.fail("a list is cut off")
+	}
+	if d.err != nil || n == 0 {
+		return nil
+	}
+	list := make([]string, 0, min(n, 64))
+	for range n {
+		list = append(list, d.string())
+	}
+	return list
+}
+
+func encodeCount(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+func decodeCount(record []byte) (uint64, error) {
+	if len(record) != 8 {
+		return 0, fmt.Errorf("%w: a count of %d bytes", ErrDamaged, len(record))
+	}
+	n := binary.BigEndian.Uint64(record)
+	if n == math.MaxUint64 {
+		return 0, fmt.Errorf("%w: a count that cannot rise", ErrDamaged)
+	}
+	return n, nil
+}

@@ -1,0 +1,138 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"carillon/subscription"
+)
+
+// topicStripes is how many locks the topics share for their appends.
+const topicStripes = 256
+
+// DB is an open store. Its parts implement the interfaces of the rooms; they may
+// be used from any goroutine.
+type DB struct {
+	engine *engine
+
+	// shards guard the read-then-write changes of subscriptions, requests,
+	// positions and gaps. Who takes several takes them in order.
+	shards [subscription.Shards]shard
+	// topics guard the appends, so that sequence numbers are consecutive.
+	topics [topicStripes]sync.Mutex
+	// pings guards the pings and their count.
+	pings struct {
+		sync.Mutex
+		count uint64
+	}
+	running atomic.Bool // Shards.Run is
+}
+
+type shard struct {
+	sync.Mutex
+	epoch uint64
+}
+
+// Open opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign and
+// ErrNewer say why it cannot.
+func Open(cfg Config) (*DB, error) {
+	e, err := openEngine(cfg, kindOfHub)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{engine: e}
+	if err := db.load(); err != nil {
+		_ = e.close()
+		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
+	}
+	return db, nil
+}
+
+// NewMemory returns a store that lives in memory and is gone with Close: for
+// trials and tests.
+func NewMemory() (*DB, error) {
+	return Open(Config{Dir: "memory", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)})
+}
+
+// load reads the counts that are held in memory.
+func (db *DB) load() error {
+	count, err := db.count(pingCountKey())
+	if err != nil {
+		return err
+	}
+	db.pings.count = count
+	for i := range db.shards {
+		if db.shards[i].epoch, err = db.count(epochKey(subscription.Shard(i))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (db *DB) count(key []byte) (uint64, error) {
+	record, err := db.engine.get(key)
+	if err != nil || record == nil {
+		return 0, err
+	}
+	n, err := decodeCount(record)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", kindNames[key[0]], err)
+	}
+	return n, nil
+}
+
+// Close waits for the calls that are under way and closes the store. Every
+// later call is ErrUnavailable. It must not be called from within an iteration.
+func (db *DB) Close() error { return db.engine.close() }
+
+// Subscriptions is the store's subscription.Store.
+func (db *DB) Subscriptions() *Subscriptions { return &Subscriptions{db} }
+
+// Log is the store's delivery.Log.
+func (db *DB) Log() *Log { return &Log{db} }
+
+// Pings is the store's delivery.Pings.
+func (db *DB) Pings() *Pings { return &Pings{db} }
+
+// Cursors is the store's delivery.Cursors.
+func (db *DB) Cursors() *Cursors { return &Cursors{db} }
+
+// Shards is the store's delivery.Shards.
+func (db *DB) Shards() *Shards { return &Shards{db} }
+
+// shardLock is the lock that guards the subscription.
+func (db *DB) shardLock(id subscription.ID) sync.Locker {
+	return &db.shards[subscription.ShardOf(id)]
+}
+
+// records lists what is stored under a prefix, leaving out what cannot be read.
+func records[T any](
+	ctx context.Context, e *engine, prefix []byte, decode func(key, value []byte) (T, error),
+) func(yield func(T, error) bool) {
+	return func(yield func(T, error) bool) {
+		var zero T
+		if err := e.enter(ctx); err != nil {
+			yield(zero, err)
+			return
+		}
+		defer e.leave()
+		stopped := false
+		err := e.scan(ctx, prefix, func(key, value []byte) bool {
+			record, err := decode(key, value)
+			if err != nil {
+				e.damaged(key, err)
+				return true
+			}
+			stopped = !yield(record, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(zero, err)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+// Package pebblestore keeps everything that a hub must not lose in one
+// directory, with the embedded engine Pebble: the subscriptions and their
+// requests, the topics' logs, the cursors, the pings. It is the engine that a hub
+// uses when it is told of no other; only programs and tests import it.
+//
+// # What it guarantees
+//
+// A change is durable when its method returns nil: the record is in Pebble's
+// write-ahead log and the log is synced. Changes that run at the same time share a
+// sync. Records reach the write-ahead log in the order in which readers see
+// them, so what survives a crash is always a beginning of what happened, never a
+// later change without an earlier one. A reader may see a change a moment before it
+// is durable; whatever that reader writes then is durable only together with it.
+//
+// One process at a time has the directory (ErrInUse). That process owns every
+// shard; its epochs rise at each start.
+//
+// Times are kept to the nanosecond and come back in UTC.
+//
+// # When the disk fails
+//
+// Less than Config.MinFree left on the disk: what would grow the store (Append,
+// Submit, Activate, Ping) returns ErrUnavailable; what makes room, and the cursors, go on.
+//
+// The disk is full all the same (ENOSPC): writes under way wait for room, looking
+// once a second, and new ones return ErrUnavailable at once. When there is room
+// they go on by themselves. Close ends the wait.
+//
+// A write to the write-ahead log or the manifest fails for any other reason:
+// Pebble can then not be trusted to write again until it is opened anew, so
+// Config.Fatal is called, which by default logs one line and ends the process with
+// status 1. Nothing that was acknowledged is lost by it. Should Fatal return,
+// every further call is ErrUnavailable.
+//
+// A record that cannot be read back is logged with its kind and left out where
+// records are listed, and is ErrDamaged where it alone was asked for. In a topic's
+// log it is passed over like one that was trimmed.
+//
+// # What it does not
+//
+// It takes no backups, repairs nothing, and cannot share a directory between
+// processes: for that there is another engine.
+package pebblestore

@@ -1,0 +1,63 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+const (
+	// flushDelay is how long the space of trimmed notifications may stay taken.
+	flushDelay = 10 * time.Second
+	// reportInterval bounds how often Pebble's background trouble is logged: it
+	// retries at once and for ever.
+	reportInterval = 10 * time.Second
+)
+
+// engineLog brings Pebble's log lines to the operator: what it chats about at
+// debug level, trouble now and then, and what it cannot survive to fail.
+type engineLog struct {
+	log  *slog.Logger
+	fail func(error) error
+	last atomic.Int64 // when trouble was last reported, Unix nanoseconds
+}
+
+// Infof is chat.
+func (l *engineLog) Infof(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("engine", "says", fmt.Sprintf(format, args...))
+	}
+}
+
+// Errorf is trouble that Pebble lives with.
+func (l *engineLog) Errorf(format string, args ...any) {
+	now := time.Now().UnixNano()
+	last := l.last.Load()
+	if now-last < int64(reportInterval) || !l.last.CompareAndSwap(last, now) {
+		return
+	}
+	l.log.Error("trouble with the store's engine", "error", fmt.Sprintf(format, args...))
+}
+
+// Fatalf is trouble that Pebble cannot live with.
+func (l *engineLog) Fatalf(format string, args ...any) {
+	_ = l.fail(fmt.Errorf(format, args...))
+}
+
+// listener hears of the events that an operator should know.
+func listener(log pebble.Logger) *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: func(err error) { log.Errorf("in the background: %v", err) },
+		// A damaged table costs the records in it, not the others: reads
+		// of it return errors.
+		DataCorruption: func(info pebble.DataCorruptionInfo) { log.Errorf("%v", info) },
+		DiskSlow:       func(info pebble.DiskSlowInfo) { log.Errorf("%v", info) },
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			log.Infof("writes wait for the engine: %s", info.Reason)
+		},
+	}
+}

@@ -1,0 +1,237 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// Log keeps the topics' notifications.
+type Log struct{ db *DB }
+
+var _ delivery.Log = (*Log)(nil)
+
+func (l *Log) lock(t topicID) sync.Locker { return &l.db.topics[int(t[0])%topicStripes] }
+
+// Append implements delivery.Log. The next sequence number is known from the state
+// that the append before has applied, durable or not: the write-ahead log keeps
+// their order, so no number can be durable without those before it.
+func (l *Log) Append(
+	ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time,
+) (delivery.Receipt, error) {
+	key := subscription.Key(p.Topic)
+	topic := topicIDOf(key)
+	next := topicState{key: key, last: id, until: p.Until}
+	if next.hasDigest = p.From != "" && p.Until != ""; next.hasDigest {
+		next.digest = digestOf(p)
+	}
+	var receipt delivery.Receipt
+	err := l.db.engine.change(ctx, grows, l.lock(topic), func(b *pebble.Batch) error {
+		state, err := l.state(key)
+		if err != nil {
+			return err
+		}
+		if repeats(state, next) {
+			receipt = delivery.Receipt{
+				ID: state.last, Seq: delivery.Seq(state.head), Repeated: true, Previous: state.previous,
+			}
+			return nil
+		}
+		next.head, next.previous = state.head+1, state.until
+		receipt = delivery.Receipt{ID: id, Seq: delivery.Seq(next.head), Previous: next.previous}
+		return errors.Join(
+			b.Set(topicKey(kindTopic, topic), encodeTopic(next), nil),
+			b.Set(logKey(kindHead, topic, next.head), encodeHead(p, id, accepted), nil),
+			b.Set(logKey(kindBody, topic, next.head), p.Body, nil))
+	})
+	if err != nil {
+		return delivery.Receipt{}, fmt.Errorf("append to the log of %q: %w", key, err)
+	}
+	return receipt, nil
+}
+
+// repeats says whether next is the publication that was appended last.
+func repeats(last, next topicState) bool {
+	return last.head > 0 && last.hasDigest && next.hasDigest && last.digest == next.digest
+}
+
+// state reads what is remembered of the topic; the zero state if nothing is.
+func (l *Log) state(key string) (topicState, error) {
+	record, err := l.db.engine.get(topicKey(kindTopic, topicIDOf(key)))
+	if err != nil || record == nil {
+		return topicState{}, err
+	}
+	state, err := decodeTopic(record)
+	if err != nil {
+		return topicState{}, fmt.Errorf("topic: %w", err)
+	}
+	if state.key != key {
+		return topicState{}, fmt.Errorf("%w: the topic is stored as %q", ErrDamaged, state.key)
+	}
+	return state, nil
+}
+
+// Read implements delivery.Log.
+func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
+	key := subscription.Key(topic)
+	if err := l.db.engine.enter(ctx); err != nil {
+		return nil, fmt.Errorf("read the log of %q: %w", key, err)
+	}
+	defer l.db.engine.leave()
+	n, err := l.read(topicIDOf(key), uint64(from))
+	if err != nil {
+		return nil, fmt.Errorf("read the log of %q at %d: %w", key, from, err)
+	}
+	return n, nil
+}
+
+func (l *Log) read(topic topicID, from uint64) (*delivery.Notification, error) {
+	it, err := iterator(l.db.engine.db, logKey(kindHead, topic, from), keyEnd(topicKey(kindHead, topic)))
+	if err != nil {
+		return nil, err
+	}
+	n, err := l.firstWhole(it, topic)
+	if closeErr := it.Close(); err == nil && closeErr != nil {
+		err = unavailable(closeErr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n == nil {
+		return nil, delivery.ErrEndOfLog
+	}
+	return n, nil
+}
+
+// firstWhole is the first notification that can be read; nil if there is none.
+func (l *Log) firstWhole(it *pebble.Iterator, topic topicID) (*delivery.Notification, error) {
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		n, bodyLen, err := decodeHead(seqOf(it.Key()), value)
+		if err != nil {
+			l.db.engine.damaged(it.Key(), err)
+			continue
+		}
+		bodyKey := logKey(kindBody, topic, uint64(n.Seq))
+		body, err := l.db.engine.get(bodyKey)
+		if err != nil {
+			return nil, err
+		}
+		if body == nil {
+			continue // trimmed meanwhile
+		}
+		if uint64(len(body)) != bodyLen {
+			l.db.engine.damaged(bodyKey, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, len(body), bodyLen))
+			continue
+		}
+		n.Body = body
+		return &n, nil
+	}
+	return nil, nil
+}
+
+// Head implements delivery.Log.
+func (l *Log) Head(ctx context.Context, topic string) (delivery.Seq, error) {
+	key := subscription.Key(topic)
+	if err := l.db.engine.enter(ctx); err != nil {
+		return 0, fmt.Errorf("head of the log of %q: %w", key, err)
+	}
+	defer l.db.engine.leave()
+	state, err := l.state(key)
+	if err != nil {
+		return 0, fmt.Errorf("head of the log of %q: %w", key, err)
+	}
+	return delivery.Seq(state.head), nil
+}
+
+// Trim implements delivery.Log. It needs no lock: an append that comes in
+// between has a number above those that it saw.
+func (l *Log) Trim(ctx context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
+	key := subscription.Key(topic)
+	if err := l.db.engine.enter(ctx); err != nil {
+		return fmt.Errorf("trim the log of %q: %w", key, err)
+	}
+	defer l.db.engine.leave()
+	if err := l.trim(ctx, topicIDOf(key), uint64(before), olderThan); err != nil {
+		return fmt.Errorf("trim the log of %q: %w", key, err)
+	}
+	return nil
+}
+
+func (l *Log) trim(ctx context.Context, topic topicID, before uint64, olderThan time.Time) error {
+	if err := l.db.engine.space.check(shrinks); err != nil {
+		return err
+	}
+	var end uint64 // everything below it goes
+	err := l.db.engine.scan(ctx, topicKey(kindHead, topic), func(key, value []byte) bool {
+		seq := seqOf(key)
+		if seq >= before {
+			return false
+		}
+		// A damaged record has no time; it goes with those around it.
+		if n, _, err := decodeHead(seq, value); err == nil && !n.Accepted.Before(olderThan) {
+			return false
+		}
+		end = seq + 1
+		return true
+	})
+	if err != nil || end == 0 {
+		return err
+	}
+	b := l.db.engine.db.NewBatch()
+	for _, kind := range []byte{kindHead, kindBody} {
+		if err := b.DeleteRange(logKey(kind, topic, 0), logKey(kind, topic, end), nil); err != nil {
+			return unavailable(err)
+		}
+	}
+	return l.db.engine.lazily(b)
+}
+
+// Topics implements delivery.Log.
+func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
+	return func(yield func(delivery.TopicState, error) bool) {
+		states := records(ctx, l.db.engine, []byte{kindTopic},
+			func(_, value []byte) (topicState, error) { return decodeTopic(value) })
+		for state, err := range states {
+			var t delivery.TopicState
+			if err == nil {
+				t, err = l.extent(state)
+			}
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// extent finds what is kept of a topic's log. A record that was appended after
+// the state was read does not count.
+func (l *Log) extent(state topicState) (delivery.TopicState, error) {
+	topic := topicIDOf(state.key)
+	t := delivery.TopicState{
+		Topic: state.key, Head: delivery.Seq(state.head), First: delivery.Seq(state.head + 1),
+	}
+	it, err := iterator(l.db.engine.db, topicKey(kindHead, topic), logKey(kindHead, topic, state.head+1))
+	if err != nil {
+		return delivery.TopicState{}, err
+	}
+	if it.First() {
+		t.First = delivery.Seq(seqOf(it.Key()))
+	}
+	if err := it.Close(); err != nil {
+		return delivery.TopicState{}, unavailable(err)
+	}
+	return t, nil
+}

@@ -1,0 +1,203 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Errors of Open, wrapped with the directory.
+var (
+	// ErrInUse: another process has the directory open, or this one twice.
+	ErrInUse = errors.New("it is used by another process")
+	// ErrForeign: the directory holds something that this program did not make.
+	ErrForeign = errors.New("it holds something else; choose an empty directory")
+	// ErrNewer: a newer version of the program made the directory.
+	ErrNewer = errors.New("it was made by a newer version of this program")
+)
+
+// formatVersion counts the layouts of the keys and records.
+const formatVersion = 1
+
+// The kinds of stores, as their format record names them.
+const kindOfHub = "carillon hub"
+
+// openEngine opens the directory as a store of the kind, or makes it one.
+func openEngine(cfg Config, kind string) (*engine, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	e, err := open(cfg, kind)
+	if err != nil {
+		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
+	}
+	return e, nil
+}
+
+func open(cfg Config, kind string) (*engine, error) {
+	if err := makeDir(cfg.FS, cfg.Dir); err != nil {
+		return nil, err
+	}
+	if err := refuseForeign(cfg.FS, cfg.Dir); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(cfg.FS, cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{
+		log:    cfg.Logger,
+		space:  newSpace(cfg.FS, cfg.Dir, cfg.MinFree, cfg.Logger),
+		unlock: lock,
+		fatal:  cfg.Fatal,
+	}
+	logger := &engineLog{log: cfg.Logger, fail: e.fail}
+	opts := cfg.options(e.space.guarded(), logger)
+	opts.Lock = lock
+	e.db, err = pebble.Open(cfg.Dir, opts)
+	if err == nil {
+		err = e.failed()
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err := e.checkFormat(kind); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+// makeDir makes the directory and its parents, durably, for this user only:
+// it will hold secrets.
+func makeDir(fsys vfs.FS, dir string) error {
+	info, err := fsys.Stat(dir)
+	if err == nil {
+		if !info.IsDir() {
+			return errors.New("it is not a directory")
+		}
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := fsys.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(fsys, parent)
+}
+
+func syncDir(fsys vfs.FS, dir string) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// refuseForeign keeps Pebble from moving in with other files. A store whose making
+// was cut short by a crash is fine.
+func refuseForeign(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "marker.format-version.") {
+			return nil
+		}
+	}
+	for _, name := range names {
+		if !madeByPebble(name) {
+			return fmt.Errorf("%w (%q)", ErrForeign, name)
+		}
+	}
+	return nil
+}
+
+// madeByPebble tells the names that an unfinished directory may hold.
+func madeByPebble(name string) bool {
+	if name == "LOCK" || name == "lost+found" {
+		return true
+	}
+	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "temporary."} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".dbtmp")
+}
+
+// lockDir takes the directory for this process.
+func lockDir(fsys vfs.FS, dir string) (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(dir, fsys)
+	if err == nil {
+		return lock, nil
+	}
+	var path *fs.PathError
+	var errno syscall.Errno
+	if errors.As(err, &path) {
+		return nil, err // the file cannot be made: read-only, no permission
+	}
+	if errors.As(err, &errno) && errno != syscall.EAGAIN && errno != syscall.EACCES {
+		return nil, fmt.Errorf("lock it: %w", err)
+	}
+	return nil, ErrInUse
+}
+
+// checkFormat reads the record that says what made the store, or writes it.
+func (e *engine) checkFormat(kind string) error {
+	record, err := e.get(formatKey())
+	if err != nil {
+		return err
+	}
+	if record == nil {
+		return e.writeFormat(kind)
+	}
+	d := newDecoder(record, recordVersion)
+	gotKind, version := d.string(), d.uint()
+	if err := d.done(); err != nil {
+		return fmt.Errorf("format record: %w", err)
+	}
+	if gotKind != kind {
+		return fmt.Errorf("%w (it is a store of the kind %q)", ErrForeign, gotKind)
+	}
+	if version > formatVersion {
+		return fmt.Errorf("%w (layout %d; this one knows up to %d)", ErrNewer, version, formatVersion)
+	}
+	return nil
+}
+
+func (e *engine) writeFormat(kind string) error {
+	empty := true
+	err := e.scan(context.Background(), nil, func(_, _ []byte) bool { empty = false; return false })
+	if err != nil {
+		return err
+	}
+	if !empty {
+		return ErrForeign
+	}
+	record := newEncoder(recordVersion, len(kind)+8)
+	record.string(kind)
+	record.uint(formatVersion)
+	b := e.db.NewBatch()
+	if err := b.Set(formatKey(), record, nil); err != nil {
+		return unavailable(err)
+	}
+	if err := e.apply(b); err != nil {
+		return err
+	}
+	return e.sync(b)
+}

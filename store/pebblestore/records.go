@@ -1,0 +1,214 @@
+package pebblestore
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// recordVersion begins every record of this layout.
+const recordVersion = 1
+
+func encodeSubscription(s subscription.Subscription) []byte {
+	e := newEncoder(recordVersion, len(s.Topic)+len(s.Callback)+len(s.Secret)+48)
+	e.string(s.Topic)
+	e.string(s.Callback)
+	e.string(string(s.Secret))
+	e.uint(s.Start)
+	e.int(int64(s.Lease))
+	e.time(s.Expires)
+	e.time(s.Created)
+	return e
+}
+
+func decodeSubscription(id subscription.ID, record []byte) (subscription.Subscription, error) {
+	d := newDecoder(record, recordVersion)
+	s := subscription.Subscription{
+		ID:       id,
+		Topic:    d.string(),
+		Callback: d.string(),
+		Secret:   subscription.Secret(d.string()),
+		Start:    d.uint(),
+		Lease:    time.Duration(d.int()),
+		Expires:  d.time(),
+		Created:  d.time(),
+	}
+	return s, d.done()
+}
+
+func encodeRequest(r subscription.Request) []byte {
+	e := newEncoder(recordVersion, len(r.Topic)+len(r.Callback)+len(r.Secret)+64)
+	e.bytes(r.Token[:])
+	e.string(string(r.Mode))
+	e.string(r.Topic)
+	e.string(r.Callback)
+	e.string(string(r.Secret))
+	e.int(int64(r.Lease))
+	e.time(r.Received)
+	return e
+}
+
+func decodeRequest(id subscription.ID, record []byte) (subscription.Request, error) {
+	d := newDecoder(record, recordVersion)
+	r := subscription.Request{ID: id}
+	d.array(r.Token[:])
+	r.Mode = subscription.Mode(d.string())
+	r.Topic = d.string()
+	r.Callback = d.string()
+	r.Secret = subscription.Secret(d.string())
+	r.Lease = time.Duration(d.int())
+	r.Received = d.time()
+	return r, d.done()
+}
+
+func encodePosition(p delivery.Position) []byte {
+	e := newEncoder(recordVersion, 40)
+	e.uint(uint64(p.Settled))
+	e.uint(uint64(p.Failures))
+	e.time(p.NextAttempt)
+	e.byte(byte(p.LastFailure))
+	e.uint(uint64(p.LastStatus))
+	return e
+}
+
+func decodePosition(record []byte) (delivery.Position, error) {
+	d := newDecoder(record, recordVersion)
+	p := delivery.Position{
+		Settled:     delivery.Seq(d.uint()),
+		Failures:    uint32(d.uintMax(math.MaxUint32)),
+		NextAttempt: d.time(),
+		LastFailure: delivery.Class(d.byte()),
+		LastStatus:  uint16(d.uintMax(math.MaxUint16)),
+	}
+	return p, d.done()
+}
+
+func encodeGap(g delivery.Gap) []byte {
+	e := newEncoder(recordVersion, 32)
+	e.uint(uint64(g.Last))
+	e.byte(byte(g.Reason))
+	e.byte(byte(g.Failure))
+	e.time(g.At)
+	return e
+}
+
+func decodeGap(id subscription.ID, first uint64, record []byte) (delivery.Gap, error) {
+	d := newDecoder(record, recordVersion)
+	g := delivery.Gap{
+		Subscription: id,
+		First:        delivery.Seq(first),
+		Last:         delivery.Seq(d.uint()),
+		Reason:       delivery.GapReason(d.byte()),
+		Failure:      delivery.Class(d.byte()),
+		At:           d.time(),
+	}
+	return g, d.done()
+}
+
+// encodeHead keeps a notification without its body, but with the body's length.
+func encodeHead(p delivery.Publication, id uuid.UUID, accepted time.Time) []byte {
+	e := newEncoder(recordVersion, len(p.Topic)+len(p.ContentType)+128)
+	e.bytes(id[:])
+	e.time(accepted)
+	e.string(p.Topic)
+	e.string(p.ContentType)
+	e.uint(uint64(len(p.Links)))
+	for _, l := range p.Links {
+		e.string(l)
+	}
+	e.string(p.From)
+	e.string(p.Until)
+	e.uint(uint64(len(p.Body)))
+	return e
+}
+
+func decodeHead(seq uint64, record []byte) (n delivery.Notification, bodyLen uint64, err error) {
+	d := newDecoder(record, recordVersion)
+	n.Seq = delivery.Seq(seq)
+	d.array(n.ID[:])
+	n.Accepted = d.time()
+	n.Topic = d.string()
+	n.ContentType = d.string()
+	n.Links = d.strings()
+	n.From = d.string()
+	n.Until = d.string()
+	bodyLen = d.uint()
+	return n, bodyLen, d.done()
+}
+
+// topicState is what is remembered of a topic's log beyond its records.
+type topicState struct {
+	key      string // subscription.Key of the topic
+	head     uint64
+	last     uuid.UUID // the notification appended last
+	until    string    // its Until
+	previous string    // the Until of the one before it
+	// digest is of the body and the interval of the last one; it has one
+	// only if it covers an interval.
+	hasDigest bool
+	digest    [sha256.Size]byte
+}
+
+func encodeTopic(t topicState) []byte {
+	e := newEncoder(recordVersion, len(t.key)+len(t.until)+len(t.previous)+80)
+	e.string(t.key)
+	e.uint(t.head)
+	e.bytes(t.last[:])
+	e.string(t.until)
+	e.string(t.previous)
+	if !t.hasDigest {
+		e.byte(0)
+		return e
+	}
+	e.byte(1)
+	e.bytes(t.digest[:])
+	return e
+}
+
+func decodeTopic(record []byte) (topicState, error) {
+	d := newDecoder(record, recordVersion)
+	t := topicState{key: d.string(), head: d.uintMax(math.MaxUint64 - 1)}
+	d.array(t.last[:])
+	t.until = d.string()
+	t.previous = d.string()
+	switch d.byte() {
+	case 0:
+	case 1:
+		t.hasDigest = true
+		d.array(t.digest[:])
+	default:
+		d.fail("a digest is of no known kind")
+	}
+	return t, d.done()
+}
+
+// digestOf is equal for two publications only if body and interval are. The
+// lengths keep the three fields apart.
+func digestOf(p delivery.Publication) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %d ", len(p.From), len(p.Until))
+	h.Write([]byte(p.From))
+	h.Write([]byte(p.Until))
+	h.Write(p.Body)
+	h.Sum(sum[:0])
+	return sum
+}
+
+func encodePing(p delivery.Ping) []byte {
+	e := newEncoder(recordVersion, len(p.Topic)+16)
+	e.string(p.Topic)
+	e.uint(p.Count)
+	return e
+}
+
+func decodePing(record []byte) (delivery.Ping, error) {
+	d := newDecoder(record, recordVersion)
+	p := delivery.Ping{Topic: d.string(), Count: d.uint()}
+	return p, d.done()
+}

@@ -1,0 +1,231 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon/subscription"
+)
+
+// Subscriptions keeps subscriptions and unsettled requests.
+type Subscriptions struct{ db *DB }
+
+var _ subscription.Store = (*Subscriptions)(nil)
+
+// Submit implements subscription.Store.
+func (s *Subscriptions) Submit(ctx context.Context, r subscription.Request) error {
+	err := s.db.engine.change(ctx, grows, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
+		return b.Set(requestKey(r.ID), encodeRequest(r), nil)
+	})
+	return about("submit request", r.ID, err)
+}
+
+// Requests implements subscription.Store.
+func (s *Subscriptions) Requests(ctx context.Context) iter.Seq2[subscription.Request, error] {
+	return records(ctx, s.db.engine, []byte{kindRequest},
+		func(key, value []byte) (subscription.Request, error) {
+			if len(key) != 1+idLen {
+				return subscription.Request{}, ErrDamaged
+			}
+			return decodeRequest(idOf(key), value)
+		})
+}
+
+// Activate implements subscription.Store.
+func (s *Subscriptions) Activate(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
+	err := s.db.engine.change(ctx, grows, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
+		if sub.ID != r.ID {
+			return fmt.Errorf("the subscription has another id: %s", sub.ID)
+		}
+		if err := s.settle(b, r); err != nil {
+			return err
+		}
+		if err := s.unindex(b, r.ID); err != nil {
+			return err
+		}
+		return errors.Join(
+			b.Set(memberKey(kindSubscription, sub.ID), encodeSubscription(sub), nil),
+			b.Set(expiryKey(sub.Expires, sub.ID), nil, nil))
+	})
+	return about("activate subscription", r.ID, err)
+}
+
+// Drop implements subscription.Store.
+func (s *Subscriptions) Drop(ctx context.Context, r subscription.Request) error {
+	err := s.db.engine.change(ctx, shrinks, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
+		if err := s.settle(b, r); !errors.Is(err, subscription.ErrSuperseded) {
+			return err
+		}
+		return nil
+	})
+	return about("drop request", r.ID, err)
+}
+
+// Unsubscribe implements subscription.Store.
+func (s *Subscriptions) Unsubscribe(ctx context.Context, r subscription.Request) error {
+	err := s.db.engine.change(ctx, shrinks, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
+		if err := s.settle(b, r); err != nil {
+			return err
+		}
+		return s.delete(b, r.ID)
+	})
+	return about("unsubscribe", r.ID, err)
+}
+
+// Remove implements subscription.Store.
+func (s *Subscriptions) Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error) {
+	err = s.db.engine.change(ctx, shrinks, s.db.shardLock(sub.ID), func(b *pebble.Batch) error {
+		stored, err := s.get(sub.ID)
+		if errors.Is(err, subscription.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !stored.Expires.Equal(sub.Expires) {
+			return nil
+		}
+		removed = true
+		return s.delete(b, sub.ID)
+	})
+	if err != nil {
+		return false, about("remove subscription", sub.ID, err)
+	}
+	return removed, nil
+}
+
+// Get implements subscription.Store.
+func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscription.Subscription, error) {
+	if err := s.db.engine.enter(ctx); err != nil {
+		return subscription.Subscription{}, about("get subscription", id, err)
+	}
+	defer s.db.engine.leave()
+	sub, err := s.get(id)
+	return sub, about("get subscription", id, err)
+}
+
+// Expired implements subscription.Store. An index entry that its subscription
+// has outlived is passed over.
+func (s *Subscriptions) Expired(ctx context.Context, now time.Time, limit int) ([]subscription.Subscription, error) {
+	if err := s.db.engine.enter(ctx); err != nil {
+		return nil, fmt.Errorf("list expired subscriptions: %w", err)
+	}
+	defer s.db.engine.leave()
+	it, err := iterator(s.db.engine.db, []byte{kindExpiry}, expiryEnd(now))
+	if err != nil {
+		return nil, fmt.Errorf("list expired subscriptions: %w", err)
+	}
+	var expired []subscription.Subscription
+	for ok := it.First(); ok && len(expired) < limit && ctx.Err() == nil; ok = it.Next() {
+		if key := it.Key(); len(key) == 1+timeLen+idLen {
+			sub, found := s.indexed(key)
+			if found {
+				expired = append(expired, sub)
+			}
+		}
+	}
+	if err := errors.Join(ctx.Err(), it.Close()); err != nil {
+		return nil, fmt.Errorf("list expired subscriptions: %w", unlessContext(ctx, err))
+	}
+	return expired, nil
+}
+
+// indexed reads the subscription that an index entry stands for.
+func (s *Subscriptions) indexed(key []byte) (subscription.Subscription, bool) {
+	sub, err := s.get(idOf(key))
+	if errors.Is(err, subscription.ErrNotFound) {
+		return sub, false
+	}
+	if err != nil {
+		s.db.engine.damaged(key, err)
+		return sub, false
+	}
+	return sub, string(expiryKey(sub.Expires, sub.ID)) == string(key)
+}
+
+// get reads a subscription, or ErrNotFound.
+func (s *Subscriptions) get(id subscription.ID) (subscription.Subscription, error) {
+	record, err := s.db.engine.get(memberKey(kindSubscription, id))
+	if err != nil {
+		return subscription.Subscription{}, err
+	}
+	if record == nil {
+		return subscription.Subscription{}, subscription.ErrNotFound
+	}
+	return decodeSubscription(id, record)
+}
+
+// settle takes the request away, or is ErrSuperseded.
+func (s *Subscriptions) settle(b *pebble.Batch, r subscription.Request) error {
+	record, err := s.db.engine.get(requestKey(r.ID))
+	if err != nil {
+		return err
+	}
+	if record == nil {
+		return subscription.ErrSuperseded
+	}
+	stored, err := decodeRequest(r.ID, record)
+	if err != nil {
+		return err
+	}
+	if stored.Token != r.Token {
+		return subscription.ErrSuperseded
+	}
+	return b.Delete(requestKey(r.ID), nil)
+}
+
+// unindex takes the stored subscription out of the index of leases. One that is
+// damaged leaves its entry behind, which Expired passes over.
+func (s *Subscriptions) unindex(b *pebble.Batch, id subscription.ID) error {
+	stored, err := s.get(id)
+	switch {
+	case err == nil:
+		return b.Delete(expiryKey(stored.Expires, id), nil)
+	case errors.Is(err, subscription.ErrUnavailable):
+		return err
+	case errors.Is(err, ErrDamaged):
+		s.db.engine.damaged(memberKey(kindSubscription, id), err)
+	}
+	return nil
+}
+
+// delete takes the subscription away, with all that delivery keeps of it.
+func (s *Subscriptions) delete(b *pebble.Batch, id subscription.ID) error {
+	if err := s.unindex(b, id); err != nil {
+		return err
+	}
+	gaps, err := s.db.gapKeys(id)
+	if err != nil {
+		return err
+	}
+	for _, key := range gaps {
+		if err := b.Delete(key, nil); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		b.Delete(memberKey(kindSubscription, id), nil),
+		b.Delete(memberKey(kindPosition, id), nil))
+}
+
+// about says what was being tried, and with which subscription.
+func about(what string, id subscription.ID, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", what, id, err)
+}
+
+// unlessContext takes an error of the engine for what it is, and a context that
+// ended as itself.
+func unlessContext(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return unavailable(err)
+}
