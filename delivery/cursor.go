@@ -65,7 +65,8 @@ type Advance struct {
 	Position     Position
 }
 
-// Batch is a set of changes in one shard, written together or not at all.
+// Batch is a set of changes in one shard, written together or not at all. Every
+// subscription in it is of that shard.
 type Batch struct {
 	Tenure   Tenure
 	Advances []Advance
@@ -84,10 +85,13 @@ type Cursors interface {
 	// Save writes the batches, each whole or not at all. It is durable when it
 	// returns nil. A batch under an old epoch is refused: the error then is
 	// a *FencedError that names the shards, and the other batches are
-	// written. A position for a subscription that is gone does no harm.
+	// written. A position or a gap for a subscription that is gone is left
+	// out. A gap takes the place of one with the same First. Subscriptions
+	// outside the batch's shard are an error, and nothing is written.
 	Save(ctx context.Context, batches []Batch) error
 
-	// Gaps returns the latest gaps of a subscription, newest first, at most limit.
+	// Gaps returns the latest gaps of a subscription, newest first, at most
+	// limit. The latest 100 are kept at least.
 	Gaps(ctx context.Context, id subscription.ID, limit int) ([]Gap, error)
 }
 
@@ -95,8 +99,10 @@ type Cursors interface {
 type Shards interface {
 	// Run takes shards and keeps them until ctx ends; it calls gained when a
 	// shard is this process's and lost when it no longer is, one call at a
-	// time. Gained is called before the shard's members are read. When Run
-	// returns, every shard was handed back.
+	// time. Gained is called before the shard's members are read. If it fails
+	// Run ends with its error. When Run returns, every shard was handed back,
+	// with lost called first, so that lost may still Save; it returns nil when
+	// ctx ended.
 	Run(ctx context.Context, gained func(Tenure) error, lost func(subscription.Shard)) error
 }
 

@@ -94,7 +94,7 @@ type Log interface {
 
 	// Read returns the first notification with a sequence number of at
 	// least from, or ErrEndOfLog. Its Seq is greater than from where the
-	// log was trimmed.
+	// log was trimmed, or a record cannot be read back.
 	Read(ctx context.Context, topic string, from Seq) (*Notification, error)
 
 	// Head returns the sequence number of the topic's last notification, 0
@@ -102,8 +102,8 @@ type Log interface {
 	Head(ctx context.Context, topic string) (Seq, error)
 
 	// Trim removes the topic's notifications with sequence numbers below
-	// before that were accepted before olderThan. It need not be durable, and
-	// never moves Head.
+	// before that were accepted before olderThan, from the oldest on up to
+	// the first that is not both. It need not be durable, and never moves Head.
 	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) error
 
 	// Topics gives the state of every topic that has a log.
@@ -118,12 +118,14 @@ type Ping struct {
 	Count uint64
 }
 
-// Pings keeps the pings that wait for their fetch. All methods may be called
-// from any goroutine.
+// Pings keeps the pings that wait for their fetch. Topics are told apart by
+// subscription.Key. All methods may be called from any goroutine; trouble with
+// the engine itself is wrapped as ErrUnavailable.
 type Pings interface {
 	// Ping notes that the topics have changed, all or none, and is durable
 	// when it returns nil. A topic that waits already is noted once, with a
-	// Count that has risen. The pings as noted come back, in the order given.
+	// Count that has risen. A Count never returns, also after Fetched. The
+	// pings as noted come back, in the order given.
 	Ping(ctx context.Context, topics []string) ([]Ping, error)
 
 	// Fetched forgets the ping, unless another for the same topic came

@@ -24,7 +24,9 @@ var (
 // Every method that changes something is atomic, and what it changed is
 // durable when it returns nil. When it returns an error the change may or may
 // not have been made: each is safe to repeat. All methods may be called from any
-// goroutine. Trouble with the engine itself is wrapped as ErrUnavailable.
+// goroutine. Trouble with the engine itself is wrapped as ErrUnavailable. A
+// context that is done already changes nothing and comes back as its error.
+// Strings come back byte for byte and times as the same instant.
 type Store interface {
 	// Submit keeps a request until it is settled. An earlier request with
 	// the same ID is replaced. The subscription itself is not touched.
@@ -37,7 +39,8 @@ type Store interface {
 	// Activate settles a subscribe request: sub takes the place of what was
 	// stored under its ID (Created and Start are the caller's to keep on a
 	// renewal), and the request is gone.
-	// ErrSuperseded if the stored request has another token or is gone.
+	// ErrSuperseded if the stored request has another token or is gone, as it
+	// is when this very call was made before: Get tells then.
 	Activate(ctx context.Context, r Request, sub Subscription) error
 
 	// Drop settles a request without touching the subscription.
@@ -47,7 +50,8 @@ type Store interface {
 	// Unsubscribe settles an unsubscribe request: the subscription and what
 	// delivery keeps of it are gone, with the request. No error if there
 	// was no such subscription.
-	// ErrSuperseded if the stored request has another token or is gone.
+	// ErrSuperseded if the stored request has another token or is gone, as it
+	// is when this very call was made before.
 	Unsubscribe(ctx context.Context, r Request) error
 
 	// Remove ends a subscription without a request: its lease is over, its
