@@ -39,6 +39,14 @@ type Entry struct {
 	Type     string // media type
 	Encoding string // content coding
 	Links    []Link
+
+	// What follows is for reading only; the writer of notifications leaves it out.
+
+	// Capability says what Loc is: "change-notification", "capabilitylist", …
+	// It stands in Capability Lists and Source Descriptions (core §8, §9).
+	Capability string
+	// From and Until are what an entry of an index covers, as told (core §7).
+	From, Until string
 }
 
 // Link is an rs:ln element: a related resource (core §7, §14). Optional fields

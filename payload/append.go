@@ -1,0 +1,173 @@
+package payload
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The namespaces of ResourceSync documents (CN §1.2).
+const (
+	spaceSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
+	spaceRS      = "http://www.openarchives.org/rs/terms/"
+)
+
+const (
+	documentHead = `<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
+		`<urlset xmlns="` + spaceSitemap + `" xmlns:rs="` + spaceRS + `">` + "\n"
+	documentTail = "</urlset>\n"
+)
+
+// ErrInterval: an interval does not go from an earlier to a later time.
+var ErrInterval = errors.New("the interval must go from an earlier to a later time between the years 0 and 9999")
+
+// AppendEntry appends the url element of e, which must be Valid and have a
+// Datetime, and a line end. LastMod and the other fields are written as they
+// are told; NormalizeDatetime brings a time to UTC. The error is a *FieldError,
+// and dst is returned as it was.
+func AppendEntry(dst []byte, e *Entry) ([]byte, error) {
+	if err := e.Validate(); err != nil {
+		return dst, err
+	}
+	switch {
+	case e.Datetime.IsZero():
+		return dst, &FieldError{Field: "datetime", Reason: "is missing"}
+	case !writable(e.Datetime):
+		return dst, &FieldError{Field: "datetime", Reason: "must be between the years 0 and 9999"}
+	}
+	return e.append(dst), nil
+}
+
+// writable tells whether four digits can tell the year of t.
+func writable(t time.Time) bool {
+	year := t.UTC().Year()
+	return 0 <= year && year <= 9999
+}
+
+func (e *Entry) append(dst []byte) []byte {
+	dst = append(dst, "<url>\n<loc>"...)
+	dst = appendEscaped(dst, e.Loc)
+	dst = append(dst, "</loc>\n"...)
+	if e.LastMod != "" {
+		dst = append(dst, "<lastmod>"...)
+		dst = appendEscaped(dst, e.LastMod)
+		dst = append(dst, "</lastmod>\n"...)
+	}
+	dst = append(dst, "<rs:md"...)
+	dst = appendAttr(dst, ` change="`, string(e.Change))
+	dst = append(dst, ` datetime="`...)
+	dst = e.Datetime.UTC().AppendFormat(dst, datetimeFormat)
+	dst = append(dst, '"')
+	dst = appendAttr(dst, ` hash="`, e.Hash)
+	dst = appendAttr(dst, ` length="`, e.Length)
+	dst = appendAttr(dst, ` type="`, e.Type)
+	dst = appendAttr(dst, ` encoding="`, e.Encoding)
+	dst = append(dst, "/>\n"...)
+	for i := range e.Links {
+		dst = appendLink(dst, &e.Links[i])
+	}
+	return append(dst, "</url>\n"...)
+}
+
+func appendLink(dst []byte, l *Link) []byte {
+	dst = append(dst, "<rs:ln"...)
+	dst = appendAttr(dst, ` rel="`, l.Rel)
+	dst = appendAttr(dst, ` href="`, l.Href)
+	dst = appendAttr(dst, ` hash="`, l.Hash)
+	dst = appendAttr(dst, ` length="`, l.Length)
+	dst = appendAttr(dst, ` type="`, l.Type)
+	dst = appendAttr(dst, ` encoding="`, l.Encoding)
+	dst = appendAttr(dst, ` modified="`, l.Modified)
+	dst = appendAttr(dst, ` path="`, l.Path)
+	dst = appendAttr(dst, ` pri="`, l.Pri)
+	return append(dst, "/>\n"...)
+}
+
+// appendAttr appends an attribute that has a value; open is ` name="`.
+func appendAttr(dst []byte, open, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	dst = append(dst, open...)
+	dst = appendEscaped(dst, value)
+	return append(dst, '"')
+}
+
+// maxEscape is the length of the longest escape.
+const maxEscape = len("&quot;")
+
+// appendEscaped appends s so that it reads back the same from text and from an
+// attribute: white space other than a space would be changed in an attribute
+// (XML 1.0 §3.3.3), and a carriage return everywhere (§2.11).
+func appendEscaped(dst []byte, s string) []byte {
+	from := 0
+	for i := range len(s) {
+		if s[i] > '>' {
+			continue
+		}
+		if esc := escapeOf(s[i]); esc != "" {
+			dst = append(dst, s[from:i]...)
+			dst = append(dst, esc...)
+			from = i + 1
+		}
+	}
+	return append(dst, s[from:]...)
+}
+
+func escapeOf(c byte) string {
+	switch c {
+	case '&':
+		return "&amp;"
+	case '<':
+		return "&lt;"
+	case '>':
+		return "&gt;"
+	case '"':
+		return "&quot;"
+	case '\t':
+		return "&#9;"
+	case '\n':
+		return "&#10;"
+	case '\r':
+		return "&#13;"
+	}
+	return ""
+}
+
+// AppendNotificationHead appends everything of a change notification that stands
+// before its entries. up is the URI of the Capability List, empty for none (CN
+// §3). The error is ErrInterval or a *FieldError for "up", and dst is returned
+// as it was.
+func AppendNotificationHead(dst []byte, iv Interval, up string) ([]byte, error) {
+	from, until := iv.From.Truncate(time.Microsecond), iv.Until.Truncate(time.Microsecond)
+	if from.IsZero() || !from.Before(until) || !writable(from) || !writable(until) {
+		return dst, fmt.Errorf("%w: from %v until %v", ErrInterval, iv.From, iv.Until)
+	}
+	if reason := check(up, false, webURIRule); reason != "" {
+		return dst, &FieldError{Field: "up", Reason: reason}
+	}
+	dst = append(dst, documentHead...)
+	if up != "" {
+		dst = appendLink(dst, &Link{Rel: "up", Href: up})
+	}
+	dst = append(dst, `<rs:md capability="`+ChangeNotification+`" from="`...)
+	dst = from.UTC().AppendFormat(dst, datetimeFormat)
+	dst = append(dst, `" until="`...)
+	dst = until.UTC().AppendFormat(dst, datetimeFormat)
+	return append(dst, "\"/>\n"...), nil
+}
+
+// AppendNotificationTail appends everything of a change notification that stands
+// after its entries.
+func AppendNotificationTail(dst []byte) []byte { return append(dst, documentTail...) }
+
+// NotificationOverhead returns how many bytes a change notification has besides
+// its entries: a batch of entries fits if their sizes and this are not over
+// MaxBytes. It is 0 where AppendNotificationHead would fail.
+func NotificationOverhead(iv Interval, up string) int {
+	head, err := AppendNotificationHead(nil, iv, up)
+	if err != nil {
+		return 0
+	}
+	return len(head) + len(documentTail)
+}

@@ -1,0 +1,54 @@
+package payload
+
+import "carillon/payload/internal/xmlscan"
+
+// Errors of a Reader, wrapped with the line where reading stopped. The writer
+// uses ErrTooLarge too.
+var (
+	// ErrSyntax: the document is not well-formed XML.
+	ErrSyntax = xmlscan.ErrSyntax
+	// ErrDoctype: the document has a document type declaration. It is refused:
+	// what it could declare is entities, and those are never expanded.
+	ErrDoctype = xmlscan.ErrDoctype
+	// ErrEncoding: the document is not in UTF-8.
+	ErrEncoding = xmlscan.ErrEncoding
+	// ErrTooLarge: the document, or one entry of it, has too many bytes.
+	ErrTooLarge = xmlscan.ErrTooLarge
+	// ErrTooDeep: its elements are nested too deeply.
+	ErrTooDeep = xmlscan.ErrTooDeep
+)
+
+// Limits bound what reading a document may cost. Zero fields have the default.
+type Limits struct {
+	// Bytes of the whole document, uncompressed; default MaxReadBytes.
+	Bytes int64
+	// Entries of the document; default MaxEntries.
+	Entries int
+	// EntryBytes bounds one entry, and the head, and any single tag or run of
+	// text; default MaxEntryBytes. It is what reading may hold in memory, about.
+	EntryBytes int
+	// Depth of nested elements; default 32. A ResourceSync document has 3.
+	Depth int
+}
+
+const defaultDepth = 32
+
+func (l Limits) withDefaults() Limits {
+	if l.Bytes <= 0 {
+		l.Bytes = MaxReadBytes
+	}
+	if l.Entries <= 0 {
+		l.Entries = MaxEntries
+	}
+	if l.EntryBytes <= 0 {
+		l.EntryBytes = MaxEntryBytes
+	}
+	if l.Depth <= 0 {
+		l.Depth = defaultDepth
+	}
+	return l
+}
+
+func (l Limits) scanner() xmlscan.Limits {
+	return xmlscan.Limits{Bytes: l.Bytes, Token: l.EntryBytes, Depth: l.Depth}
+}
