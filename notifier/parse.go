@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strconv"
 
 	"carillon/payload"
 )
@@ -329,3 +330,6 @@ const notADatetime = "must be a W3C Datetime, such as 2026-01-31T12:00:00Z"
 
 // maxSets is how many sets one event may name: each costs a copy of it.
 const maxSets = 256
+
+// index names a member of an array.
+func index(i int) string { return "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,114 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon/notifier"
+)
+
+// Keys of a journal, in the same manner as those of a hub.
+//
+//	40 set                     channel
+//	41                         the last datetime given
+//	42 set 00 datetime         event
+//	43 set 00 from chunk       part of a notification's bytes
+//
+// set is a name without zero bytes, datetime and from 8 bytes of Unix
+// microseconds, chunk 4 bytes.
+const (
+	kindJournalChannel = 0x40
+	kindJournalLast    = 0x41
+	kindJournalEvent   = 0x42
+	kindJournalBody    = 0x43
+)
+
+// journalChunk is how many bytes of a notification one record has, and so how
+// much a reader holds.
+const journalChunk = 1 << 20
+
+// journalVersion is the version of a channel's record.
+const journalVersion = 1
+
+func journalSetPrefix(kind byte, set string) []byte {
+	return append(append([]byte{kind}, set...), 0)
+}
+
+func journalEventKey(set string, datetime int64) []byte {
+	return binary.BigEndian.AppendUint64(journalSetPrefix(kindJournalEvent, set), uint64(datetime))
+}
+
+func journalBodyKey(n notifier.Notification, chunk int) []byte {
+	key := binary.BigEndian.AppendUint64(journalSetPrefix(kindJournalBody, n.Set), uint64(n.From.UnixMicro()))
+	return binary.BigEndian.AppendUint32(key, uint32(chunk))
+}
+
+func journalTime(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
+
+// journalRounded gives n with whole microseconds in UTC.
+func journalRounded(n notifier.Notification) notifier.Notification {
+	n.From, n.Until = journalTime(n.From.UnixMicro()), journalTime(n.Until.UnixMicro())
+	return n
+}
+
+// journalSame tells whether kept is n; an interval of a set is covered once.
+func journalSame(kept *notifier.Notification, n notifier.Notification) bool {
+	return kept != nil && kept.From.Equal(n.From) && kept.Until.Equal(n.Until)
+}
+
+// putLast writes the last datetime; j.mu is held.
+func (j *Journal) putLast(b *pebble.Batch) error {
+	if err := b.Set([]byte{kindJournalLast}, encodeCount(uint64(j.last)), nil); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// putChannel writes the record of a channel; j.mu is held.
+func (j *Journal) putChannel(b *pebble.Batch, ch *notifier.Channel) error {
+	record := newEncoder(journalVersion, 64)
+	record.int(ch.Next.UnixMicro())
+	journalEncodeNotification(&record, ch.Sealed)
+	journalEncodeNotification(&record, ch.Accepted)
+	if err := b.Set(append([]byte{kindJournalChannel}, ch.Set...), record, nil); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+func journalEncodeNotification(record *encoder, n *notifier.Notification) {
+	if n == nil {
+		record.byte(0)
+		return
+	}
+	record.byte(1)
+	record.int(n.From.UnixMicro())
+	record.int(n.Until.UnixMicro())
+	record.uint(uint64(n.Entries))
+	record.uint(uint64(n.Size))
+}
+
+func journalDecodeChannel(set string, record []byte) (*notifier.Channel, error) {
+	d := newDecoder(record, journalVersion)
+	ch := &notifier.Channel{Set: set, Next: journalTime(d.int())}
+	ch.Sealed = journalDecodeNotification(d, set)
+	ch.Accepted = journalDecodeNotification(d, set)
+	if err := d.done(); err != nil {
+		return nil, fmt.Errorf("channel %q: %w", set, err)
+	}
+	return ch, nil
+}
+
+func journalDecodeNotification(d *decoder, set string) *notifier.Notification {
+	if d.byte() == 0 {
+		return nil
+	}
+	return &notifier.Notification{
+		Set: set, From: journalTime(d.int()), Until: journalTime(d.int()),
+		Entries: int(d.uintMax(math.MaxInt32)), Size: int64(d.uintMax(math.MaxInt64)),
+	}
+}
