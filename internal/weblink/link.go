@@ -61,6 +61,7 @@ func Find(links []Link, rel string) []Link {
 // URI of the resource they came with (RFC 8288 §3.1). An absolute URI stays
 // byte for byte. A link that cannot be resolved is left out.
 func Resolve(base string, links []Link) []Link {
+	base, _, _ = strings.Cut(base, "#")
 	baseURL, err := url.Parse(base)
 	resolved := make([]Link, 0, len(links))
 	for _, l := range links {

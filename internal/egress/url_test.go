@@ -1,0 +1,104 @@
+package egress_test
+
+import (
+	"errors"
+	"testing"
+
+	"carillon/internal/egress"
+)
+
+func TestCheckURL(t *testing.T) {
+	open := newDialer(t, egress.Config{})
+	loop := newDialer(t, egress.Config{AllowLoopback: true})
+	nets := newDialer(t, egress.Config{AllowNets: prefixes("10.0.0.0/8", "fd00::/8")})
+	bad, forbidden := egress.ErrBadURL, egress.ErrForbidden
+	tests := []struct {
+		dialer *egress.Dialer
+		url    string
+		want   error
+	}{
+		{open, "http://example.com", nil},
+		{open, "https://example.com:8443/a?b=c&d", nil},
+		{open, "HTTP://Example.com/", nil},
+		{open, "http://93.184.216.34/", nil},
+		{open, "http://[2606:2800:220:1::1]:80/", nil},
+		{open, "http://notlocalhost/", nil},
+
+		{open, "", bad},
+		{open, "/relative", bad},
+		{open, "//example.com/", bad},
+		{open, "ftp://example.com/", bad},
+		{open, "javascript:alert(1)", bad},
+		{open, "http:example.com", bad},
+		{open, "http:///path", bad},
+		{open, "http://:80/", bad},
+		{open, "http://user@example.com/", bad},
+		{open, "http://user:pass@example.com/", bad},
+		{open, "http://@example.com/", bad},
+		{open, "http://example.com/#x", bad},
+		{open, "http://example.com/#", bad},
+		{open, "http://example.com:0/", bad},
+		{open, "http://example.com:65536/", bad},
+		{open, "http://example.com:port/", bad},
+		{open, "http://example.com/a b", bad},
+		{open, " http://example.com/", bad},
+		{open, "http://example.com/\r\nX: y", bad},
+		{open, "http://[::1/", bad},
+		{open, "http://exa%zzmple.com/", bad},
+
+		{open, "http://127.0.0.1/", forbidden},
+		{open, "http://127.0.0.1./", forbidden},
+		{open, "http://10.0.0.1:8080/", forbidden},
+		{open, "http://169.254.169.254/latest/meta-data/", forbidden},
+		{open, "http://[::1]/", forbidden},
+		{open, "http://[::ffff:127.0.0.1]/", forbidden},
+		{open, "http://[::ffff:a00:1]/", forbidden},
+		{open, "http://[fe80::1%25eth0]/", forbidden},
+		{open, "http://[fd00::1]/", forbidden},
+		{open, "http://localhost/", forbidden},
+		{open, "http://LOCALHOST.:80/", forbidden},
+		{open, "http://a.localhost/", forbidden},
+
+		{loop, "http://127.0.0.1/", nil},
+		{loop, "http://127.9.9.9:1234/", nil},
+		{loop, "http://[::1]:1234/", nil},
+		{loop, "http://localhost:1234/", nil},
+		{loop, "http://10.0.0.1/", forbidden},
+		{nets, "http://10.0.0.1/", nil},
+		{nets, "http://[::ffff:10.0.0.1]/", nil},
+		{nets, "http://[fd00::1]/", nil},
+		{nets, "http://11.0.0.1/", nil},
+		{nets, "http://192.168.0.1/", forbidden},
+		{nets, "http://127.0.0.1/", forbidden},
+		// Spellings that are no address to us are names, judged when dialed.
+		{open, "http://2130706433/", nil},
+		{open, "http://0x7f.1/", nil},
+	}
+	for _, tt := range tests {
+		err := tt.dialer.CheckURL(tt.url)
+		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("CheckURL(%q) = %v, want %v", tt.url, err, tt.want)
+		}
+	}
+}
+
+func TestLoopbackURL(t *testing.T) {
+	for url, want := range map[string]bool{
+		"http://127.0.0.1:8080/websub/": true,
+		"http://127.1.1.1/":             true,
+		"http://[::1]:8080/":            true,
+		"http://[::ffff:127.0.0.1]/":    true,
+		"https://localhost/":            true,
+		"http://hub.localhost./":        true,
+		"http://hub.example.org/":       false,
+		"http://10.0.0.1/":              false,
+		"http://0.0.0.0/":               false,
+		"http://localhost.example.org/": false,
+		"http://[broken/":               false,
+		"":                              false,
+	} {
+		if got := egress.LoopbackURL(url); got != want {
+			t.Errorf("LoopbackURL(%q) = %v, want %v", url, got, want)
+		}
+	}
+}
