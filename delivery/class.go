@@ -34,3 +34,14 @@ func (c Class) String() string {
 	}
 	return "unknown"
 }
+
+// String returns the reason's name as metrics and logs show it.
+func (r GapReason) String() string {
+	switch r {
+	case GapGivenUp:
+		return "given_up"
+	case GapTrimmed:
+		return "trimmed"
+	}
+	return "unknown"
+}

@@ -1,0 +1,141 @@
+package delivery
+
+import (
+	"container/list"
+	"context"
+	"sync"
+)
+
+// cache holds notifications so that each is in memory once, however many
+// deliveries of it are in flight. Those in use are held anyway; of the others
+// it keeps the latest used, up to a number of bytes.
+type cache struct {
+	log Log
+	max int64
+
+	mu    sync.Mutex // guards everything below
+	notes map[place]*note
+	loads map[place]*load
+	idle  list.List // of *note without users, the latest used in front
+	bytes int64     // of those in idle
+}
+
+// place is a place in a topic's log.
+type place struct {
+	topic string // its key
+	seq   Seq
+}
+
+// note is a notification that is held. All fields are guarded by cache.mu,
+// but n never changes.
+type note struct {
+	n     *Notification
+	at    place
+	users int
+	elem  *list.Element // in idle, nil while in use
+}
+
+// load is a read under way that others wait for.
+type load struct {
+	done    chan struct{}
+	waiters int   // guarded by cache.mu
+	note    *note // set before done is closed
+	err     error // likewise
+}
+
+func newCache(log Log, maxBytes int64) *cache {
+	return &cache{log: log, max: maxBytes, notes: map[place]*note{}, loads: map[place]*load{}}
+}
+
+// get returns the first notification of the topic at or after from, to be given
+// back with release. Concurrent readers share one load.
+func (c *cache) get(ctx context.Context, topic string, from Seq) (*note, error) {
+	at := place{topic, from}
+	c.mu.Lock()
+	if nt := c.notes[at]; nt != nil {
+		c.use(nt, 1)
+		c.mu.Unlock()
+		return nt, nil
+	}
+	if l := c.loads[at]; l != nil {
+		l.waiters++
+		c.mu.Unlock()
+		<-l.done // bounded: by engineTimeout of the one who reads
+		return l.note, l.err
+	}
+	l := &load{done: make(chan struct{})}
+	c.loads[at] = l
+	c.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	n, err := c.log.Read(ctx, topic, from)
+	cancel()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.loads, at)
+	if l.err = err; err == nil {
+		// Where the log was trimmed this is another place than asked for, and
+		// may be held already.
+		l.note = c.hold(place{topic, n.Seq}, n)
+		c.use(l.note, 1+l.waiters)
+	}
+	close(l.done)
+	return l.note, l.err
+}
+
+// put holds a notification that was just appended, as if it had been read.
+func (c *cache) put(topic string, n *Notification) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.use(c.hold(place{topic, n.Seq}, n), 1)
+	c.releaseLocked(c.notes[place{topic, n.Seq}])
+}
+
+// release gives a note back.
+func (c *cache) release(nt *note) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releaseLocked(nt)
+}
+
+// hold returns the note at the place, made of n if there is none. mu is held.
+func (c *cache) hold(at place, n *Notification) *note {
+	nt := c.notes[at]
+	if nt == nil {
+		nt = &note{n: n, at: at}
+		c.notes[at] = nt
+	}
+	return nt
+}
+
+// use counts users in. mu is held.
+func (c *cache) use(nt *note, users int) {
+	nt.users += users
+	if nt.elem != nil {
+		c.idle.Remove(nt.elem)
+		c.bytes -= nt.size()
+		nt.elem = nil
+	}
+}
+
+// releaseLocked counts a user out, and drops what has been out of use longest
+// where there is too much of it. mu is held.
+func (c *cache) releaseLocked(nt *note) {
+	if nt.users--; nt.users > 0 {
+		return
+	}
+	nt.elem = c.idle.PushFront(nt)
+	c.bytes += nt.size()
+	for c.bytes > c.max {
+		last := c.idle.Remove(c.idle.Back()).(*note)
+		c.bytes -= last.size()
+		delete(c.notes, last.at)
+	}
+}
+
+// size is what a note takes, about.
+func (nt *note) size() int64 {
+	const overhead = 512
+	return int64(len(nt.n.Body)) + overhead
+}

@@ -1,0 +1,129 @@
+package delivery
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limits that are the same for everyone.
+const (
+	// loadTimeout bounds the scan of a shard's members when it is gained.
+	loadTimeout = 5 * time.Minute
+	// engineTimeout bounds every other call to an engine, so that one that
+	// hangs is noticed and tried again.
+	engineTimeout = 30 * time.Second
+	// engineRetryFirst and engineRetryMax are the pauses while an engine is away.
+	engineRetryFirst = 100 * time.Millisecond
+	engineRetryMax   = 5 * time.Second
+)
+
+// Config is how a Dispatcher works. The zero value of a field stands for its
+// default.
+type Config struct {
+	// MaxInFlight bounds the delivery attempts under way that are not slow.
+	// Default 512.
+	MaxInFlight int
+	// MaxPerHost bounds those to one host (scheme, name and port of the
+	// callback). Within it the bound adapts: a host whose attempts fail, time
+	// out or turn slow gets half as many at a time, down to one, and each
+	// success allows one more. Default 64, and never over MaxInFlight.
+	MaxPerHost int
+	// SlowAfter is when an attempt gives its slot back for another and goes on
+	// as a slow one, so that callbacks which hang until the deadline do not
+	// hold what healthy ones need. Default 250 ms.
+	SlowAfter time.Duration
+	// MaxSlow bounds the slow attempts, which come on top of MaxInFlight. A
+	// host gets a quarter of them. Default four times MaxInFlight; negative:
+	// none, every attempt keeps its slot.
+	MaxSlow int
+
+	// RetryFirst is the mean delay before the first retry; it doubles with
+	// every failure in a row, with full jitter (uniform from 0 to twice the
+	// mean). Default 5 s.
+	RetryFirst time.Duration
+	// RetryMax is the longest delay between two attempts; a Retry-After
+	// beyond it is cut to it. Default 1 h.
+	RetryMax time.Duration
+	// RetryFor is how long after its acceptance a notification is still tried
+	// again. What is older when an attempt fails is given up and recorded as a
+	// gap (WebSub §7). Default 72 h.
+	RetryFor time.Duration
+
+	// FlushInterval is how long a change of position waits to be written with
+	// others. Default 250 ms.
+	FlushInterval time.Duration
+	// FlushCount bounds the outcomes that are not written yet: at half of it
+	// they are written without waiting for the interval, and at the whole no
+	// attempt starts before they are. Default 4096, at least 2.
+	FlushCount int
+
+	// PublishTimeout bounds an append, which goes on when its caller hangs up.
+	// Default 30 s.
+	PublishTimeout time.Duration
+	// DrainTimeout is how long the end of Run waits for the attempts under
+	// way before it breaks them off. Default 10 s.
+	DrainTimeout time.Duration
+
+	// TrimInterval is how often the logs are trimmed. Default 1 min.
+	TrimInterval time.Duration
+	// KeepAtLeast is the age before which no notification is trimmed, so that a
+	// subscription which is still being verified loses nothing. Default 5 min.
+	KeepAtLeast time.Duration
+
+	// CacheBytes is how much of what was read from the logs is held in memory
+	// for the next reader, beyond what attempts under way hold anyway.
+	// Default 64 MiB; negative: nothing.
+	CacheBytes int64
+}
+
+// withDefaults returns the configuration with every default filled in.
+func (c Config) withDefaults() Config {
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 512)
+	c.MaxPerHost = min(cmp.Or(c.MaxPerHost, 64), c.MaxInFlight)
+	c.SlowAfter = cmp.Or(c.SlowAfter, 250*time.Millisecond)
+	c.MaxSlow = max(cmp.Or(c.MaxSlow, 4*c.MaxInFlight), 0)
+	c.RetryFirst = cmp.Or(c.RetryFirst, 5*time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Hour)
+	c.RetryFor = cmp.Or(c.RetryFor, 72*time.Hour)
+	c.FlushInterval = cmp.Or(c.FlushInterval, 250*time.Millisecond)
+	c.FlushCount = cmp.Or(c.FlushCount, 4096)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, 30*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
+	c.TrimInterval = cmp.Or(c.TrimInterval, time.Minute)
+	c.KeepAtLeast = cmp.Or(c.KeepAtLeast, 5*time.Minute)
+	c.CacheBytes = max(cmp.Or(c.CacheBytes, 64<<20), 0)
+	return c
+}
+
+// validate names every field that is out of range, defaults being filled in.
+func (c Config) validate() error {
+	var errs []error
+	positive := func(name string, v time.Duration) {
+		if v <= 0 {
+			errs = append(errs, fmt.Errorf("field %s is %s: it must be more than 0", name, v))
+		}
+	}
+	positive("SlowAfter", c.SlowAfter)
+	positive("RetryFirst", c.RetryFirst)
+	positive("RetryMax", c.RetryMax)
+	positive("RetryFor", c.RetryFor)
+	positive("FlushInterval", c.FlushInterval)
+	positive("PublishTimeout", c.PublishTimeout)
+	positive("DrainTimeout", c.DrainTimeout)
+	positive("TrimInterval", c.TrimInterval)
+	positive("KeepAtLeast", c.KeepAtLeast)
+	if c.MaxInFlight < 1 {
+		errs = append(errs, fmt.Errorf("field MaxInFlight is %d: it must be at least 1", c.MaxInFlight))
+	} else if c.MaxPerHost < 1 {
+		errs = append(errs, fmt.Errorf("field MaxPerHost is %d: it must be at least 1", c.MaxPerHost))
+	}
+	if c.FlushCount < 2 {
+		errs = append(errs, fmt.Errorf("field FlushCount is %d: it must be at least 2", c.FlushCount))
+	}
+	if c.RetryFirst > c.RetryMax {
+		errs = append(errs, fmt.Errorf("field RetryFirst is %s: it must not be longer than RetryMax (%s)", c.RetryFirst, c.RetryMax))
+	}
+	return errors.Join(errs...)
+}

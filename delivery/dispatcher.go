@@ -1,0 +1,393 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/subscription"
+)
+
+const tooManyRequests = http.StatusTooManyRequests
+
+// Ender ends subscriptions whose callback said that it is gone.
+// subscription.Store is one; its contract is that of Store.Remove.
+type Ender interface {
+	Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error)
+}
+
+// Dispatcher publishes into the logs and delivers from them. All methods may be
+// called from any goroutine; deliveries are made while Run runs.
+type Dispatcher struct {
+	cfg     Config
+	records Log
+	cursors Cursors
+	ender   Ender
+	sender  Sender
+	log     *slog.Logger
+	metrics *metrics
+	cache   *cache
+
+	// Signals, each with room for one that nobody waits for yet.
+	kicked    chan struct{} // the schedule changed
+	asked     chan struct{} // a topic's head is to be read
+	flushSoon chan struct{} // there is something to save
+	flushNow  chan struct{} // there is much to save
+
+	// saveMu is held during Save, so that an older position never lands after
+	// a newer one. It is taken before mu.
+	saveMu sync.Mutex
+
+	mu     sync.Mutex // guards what follows, the table and the schedule
+	shards [subscription.Shards]*shardTable
+	topics map[string]*topic
+	hosts  map[string]*host
+	counts [states]int // entries by their state; what ended counts up for ever
+
+	walks            struct{ head, tail *topic }
+	unknown          []*topic // topics whose head is to be read
+	due              dueHeap
+	rings            [lanes]ring
+	young, slow      [lanes]int
+	oldest, youngest *flight
+
+	running     bool
+	readPause   int64 // no attempt starts before, Unix nanoseconds
+	readPauses  int   // pauses in a row
+	unsaved     int   // outcomes not saved yet
+	saveFailing bool
+	drained     chan struct{} // closed when nothing is under way, once Run ends
+}
+
+// New returns a Dispatcher. It owns no shard yet: that comes by Gained. A nil
+// Registerer is for those who want no metrics.
+func New(cfg Config, log Log, cursors Cursors, ender Ender, sender Sender,
+	logger *slog.Logger, reg prometheus.Registerer,
+) (*Dispatcher, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("delivery: %w", err)
+	}
+	d := &Dispatcher{
+		cfg: cfg, records: log, cursors: cursors, ender: ender, sender: sender,
+		log:       cmp.Or(logger, slog.New(slog.DiscardHandler)),
+		cache:     newCache(log, cfg.CacheBytes),
+		kicked:    make(chan struct{}, 1),
+		asked:     make(chan struct{}, 1),
+		flushSoon: make(chan struct{}, 1),
+		flushNow:  make(chan struct{}, 1),
+		topics:    map[string]*topic{},
+		hosts:     map[string]*host{},
+	}
+	var err error
+	if d.metrics, err = newMetrics(d, reg); err != nil {
+		return nil, fmt.Errorf("delivery: metrics: %w", err)
+	}
+	return d, nil
+}
+
+// Publish appends a publication to its topic's log and has it delivered. It is
+// durable when Publish returns nil; after an error it may be in the log or
+// not. The body and the links belong to the Dispatcher from then on and are not
+// to be changed.
+//
+// A caller that hangs up does not break off what it began: the append goes on
+// for up to Config.PublishTimeout.
+func (d *Dispatcher) Publish(ctx context.Context, p Publication) (Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return Receipt{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Receipt{}, fmt.Errorf("making a notification's id: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.PublishTimeout)
+	defer cancel()
+	accepted := time.Now()
+	r, err := d.records.Append(ctx, p, id, accepted)
+	if err != nil {
+		d.metrics.publishes.WithLabelValues(resultFailed).Inc()
+		d.doubt(p.Topic)
+		return Receipt{}, fmt.Errorf("appending to the log of %s: %w", p.Topic, err)
+	}
+	if r.Repeated {
+		d.metrics.publishes.WithLabelValues(resultRepeated).Inc()
+		d.advance(p.Topic, r.Seq, nil)
+		return r, nil
+	}
+	d.metrics.publishes.WithLabelValues(resultAccepted).Inc()
+	if r.Previous != "" && p.From != "" && r.Previous != p.From {
+		d.metrics.breaks.Inc()
+		d.log.Warn("continuity break: the interval does not begin where the one before ended",
+			"topic", p.Topic, "id", r.ID, "from", p.From, "previous_until", r.Previous)
+	}
+	d.advance(p.Topic, r.Seq, &Notification{Publication: p, ID: r.ID, Seq: r.Seq, Accepted: accepted})
+	return r, nil
+}
+
+// Head returns the sequence number of the last notification of a topic: where a
+// subscription that begins now starts.
+func (d *Dispatcher) Head(ctx context.Context, topic string) (uint64, error) {
+	seq, err := d.records.Head(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("reading the head of the log of %s: %w", topic, err)
+	}
+	d.advance(topic, seq, nil)
+	return uint64(seq), nil
+}
+
+// advance tells that a topic's log is durable up to head, and hands in the
+// last notification if it is at hand.
+func (d *Dispatcher) advance(topicURL string, head Seq, n *Notification) {
+	key := subscription.Key(topicURL)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.topics[key]
+	if t == nil {
+		return // nobody here wants it
+	}
+	if n != nil {
+		d.cache.put(key, n)
+	}
+	if head > t.head || !t.known {
+		t.head, t.known = max(head, t.head), true
+		d.wake(t)
+		d.kick()
+	}
+}
+
+// doubt has a topic's head read again, after an append with an unknown end.
+func (d *Dispatcher) doubt(topicURL string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.topics[subscription.Key(topicURL)]; t != nil {
+		d.askHead(t)
+	}
+}
+
+// askHead has the head of a topic read. mu is held.
+func (d *Dispatcher) askHead(t *topic) {
+	if !t.asking {
+		t.asking = true
+		d.unknown = append(d.unknown, t)
+		signal(d.asked)
+	}
+}
+
+// Run delivers until ctx ends. Then no attempt starts, those under way have
+// Config.DrainTimeout to finish, and all positions are saved. It always
+// returns nil; end it before the shards are handed back.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	flights, breakOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer breakOff()
+	d.mu.Lock()
+	d.running, d.drained = true, make(chan struct{})
+	d.mu.Unlock()
+	d.kick()
+
+	var loops errgroup.Group
+	for _, loop := range []func(context.Context){d.headLoop, d.flushLoop, d.trimLoop} {
+		loops.Go(func() error { loop(ctx); return nil })
+	}
+	loops.Go(func() error { d.scheduleLoop(ctx, flights); return nil })
+	_ = loops.Wait()
+
+	d.drain(breakOff)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.DrainTimeout)
+	defer cancel()
+	if err := d.flush(last); err != nil {
+		d.log.Error("positions could not be saved at the end: some deliveries will come twice", "error", err)
+	}
+	return nil
+}
+
+// drain waits for the attempts under way, and breaks them off when their time
+// is up. Their positions stay as they were.
+func (d *Dispatcher) drain(breakOff context.CancelFunc) {
+	d.mu.Lock()
+	d.running = false
+	if d.counts[flying] == 0 && d.underWay() == 0 {
+		close(d.drained)
+	}
+	drained := d.drained
+	d.mu.Unlock()
+	limit := time.NewTimer(d.cfg.DrainTimeout)
+	defer limit.Stop()
+	select {
+	case <-drained:
+	case <-limit.C:
+		breakOff()
+		<-drained
+	}
+}
+
+// underWay counts the attempts under way, those of ended subscriptions too. mu
+// is held.
+func (d *Dispatcher) underWay() int {
+	return d.young[fresh] + d.young[again] + d.slow[fresh] + d.slow[again]
+}
+
+// scheduleLoop wakes, ripens, ages and starts, whenever something changed or
+// the one timer fires.
+func (d *Dispatcher) scheduleLoop(ctx, flights context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.kicked:
+		case <-timer.C:
+		}
+		for more := true; more && ctx.Err() == nil; {
+			d.mu.Lock()
+			now := time.Now().UnixNano()
+			more = d.walkSome(now)
+			d.ripen(now)
+			aging := d.age(now)
+			if f := d.launch(flights, now); f != nil {
+				go d.work(flights, f)
+			}
+			wait := d.timer(aging, now)
+			d.mu.Unlock()
+			timer.Stop()
+			if wait > 0 {
+				timer.Reset(wait)
+			}
+		}
+	}
+}
+
+// launch starts every flight that may start. The first is for the caller to
+// make, so that a worker goes on without a new goroutine. mu is held.
+func (d *Dispatcher) launch(flights context.Context, now int64) *flight {
+	first := d.pick(now)
+	for f := first; f != nil; {
+		if f = d.pick(now); f != nil {
+			go d.work(flights, f)
+		}
+	}
+	return first
+}
+
+// headLoop reads the heads of topics that are new here, or in doubt.
+func (d *Dispatcher) headLoop(ctx context.Context) {
+	pause := enginePause()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.asked:
+		}
+		for t := d.nextUnknown(); t != nil; t = d.nextUnknown() {
+			readCtx, cancel := context.WithTimeout(ctx, engineTimeout)
+			seq, err := d.records.Head(readCtx, t.key)
+			cancel()
+			if err != nil {
+				d.mu.Lock()
+				d.askHead(t)
+				d.mu.Unlock()
+				d.readFailed(ctx, "the head of a log could not be read", t.key, err)
+				if !sleep(ctx, pause.NextBackOff()) {
+					return
+				}
+				continue
+			}
+			pause.Reset()
+			d.advance(t.key, seq, nil)
+		}
+	}
+}
+
+// nextUnknown takes a topic whose head is to be read, nil if there is none.
+func (d *Dispatcher) nextUnknown() *topic {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.unknown) == 0 {
+		d.unknown = nil
+		return nil
+	}
+	t := d.unknown[0]
+	d.unknown = d.unknown[1:]
+	t.asking = false
+	return t
+}
+
+// readFailed counts and logs a read that will be tried again.
+func (d *Dispatcher) readFailed(ctx context.Context, msg, topic string, err error) {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return // the end of Run
+	}
+	d.metrics.readFails.Inc()
+	d.log.Warn(msg, "topic", topic, "error", err)
+}
+
+// Stats is the state of a Dispatcher in counts.
+type Stats struct {
+	Shards        int // owned and read
+	Topics, Hosts int // with subscriptions in those shards
+	Subscriptions int
+	Ready         int // have something to send and wait for their turn
+	Waiting       int // back off after a failure
+	InFlight      int // attempts under way, slow ones included
+	Slow          int
+	Unsaved       int  // outcomes whose positions are not saved yet
+	Paused        bool // no attempts start, as the engine is away
+}
+
+// Stats returns the counts of the moment.
+func (d *Dispatcher) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := Stats{
+		Topics: len(d.topics), Hosts: len(d.hosts),
+		Subscriptions: d.counts[idle] + d.counts[ready] + d.counts[waiting] + d.counts[flying],
+		Ready:         d.counts[ready], Waiting: d.counts[waiting],
+		InFlight: d.underWay(), Slow: d.slow[fresh] + d.slow[again],
+		Unsaved: d.unsaved,
+		Paused:  d.saveFailing || d.readPause > time.Now().UnixNano(),
+	}
+	for _, sh := range d.shards {
+		if sh != nil && !sh.loading {
+			s.Shards++
+		}
+	}
+	return s
+}
+
+// shardOf returns the shard of an entry, nil if it is not owned. mu is held.
+func (d *Dispatcher) shardOf(e *entry) *shardTable {
+	return d.shards[subscription.ShardOf(e.id)]
+}
+
+// kick tells the schedule's loop to look.
+func (d *Dispatcher) kick() { signal(d.kicked) }
+
+// signal leaves a signal if none is waiting already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits, and reports whether ctx still stands.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,37 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// retryDelay returns how long to wait after so many failures in a row:
+// exponential with full jitter, so that callbacks which failed together do not
+// come back together. It needs nothing but the count, which is stored: a
+// restart carries on where the count stands. A delay that the callback asked
+// for (Retry-After) is not undercut, within RetryMax.
+func (c *Config) retryDelay(failures uint32, asked time.Duration) time.Duration {
+	// At the cap too the jitter is full: half of RetryMax, give or take half.
+	mean := c.RetryMax / 2
+	if n := min(failures, 63); n > 0 {
+		if d := c.RetryFirst << (n - 1); d > 0 && d>>(n-1) == c.RetryFirst {
+			mean = min(mean, d)
+		}
+	}
+	b := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(mean),
+		backoff.WithRandomizationFactor(1),
+		backoff.WithMaxElapsedTime(0),
+	)
+	return min(max(b.NextBackOff(), asked), c.RetryMax)
+}
+
+// enginePause returns a backoff for calls to an engine that is away.
+func enginePause() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(engineRetryFirst),
+		backoff.WithMaxInterval(engineRetryMax),
+		backoff.WithMaxElapsedTime(0),
+	)
+}

@@ -1,0 +1,401 @@
+package delivery
+
+import (
+	"container/heap"
+	"time"
+)
+
+// The schedule decides who is next. What is in this file is guarded by
+// Dispatcher.mu.
+//
+//	walks ──▶ topics whose entries are to be woken
+//	            │ a stretch at a time
+//	            ▼
+//	hosts:  queue[fresh]  queue[again] ◀── heap of waiting entries, one timer
+//	            │             │
+//	rings:  hosts with something to send, and room for it, in turn
+//	            │             │ at most a quarter of the slots
+//	            ▼             ▼
+//	        young attempts (MaxInFlight) ── SlowAfter ──▶ slow attempts (MaxSlow)
+
+// lane is what keeps retries apart from the rest, so that callbacks in trouble
+// wait for each other and not before healthy ones.
+type lane uint8
+
+const (
+	fresh lane = iota // the last attempt succeeded, or there was none
+	again             // the last attempt failed
+	lanes
+)
+
+// walkStretch is how many entries are woken under one hold of the mutex.
+const walkStretch = 1024
+
+// queue is a list of ready entries, first in, first out.
+type queue struct{ head, tail *entry }
+
+func (q *queue) push(e *entry) {
+	e.next = nil
+	if q.tail == nil {
+		q.head = e
+	} else {
+		q.tail.next = e
+	}
+	q.tail = e
+}
+
+func (q *queue) pop() *entry {
+	e := q.head
+	if e != nil {
+		if q.head = e.next; q.head == nil {
+			q.tail = nil
+		}
+		e.next = nil
+	}
+	return e
+}
+
+// ring is a list of the hosts that are in turn for a lane.
+type ring struct{ head, tail *host }
+
+// dueHeap holds the waiting entries, the one that is due first on top. Ended
+// entries stay until they are due.
+type dueHeap []dueEntry
+
+type dueEntry struct {
+	at int64
+	e  *entry
+}
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueEntry)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = dueEntry{}
+	*h = old[:len(old)-1]
+	return last
+}
+
+// wake has the entries of a topic looked at: O(1), whatever their number.
+func (d *Dispatcher) wake(t *topic) {
+	if t.walking {
+		t.again = true // those that were passed already come in a second walk
+		return
+	}
+	t.walking, t.walk, t.next = true, len(t.entries), nil
+	if d.walks.tail == nil {
+		d.walks.head = t
+	} else {
+		d.walks.tail.next = t
+	}
+	d.walks.tail = t
+}
+
+// walkSome wakes a stretch of entries and reports whether there are more.
+//
+// A walk goes from the end of a topic's entries to the front: an entry that is
+// removed meanwhile gives its place to the last one, which was looked at
+// already, and one that is added is placed by who adds it.
+func (d *Dispatcher) walkSome(now int64) (more bool) {
+	for budget := walkStretch; d.walks.head != nil; {
+		t := d.walks.head
+		t.walk = min(t.walk, len(t.entries))
+		for ; t.walk > 0 && budget > 0; budget-- {
+			t.walk--
+			if e := t.entries[t.walk]; e.state == idle {
+				d.place(e, now)
+			}
+		}
+		if t.walk > 0 {
+			return true
+		}
+		if d.walks.head = t.next; d.walks.head == nil {
+			d.walks.tail = nil
+		}
+		t.walking, t.next = false, nil
+		if t.again {
+			t.again = false
+			d.wake(t)
+		}
+		if budget--; budget <= 0 {
+			break
+		}
+	}
+	return d.walks.head != nil
+}
+
+// place puts an entry that is in no queue where it belongs now.
+func (d *Dispatcher) place(e *entry, now int64) {
+	sh := d.shardOf(e)
+	switch {
+	case sh == nil || sh.loading, e.expires <= now,
+		!e.topic.known || e.settled >= e.topic.head:
+		d.setState(e, idle)
+	case e.failures > 0 && e.due > now:
+		d.await(e, e.due)
+	default:
+		d.setState(e, ready)
+		l := e.lane()
+		e.host.queue[l].push(e)
+		d.enter(e.host, l)
+	}
+}
+
+// await puts an entry into the heap. A new earliest is for the timer to know.
+func (d *Dispatcher) await(e *entry, at int64) {
+	d.setState(e, waiting)
+	if len(d.due) == 0 || at < d.due[0].at {
+		d.kick()
+	}
+	heap.Push(&d.due, dueEntry{at, e})
+}
+
+// ripen makes those ready whose time has come.
+func (d *Dispatcher) ripen(now int64) {
+	for len(d.due) > 0 && d.due[0].at <= now {
+		if e := heap.Pop(&d.due).(dueEntry).e; e.state == waiting {
+			d.place(e, now)
+		}
+	}
+}
+
+func (e *entry) lane() lane {
+	if e.failures > 0 {
+		return again
+	}
+	return fresh
+}
+
+// room tells whether a host may have one more attempt in a lane. Retries get a
+// quarter of its slots; where there is but one, the lanes take turns.
+func (h *host) room(l lane) bool {
+	free := h.limit - h.young[fresh] - h.young[again]
+	if free <= 0 {
+		return false
+	}
+	if l == fresh {
+		return true
+	}
+	taken := free == 1 && h.last == again && h.queue[fresh].head != nil
+	return !taken && h.young[again] < max(1, h.limit/4)
+}
+
+// enter puts a host into a ring if it has something to send, and room.
+func (d *Dispatcher) enter(h *host, l lane) {
+	if h.inRing[l] || h.queue[l].head == nil || !h.room(l) {
+		return
+	}
+	h.inRing[l], h.ringed[l] = true, nil
+	if r := &d.rings[l]; r.tail == nil {
+		r.head, r.tail = h, h
+	} else {
+		r.tail.ringed[l] = h
+		r.tail = h
+	}
+}
+
+// flight is an attempt under way. Its fields are guarded by Dispatcher.mu, but
+// those that never change after its start.
+type flight struct {
+	e       *entry
+	lane    lane
+	started int64
+	slow    bool
+	// prev and next among the young flights, in the order of their start.
+	prev, next *flight
+
+	// What the attempt is made of, as it was at the start; these never change.
+	attempt        Attempt
+	settled        Seq
+	head, earliest Seq
+	gone           bool
+}
+
+// take returns a flight for the next entry of a lane, or nil.
+func (d *Dispatcher) take(l lane, now int64) *flight {
+	r := &d.rings[l]
+	for r.head != nil {
+		h := r.head
+		if r.head = h.ringed[l]; r.head == nil {
+			r.tail = nil
+		}
+		h.inRing[l], h.ringed[l] = false, nil
+		if !h.room(l) {
+			continue // it comes back when an attempt of it ends
+		}
+		e := h.queue[l].pop()
+		for e != nil && (e.state != ready || e.expires <= now) {
+			if e.state == ready {
+				d.setState(e, idle) // its lease is over (WebSub §5.3)
+			}
+			e = h.queue[l].pop()
+		}
+		if e == nil {
+			continue
+		}
+		f := d.takeOff(e, l, now)
+		d.enter(h, l)
+		return f
+	}
+	return nil
+}
+
+// pick returns the next flight, or nil if none may start now. Retries go first,
+// within their share.
+func (d *Dispatcher) pick(now int64) *flight {
+	young := d.young[fresh] + d.young[again]
+	if !d.running || d.saveFailing || d.unsaved >= d.cfg.FlushCount ||
+		now < d.readPause || young >= d.cfg.MaxInFlight {
+		return nil
+	}
+	if d.young[again] < max(1, d.cfg.MaxInFlight/4) {
+		if f := d.take(again, now); f != nil {
+			return f
+		}
+	}
+	return d.take(fresh, now)
+}
+
+// takeOff starts a flight.
+func (d *Dispatcher) takeOff(e *entry, l lane, now int64) *flight {
+	d.setState(e, flying)
+	f := &flight{
+		e: e, lane: l, started: now, prev: d.youngest,
+		attempt: Attempt{
+			Subscription: e.id, Callback: e.callback, Secret: e.secret, Number: e.failures + 1,
+		},
+		settled: e.settled, head: e.topic.head, earliest: e.topic.first, gone: e.gone,
+	}
+	if d.youngest == nil {
+		d.oldest = f
+		d.kick() // the timer has somebody to watch again
+	} else {
+		d.youngest.next = f
+	}
+	d.youngest = f
+	d.young[l]++
+	e.host.young[l]++
+	e.host.last = l
+	return f
+}
+
+// grow takes a flight off the young ones.
+func (d *Dispatcher) grow(f *flight) {
+	if f.prev == nil {
+		d.oldest = f.next
+	} else {
+		f.prev.next = f.next
+	}
+	if f.next == nil {
+		d.youngest = f.prev
+	} else {
+		f.next.prev = f.prev
+	}
+	f.prev, f.next = nil, nil
+	d.young[f.lane]--
+	f.e.host.young[f.lane]--
+}
+
+// touchDown takes a flight that ended off the books.
+func (d *Dispatcher) touchDown(f *flight) {
+	h := f.e.host
+	if f.slow {
+		d.slow[f.lane]--
+		h.slow--
+	} else {
+		d.grow(f)
+	}
+	d.enter(h, fresh)
+	d.enter(h, again)
+}
+
+// age turns those flights slow that are under way for long and for which
+// there is room, and returns when to look again; 0: when one takes off.
+func (d *Dispatcher) age(now int64) (next int64) {
+	after := int64(d.cfg.SlowAfter)
+	stuck := false
+	for f := d.oldest; f != nil; {
+		if f.started+after > now {
+			next = f.started + after
+			break
+		}
+		following := f.next
+		if d.maySlow(f) {
+			d.grow(f)
+			f.slow = true
+			d.slow[f.lane]++
+			h := f.e.host
+			h.slow++
+			h.shrink(f, now)
+			d.enter(h, fresh)
+			d.enter(h, again)
+		} else {
+			stuck = true
+		}
+		f = following
+	}
+	if stuck && d.cfg.MaxSlow > 0 {
+		return now + after
+	}
+	return next
+}
+
+// maySlow tells whether a flight may leave its slot: a host may have a quarter
+// of the slow attempts, and retries half of what there is.
+func (d *Dispatcher) maySlow(f *flight) bool {
+	all, ofHost := d.cfg.MaxSlow, max(1, d.cfg.MaxSlow/4)
+	if f.lane == again {
+		return d.slow[again] < all/2 && d.slow[fresh]+d.slow[again] < all && f.e.host.slow < max(1, ofHost/2)
+	}
+	return d.slow[fresh]+d.slow[again] < all && f.e.host.slow < ofHost
+}
+
+// shrink halves what a host may have, once for each generation of attempts:
+// those that started before the last cut say nothing new.
+func (h *host) shrink(f *flight, now int64) {
+	if f.started >= h.shrunk {
+		h.limit = max(1, h.limit/2)
+		h.shrunk = now
+	}
+}
+
+// adapt learns from an outcome how much the host can take. Answers that are
+// about the one callback (404, a redirect) say nothing about its host.
+func (d *Dispatcher) adapt(f *flight, o Outcome, now int64) {
+	h := f.e.host
+	switch o.Class {
+	case ClassDelivered:
+		h.limit = min(h.limit+1, d.cfg.MaxPerHost)
+	case ClassServerError, ClassTimeout, ClassRefused, ClassDNS, ClassTLS:
+		h.shrink(f, now)
+	case ClassClientError:
+		if o.Status == tooManyRequests {
+			h.shrink(f, now)
+		}
+	}
+}
+
+// timer says when the schedule must be looked at again, 0 if only a kick can
+// change it.
+func (d *Dispatcher) timer(aging, now int64) time.Duration {
+	next := aging
+	for _, at := range []int64{d.earliestDue(), d.readPause} {
+		if at > 0 && (next == 0 || at < next) && (at > now || at != d.readPause) {
+			next = at
+		}
+	}
+	if next == 0 {
+		return 0
+	}
+	return max(time.Duration(next-now), 1)
+}
+
+func (d *Dispatcher) earliestDue() int64 {
+	if len(d.due) == 0 {
+		return 0
+	}
+	return d.due[0].at
+}
