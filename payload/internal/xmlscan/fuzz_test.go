@@ -25,7 +25,9 @@ func FuzzAgainstEncodingXML(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc string) {
 		got, err := scan(xmlscan.New(strings.NewReader(doc), limits))
 		whole, errWhole := scan(xmlscan.NewBytes([]byte(doc), limits))
-		if got != whole || err.Error() != errWhole.Error() {
+		// A token that is over the limit and has no end may be called either.
+		tooLarge := errors.Is(err, xmlscan.ErrTooLarge) || errors.Is(errWhole, xmlscan.ErrTooLarge)
+		if got != whole || !tooLarge && err.Error() != errWhole.Error() {
 			t.Fatalf("from a reader:\n%s%v\nfrom bytes:\n%s%v", got, err, whole, errWhole)
 		}
 		if !errors.Is(err, io.EOF) || beyondEncodingXML(doc) {
