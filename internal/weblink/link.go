@@ -90,9 +90,9 @@ func (l Link) String() string {
 	b.WriteByte('<')
 	writeURI(&b, l.URI)
 	b.WriteByte('>')
-	if len(l.Rel) > 0 {
+	if rels := strings.Fields(printable(strings.Join(l.Rel, " "))); len(rels) > 0 {
 		b.WriteString("; rel=")
-		writeQuoted(&b, strings.Join(l.Rel, " "))
+		writeQuoted(&b, strings.Join(rels, " "))
 	}
 	for _, p := range l.Params {
 		writeParam(&b, p)
@@ -127,25 +127,28 @@ func writeParam(b *strings.Builder, p Param) {
 		return
 	}
 	b.WriteString("; " + p.Name)
-	if p.Value != "" {
+	if value := printable(p.Value); value != "" {
 		b.WriteByte('=')
-		writeQuoted(b, p.Value)
+		writeQuoted(b, value)
 	}
 }
 
-func writeQuoted(b *strings.Builder, s string) {
+// writeQuoted writes a quoted string of what is printable (RFC 9110 §5.6.4).
+func writeQuoted(b *strings.Builder, printable string) {
 	b.WriteByte('"')
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c < ' ' || c == 0x7f:
-		case c == '"' || c == '\\':
+	for i := 0; i < len(printable); i++ {
+		if c := printable[i]; c == '"' || c == '\\' {
 			b.WriteByte('\\')
-			b.WriteByte(c)
-		default:
-			b.WriteByte(c)
 		}
+		b.WriteByte(printable[i])
 	}
 	b.WriteByte('"')
+}
+
+// printable leaves out the control characters, byte by byte.
+func printable(s string) string {
+	control := func(c byte) bool { return c < ' ' || c == 0x7f }
+	return string(slices.DeleteFunc([]byte(s), control))
 }
 
 func isToken(s string) bool {
