@@ -1,21 +1,21 @@
 package payload
 
-import "carillon/payload/internal/xmlscan"
+import "errors"
 
 // Errors of a Reader, wrapped with the line where reading stopped. The writer
 // uses ErrTooLarge too.
 var (
 	// ErrSyntax: the document is not well-formed XML.
-	ErrSyntax = xmlscan.ErrSyntax
+	ErrSyntax = errors.New("not well-formed XML")
 	// ErrDoctype: the document has a document type declaration. It is refused:
 	// what it could declare is entities, and those are never expanded.
-	ErrDoctype = xmlscan.ErrDoctype
-	// ErrEncoding: the document is not in UTF-8.
-	ErrEncoding = xmlscan.ErrEncoding
+	ErrDoctype = errors.New("a document type declaration is not accepted")
+	// ErrEncoding: the document is not, or says that it is not, in UTF-8.
+	ErrEncoding = errors.New("only UTF-8 is accepted")
 	// ErrTooLarge: the document, or one entry of it, has too many bytes.
-	ErrTooLarge = xmlscan.ErrTooLarge
-	// ErrTooDeep: its elements are nested too deeply.
-	ErrTooDeep = xmlscan.ErrTooDeep
+	ErrTooLarge = errors.New("document too large")
+	// ErrTooDeep: elements are nested too deeply.
+	ErrTooDeep = errors.New("elements nested too deeply")
 )
 
 // Limits bound what reading a document may cost. Zero fields have the default.
@@ -47,8 +47,4 @@ func (l Limits) withDefaults() Limits {
 		l.Depth = defaultDepth
 	}
 	return l
-}
-
-func (l Limits) scanner() xmlscan.Limits {
-	return xmlscan.Limits{Bytes: l.Bytes, Token: l.EntryBytes, Depth: l.Depth}
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-
-	"carillon/payload/internal/xmlscan"
 )
 
 // field is an attribute of rs:md or rs:ln (core §7, table 3).
@@ -107,13 +105,13 @@ func (w *raw) get(s span) []byte { return w.text[s.from:s.to] }
 
 // take takes the attributes of an rs:md or rs:ln. They should have no prefix
 // (core §7); one that stands for the ResourceSync namespace is let pass.
-func (w *raw) take(attrs []xmlscan.Attr) (fs fields, err error) {
+func (w *raw) take(attrs []attr) (fs fields, err error) {
 	for _, a := range attrs {
-		if a.Space != "" && a.Space != spaceRS {
+		if a.space != "" && a.space != spaceRS {
 			continue
 		}
-		if f := fieldOf(a.Local); f < fieldCount {
-			if fs[f], err = w.put(a.Value); err != nil {
+		if f := fieldOf(a.local); f < fieldCount {
+			if fs[f], err = w.put(a.value); err != nil {
 				return fs, err
 			}
 		}
@@ -121,14 +119,14 @@ func (w *raw) take(attrs []xmlscan.Attr) (fs fields, err error) {
 	return fs, nil
 }
 
-func (w *raw) takeMD(attrs []xmlscan.Attr) (err error) {
+func (w *raw) takeMD(attrs []attr) (err error) {
 	if w.mds++; w.mds == 1 {
 		w.md, err = w.take(attrs)
 	}
 	return err
 }
 
-func (w *raw) takeLink(attrs []xmlscan.Attr) error {
+func (w *raw) takeLink(attrs []attr) error {
 	// A link without text costs memory too: count its spans as text.
 	if len(w.links)*linkCost >= w.limit {
 		return fmt.Errorf("%w: too many links in one entry", ErrTooLarge)

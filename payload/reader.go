@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"carillon/payload/internal/xmlscan"
 )
 
 // ErrNotResourceSync: the root element is neither urlset nor sitemapindex of
@@ -44,7 +42,7 @@ type Header struct {
 // ErrEncoding, ErrTooLarge, ErrTooDeep, ErrTooManyEntries, ErrNotResourceSync,
 // or what the underlying reader returned, all wrapped.
 type Reader struct {
-	scan    *xmlscan.Scanner
+	scan    *scanner
 	lim     Limits
 	root    string
 	head    raw
@@ -57,10 +55,10 @@ type Reader struct {
 // NewReader returns a Reader of the document that r gives.
 func NewReader(r io.Reader, limits Limits) *Reader {
 	lim := limits.withDefaults()
-	return newReader(xmlscan.New(r, lim.scanner()), lim)
+	return newReader(newScanner(r, lim), lim)
 }
 
-func newReader(scan *xmlscan.Scanner, lim Limits) *Reader {
+func newReader(scan *scanner, lim Limits) *Reader {
 	return &Reader{
 		scan: scan, lim: lim,
 		head: raw{limit: lim.EntryBytes}, cur: raw{limit: lim.EntryBytes},
@@ -136,13 +134,13 @@ func (r *Reader) next() error {
 
 // open reads the root's start tag.
 func (r *Reader) open() error {
-	if _, err := r.scan.Next(); err != nil {
+	if _, err := r.scan.token(); err != nil {
 		return err
 	}
-	root := string(r.scan.Local())
-	if r.scan.Space() != spaceSitemap || root != RootURLSet && root != RootSitemapIndex {
+	root := string(r.scan.local())
+	if r.scan.space() != spaceSitemap || root != RootURLSet && root != RootSitemapIndex {
 		return fmt.Errorf("%w: the root element is %.40q in the namespace %.80q, "+
-			"not urlset or sitemapindex in %q", ErrNotResourceSync, root, r.scan.Space(), spaceSitemap)
+			"not urlset or sitemapindex in %q", ErrNotResourceSync, root, r.scan.space(), spaceSitemap)
 	}
 	r.root = root
 	return nil
@@ -152,11 +150,11 @@ func (r *Reader) open() error {
 // the head. It returns io.EOF at the document's end.
 func (r *Reader) advance() error {
 	for {
-		k, err := r.scan.Next()
+		k, err := r.scan.token()
 		if err != nil {
 			return err
 		}
-		if k != xmlscan.Start {
+		if k != tokenStart {
 			continue
 		}
 		switch r.element() {
@@ -164,9 +162,9 @@ func (r *Reader) advance() error {
 			r.inEntry = true
 			return nil
 		case elemMD:
-			err = r.head.takeMD(r.scan.Attrs())
+			err = r.head.takeMD(r.scan.attrs)
 		case elemLink:
-			err = r.head.takeLink(r.scan.Attrs())
+			err = r.head.takeLink(r.scan.attrs)
 		}
 		if err == nil {
 			err = r.leave()
@@ -181,17 +179,17 @@ func (r *Reader) advance() error {
 func (r *Reader) entry() error {
 	w := &r.cur
 	w.reset()
-	w.attrs = len(r.scan.Attrs()) > 0
-	depth := r.scan.Depth()
+	w.attrs = len(r.scan.attrs) > 0
+	depth := r.scan.depth()
 	for {
-		k, err := r.scan.Next()
+		k, err := r.scan.token()
 		if err != nil {
 			return err
 		}
 		switch {
-		case k == xmlscan.End && r.scan.Depth() == depth:
+		case k == tokenEnd && r.scan.depth() == depth:
 			return nil
-		case k != xmlscan.Start:
+		case k != tokenStart:
 			continue
 		}
 		switch r.element() {
@@ -200,11 +198,11 @@ func (r *Reader) entry() error {
 		case elemLastMod:
 			err = r.text(&w.lastMod)
 		case elemMD:
-			if err = w.takeMD(r.scan.Attrs()); err == nil {
+			if err = w.takeMD(r.scan.attrs); err == nil {
 				err = r.leave()
 			}
 		case elemLink:
-			if err = w.takeLink(r.scan.Attrs()); err == nil {
+			if err = w.takeLink(r.scan.attrs); err == nil {
 				err = r.leave()
 			}
 		default:
@@ -218,9 +216,9 @@ func (r *Reader) entry() error {
 
 // element tells what the element is whose start tag was read.
 func (r *Reader) element() element {
-	switch r.scan.Space() {
+	switch r.scan.space() {
 	case spaceSitemap:
-		switch string(r.scan.Local()) {
+		switch string(r.scan.local()) {
 		case "url", "sitemap":
 			return elemEntry
 		case "loc":
@@ -229,7 +227,7 @@ func (r *Reader) element() element {
 			return elemLastMod
 		}
 	case spaceRS:
-		switch string(r.scan.Local()) {
+		switch string(r.scan.local()) {
 		case "md":
 			return elemMD
 		case "ln":
@@ -252,9 +250,9 @@ const (
 
 // leave reads to the end tag of the element whose start tag was read.
 func (r *Reader) leave() error {
-	for depth := r.scan.Depth(); ; {
-		k, err := r.scan.Next()
-		if err != nil || k == xmlscan.End && r.scan.Depth() == depth {
+	for depth := r.scan.depth(); ; {
+		k, err := r.scan.token()
+		if err != nil || k == tokenEnd && r.scan.depth() == depth {
 			return err
 		}
 	}
@@ -266,18 +264,18 @@ func (r *Reader) leave() error {
 func (r *Reader) text(to *span) error {
 	w := &r.cur
 	got := span{len(w.text), len(w.text)}
-	for depth := r.scan.Depth(); ; {
-		k, err := r.scan.Next()
+	for depth := r.scan.depth(); ; {
+		k, err := r.scan.token()
 		switch {
 		case err != nil:
 			return err
-		case k == xmlscan.Text && r.scan.Depth() == depth:
-			s, err := w.put(r.scan.Text())
+		case k == tokenText && r.scan.depth() == depth:
+			s, err := w.put(r.scan.text)
 			if err != nil {
 				return err
 			}
 			got.to = s.to
-		case k == xmlscan.End && r.scan.Depth() == depth:
+		case k == tokenEnd && r.scan.depth() == depth:
 			if to.from == to.to {
 				*to = w.trimmed(got)
 			}

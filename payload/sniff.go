@@ -1,10 +1,6 @@
 package payload
 
-import (
-	"strings"
-
-	"carillon/payload/internal/xmlscan"
-)
+import "strings"
 
 // sniffBytes is how far IsNotification looks. The head of a notification is a
 // few hundred bytes.
@@ -20,7 +16,7 @@ const sniffBytes = 64 << 10
 func IsNotification(body []byte) bool {
 	lim := Limits{Bytes: sniffBytes, EntryBytes: sniffBytes}.withDefaults()
 	head := body[:min(len(body), sniffBytes)]
-	r := newReader(xmlscan.NewBytes(head, lim.scanner()), lim)
+	r := newReader(newBytesScanner(head, lim), lim)
 	// An error further on in the head is for the validator to name.
 	_ = r.begin()
 	capability := r.head.get(r.head.md[fCapability])

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"carillon/payload/internal/xmlscan"
 )
 
 const (
@@ -118,7 +116,7 @@ func charsRule(s string) string {
 		if r == utf8.RuneError && n == 1 {
 			return "must be valid UTF-8"
 		}
-		if !xmlscan.IsChar(r) {
+		if !isXMLChar(r) {
 			return fmt.Sprintf("has the character U+%04X, which XML 1.0 cannot carry", r)
 		}
 		i += n

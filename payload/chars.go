@@ -1,4 +1,4 @@
-package xmlscan
+package payload
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\
 
 // outerSpace passes over white space outside the root element, where no other
 // text may stand.
-func (s *Scanner) outerSpace() error {
+func (s *scanner) outerSpace() error {
 	n := 0
 	for s.pos+n < len(s.buf) && isSpace(s.buf[s.pos+n]) {
 		n++
@@ -27,7 +27,7 @@ func (s *Scanner) outerSpace() error {
 }
 
 // charData reads text up to the next markup.
-func (s *Scanner) charData() (Kind, error) {
+func (s *scanner) charData() (tokenKind, error) {
 	n, err := s.index("<", 0)
 	if err != nil {
 		return 0, err
@@ -44,11 +44,11 @@ func (s *Scanner) charData() (Kind, error) {
 		return 0, err
 	}
 	s.consume(n)
-	return Text, nil
+	return tokenText, nil
 }
 
 // lineEnds turns every line end into a line feed (XML 1.0 §2.11).
-func (s *Scanner) lineEnds(b []byte) []byte {
+func (s *scanner) lineEnds(b []byte) []byte {
 	if bytes.IndexByte(b, '\r') < 0 {
 		return b
 	}
@@ -66,7 +66,7 @@ func (s *Scanner) lineEnds(b []byte) []byte {
 
 // attrValue decodes an attribute's value: white space that stands literally
 // becomes a space (XML 1.0 §3.3.3), then references are replaced.
-func (s *Scanner) attrValue(b []byte) ([]byte, error) {
+func (s *scanner) attrValue(b []byte) ([]byte, error) {
 	if bytes.IndexByte(b, '<') >= 0 {
 		return nil, s.syntax("< in an attribute")
 	}
@@ -86,7 +86,7 @@ func (s *Scanner) attrValue(b []byte) ([]byte, error) {
 
 // references replaces character references and predefined entities. Any other
 // entity is an error: nothing can have declared it.
-func (s *Scanner) references(b []byte) ([]byte, error) {
+func (s *scanner) references(b []byte) ([]byte, error) {
 	i := bytes.IndexByte(b, '&')
 	if i < 0 {
 		return b, nil
@@ -136,14 +136,14 @@ func reference(name []byte) (rune, bool) {
 		digits, base = digits[1:], 16
 	}
 	n, err := strconv.ParseUint(string(digits), base, 32)
-	if err != nil || n > utf8.MaxRune || !IsChar(rune(n)) {
+	if err != nil || n > utf8.MaxRune || !isXMLChar(rune(n)) {
 		return 0, false
 	}
 	return rune(n), true
 }
 
-// IsChar tells whether XML 1.0 can carry r (§2.2).
-func IsChar(r rune) bool {
+// isXMLChar tells whether XML 1.0 can carry r (§2.2).
+func isXMLChar(r rune) bool {
 	switch {
 	case r < 0x20:
 		return r == '\t' || r == '\n' || r == '\r'
@@ -154,14 +154,14 @@ func IsChar(r rune) bool {
 }
 
 // checkChars refuses characters that XML 1.0 cannot carry, and what is not UTF-8.
-func (s *Scanner) checkChars(b []byte) error {
+func (s *scanner) checkChars(b []byte) error {
 	for len(b) > 0 {
 		if len(b) >= 8 && plain(binary.LittleEndian.Uint64(b)) {
 			b = b[8:]
 			continue
 		}
 		if b[0] < utf8.RuneSelf {
-			if !IsChar(rune(b[0])) {
+			if !isXMLChar(rune(b[0])) {
 				return s.syntax("a character that XML 1.0 does not allow")
 			}
 			b = b[1:]
@@ -171,7 +171,7 @@ func (s *Scanner) checkChars(b []byte) error {
 		if n == 1 {
 			return s.syntax("it is not in UTF-8")
 		}
-		if !IsChar(r) {
+		if !isXMLChar(r) {
 			return s.syntax("a character that XML 1.0 does not allow")
 		}
 		b = b[n:]

@@ -1,4 +1,4 @@
-package xmlscan
+package payload
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 
 // The namespaces that are bound without a declaration.
 const (
-	spaceXML   = "http://www.w3.org/XML/1998/namespace"
-	spaceXMLNS = "http://www.w3.org/2000/xmlns/"
+	xmlNamespace   = "http://www.w3.org/XML/1998/namespace"
+	xmlnsNamespace = "http://www.w3.org/2000/xmlns/"
 )
 
 // binding is a namespace declaration that is in force.
@@ -18,7 +18,7 @@ type binding struct{ prefix, uri string }
 type rawAttr struct{ prefix, local, value []byte }
 
 // markup reads what starts with "<". It returns kind 0 for what is passed over.
-func (s *Scanner) markup() (Kind, error) {
+func (s *scanner) markup() (tokenKind, error) {
 	if err := s.need(2); err != nil {
 		return 0, s.inToken(err)
 	}
@@ -34,7 +34,7 @@ func (s *Scanner) markup() (Kind, error) {
 }
 
 // declaration reads a comment or CDATA and refuses a document type declaration.
-func (s *Scanner) declaration() (Kind, error) {
+func (s *scanner) declaration() (tokenKind, error) {
 	switch {
 	case s.begins("<!--"):
 		return 0, s.comment()
@@ -47,13 +47,13 @@ func (s *Scanner) declaration() (Kind, error) {
 }
 
 // begins tells whether the input goes on with prefix.
-func (s *Scanner) begins(prefix string) bool {
+func (s *scanner) begins(prefix string) bool {
 	// The end of the input, or trouble, shows up where the token is read.
 	_ = s.need(len(prefix))
 	return bytes.HasPrefix(s.buf[s.pos:], []byte(prefix))
 }
 
-func (s *Scanner) comment() error {
+func (s *scanner) comment() error {
 	const open, end = len("<!--"), "-->"
 	n, err := s.index(end, open)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Scanner) comment() error {
 	return nil
 }
 
-func (s *Scanner) cdata() (Kind, error) {
+func (s *scanner) cdata() (tokenKind, error) {
 	const open, end = len("<![CDATA["), "]]>"
 	if len(s.frames) == 0 {
 		return 0, s.syntax("CDATA outside the root element")
@@ -86,12 +86,12 @@ func (s *Scanner) cdata() (Kind, error) {
 	s.scratch = s.scratch[:0]
 	s.text = s.lineEnds(body)
 	s.consume(n + len(end))
-	return Text, nil
+	return tokenText, nil
 }
 
 // instruction passes over a processing instruction; the XML declaration, which
 // looks like one, is judged.
-func (s *Scanner) instruction() error {
+func (s *scanner) instruction() error {
 	const open, end = len("<?"), "?>"
 	n, err := s.index(end, open)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Scanner) instruction() error {
 }
 
 // xmlDeclaration judges what follows "<?xml" (XML 1.0 §2.8).
-func (s *Scanner) xmlDeclaration(rest []byte) error {
+func (s *scanner) xmlDeclaration(rest []byte) error {
 	if err := s.readAttrs(rest); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Scanner) xmlDeclaration(rest []byte) error {
 	return nil
 }
 
-func (s *Scanner) endTag() (Kind, error) {
+func (s *scanner) endTag() (tokenKind, error) {
 	const open = len("</")
 	n, err := s.index(">", open)
 	if err != nil {
@@ -170,10 +170,10 @@ func (s *Scanner) endTag() (Kind, error) {
 	}
 	s.consume(n + 1)
 	s.popNext = true
-	return End, nil
+	return tokenEnd, nil
 }
 
-func (s *Scanner) startTag() (Kind, error) {
+func (s *scanner) startTag() (tokenKind, error) {
 	if s.rootDone {
 		return 0, s.syntax("a second root element")
 	}
@@ -209,11 +209,11 @@ func (s *Scanner) startTag() (Kind, error) {
 	}
 	s.consume(n + 1)
 	s.empty, s.prolog = empty, false
-	return Start, nil
+	return tokenStart, nil
 }
 
 // tagEnd returns where the ">" of the start tag at pos stands, counted from pos.
-func (s *Scanner) tagEnd() (int, error) {
+func (s *scanner) tagEnd() (int, error) {
 	var quote byte
 	for i := 1; ; i++ {
 		if s.pos+i >= len(s.buf) {
@@ -243,7 +243,7 @@ func (s *Scanner) tagEnd() (int, error) {
 }
 
 // readAttrs takes the attributes of a tag apart into rawAttrs.
-func (s *Scanner) readAttrs(b []byte) error {
+func (s *scanner) readAttrs(b []byte) error {
 	s.rawAttrs, s.scratch = s.rawAttrs[:0], s.scratch[:0]
 	for {
 		rest := bytes.TrimLeft(b, spaces)
@@ -293,7 +293,7 @@ func cutValue(b []byte) (value, after []byte, ok bool) {
 
 // resolve applies the namespace declarations among rawAttrs, and gives the
 // element on top of the stack and its attributes their namespaces.
-func (s *Scanner) resolve(prefix []byte) error {
+func (s *scanner) resolve(prefix []byte) error {
 	top := &s.frames[len(s.frames)-1]
 	for _, a := range s.rawAttrs {
 		if err := s.bind(a, s.bindings[top.bindings:]); err != nil {
@@ -316,11 +316,11 @@ func (s *Scanner) resolve(prefix []byte) error {
 			}
 		}
 		for _, b := range s.attrs {
-			if b.Space == space && bytes.Equal(b.Local, a.local) {
+			if b.space == space && bytes.Equal(b.local, a.local) {
 				return s.syntax("an attribute twice in one tag")
 			}
 		}
-		s.attrs = append(s.attrs, Attr{Space: space, Local: a.local, Value: a.value})
+		s.attrs = append(s.attrs, attr{space: space, local: a.local, value: a.value})
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func isBinding(a rawAttr) bool {
 
 // bind puts a in force if it is a namespace declaration (Namespaces in XML 1.0
 // §3). here are the declarations of the same tag.
-func (s *Scanner) bind(a rawAttr, here []binding) error {
+func (s *scanner) bind(a rawAttr, here []binding) error {
 	if !isBinding(a) {
 		return nil
 	}
@@ -346,8 +346,8 @@ func (s *Scanner) bind(a rawAttr, here []binding) error {
 	}
 	uri := string(a.value)
 	switch {
-	case string(prefix) == "xmlns", uri == spaceXMLNS,
-		(string(prefix) == "xml") != (uri == spaceXML),
+	case string(prefix) == "xmlns", uri == xmlnsNamespace,
+		(string(prefix) == "xml") != (uri == xmlNamespace),
 		len(prefix) > 0 && uri == "":
 		return s.syntax("a namespace declaration that is not allowed")
 	}
@@ -358,14 +358,14 @@ func (s *Scanner) bind(a rawAttr, here []binding) error {
 	return nil
 }
 
-func (s *Scanner) lookup(prefix []byte) (uri string, ok bool) {
+func (s *scanner) lookup(prefix []byte) (uri string, ok bool) {
 	for i := len(s.bindings) - 1; i >= 0; i-- {
 		if s.bindings[i].prefix == string(prefix) {
 			return s.bindings[i].uri, true
 		}
 	}
 	if string(prefix) == "xml" {
-		return spaceXML, true
+		return xmlNamespace, true
 	}
 	return "", len(prefix) == 0
 }

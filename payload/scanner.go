@@ -1,4 +1,4 @@
-package xmlscan
+package payload
 
 import (
 	"bytes"
@@ -7,40 +7,19 @@ import (
 	"io"
 )
 
-// Errors of a Scanner, wrapped with the line where reading stopped.
-var (
-	// ErrSyntax: the input is not well-formed.
-	ErrSyntax = errors.New("not well-formed XML")
-	// ErrDoctype: the input has a document type declaration.
-	ErrDoctype = errors.New("a document type declaration is not accepted")
-	// ErrEncoding: the input is not, or says that it is not, in UTF-8.
-	ErrEncoding = errors.New("only UTF-8 is accepted")
-	// ErrTooLarge: the document or one token of it is over its limit.
-	ErrTooLarge = errors.New("document too large")
-	// ErrTooDeep: elements are nested over the limit.
-	ErrTooDeep = errors.New("elements nested too deeply")
-)
-
 // errEnd is the end of the input; whether that is an error depends on the place.
 var errEnd = errors.New("end of input")
 
-// Kind is the kind of a token.
-type Kind uint8
+// tokenKind is the kind of a token.
+type tokenKind uint8
 
-// The kinds of tokens. An empty element is a Start and an End; CDATA is Text;
+// The kinds of tokens. An empty element is a start and an end; CDATA is text;
 // comments and processing instructions are passed over.
 const (
-	Start Kind = iota + 1
-	End
-	Text
+	tokenStart tokenKind = iota + 1
+	tokenEnd
+	tokenText
 )
-
-// Limits bound what a document may cost. All must be greater than 0.
-type Limits struct {
-	Bytes int64 // of the whole document
-	Token int   // bytes of one tag, run of text or comment
-	Depth int   // of nested elements
-}
 
 // maxAttrs bounds the attributes of one tag, and the namespace declarations in
 // force: every attribute is compared with every other and with the declarations.
@@ -49,17 +28,27 @@ const maxAttrs = 64
 // firstBuffer is how much is read at once, until a token needs more.
 const firstBuffer = 64 << 10
 
-// Attr is one attribute; namespace declarations are not among them. Space is
-// the namespace, empty for an attribute without a prefix.
-type Attr struct {
-	Space string
-	Local []byte
-	Value []byte
+// attr is one attribute; namespace declarations are not among them.
+type attr struct {
+	space string // the namespace; empty for an attribute without a prefix
+	local []byte
+	value []byte
 }
 
-// Scanner reads one document. What its methods return is valid until Next is
-// called again. It is for one goroutine.
-type Scanner struct {
+// scanner reads XML 1.0 with namespaces, token by token, from input that nobody
+// vouches for. What token and its other methods and fields give is valid until
+// token is called again. It is for one goroutine.
+//
+// A document that was read to io.EOF is well-formed (one root, matching tags,
+// declared prefixes, no attribute twice, only characters that XML 1.0 allows)
+// and was within the Limits. Nothing is expanded but character references and
+// the five predefined entities. Names are checked in their ASCII part only.
+//
+// It stands in for encoding/xml because a hub reads every notification that is
+// published to it: without an allocation for each token it is many times as
+// fast, and it holds to what encoding/xml lets pass (two roots, attributes twice,
+// undeclared prefixes).
+type scanner struct {
 	src   io.Reader // nil: all input is in buf
 	lim   Limits
 	buf   []byte // buf[pos:] is read and not consumed
@@ -71,15 +60,15 @@ type Scanner struct {
 	begun    bool // the byte order mark was looked for
 	prolog   bool // nothing was consumed yet: an XML declaration may come
 	rootDone bool
-	popNext  bool // the End on top of the stack has been given out
-	empty    bool // the Start on top was an empty element: its End comes next
+	popNext  bool // the end tag on top of the stack has been given out
+	empty    bool // the start tag on top was an empty element: its end comes next
 
 	names    []byte // qualified names of the open elements, end to end
 	frames   []frame
 	bindings []binding
-	attrs    []Attr
+	attrs    []attr // of the start tag read last
 	rawAttrs []rawAttr
-	text     []byte
+	text     []byte // of the text read last, decoded
 	scratch  []byte // decoded text and values of the current token
 	err      error
 }
@@ -92,40 +81,34 @@ type frame struct {
 	bindings int // how many bindings there were before it
 }
 
-// New returns a Scanner of what r gives.
-func New(r io.Reader, lim Limits) *Scanner {
-	return &Scanner{src: r, lim: lim, line: 1, prolog: true, buf: make([]byte, 0, firstBuffer)}
+// newScanner returns a scanner of what r gives.
+func newScanner(r io.Reader, lim Limits) *scanner {
+	return &scanner{src: r, lim: lim, line: 1, prolog: true, buf: make([]byte, 0, firstBuffer)}
 }
 
-// NewBytes returns a Scanner of doc, which it does not copy and does not change.
-func NewBytes(doc []byte, lim Limits) *Scanner {
+// newBytesScanner returns a scanner of doc, which it does not copy and does not change.
+func newBytesScanner(doc []byte, lim Limits) *scanner {
 	if int64(len(doc)) > lim.Bytes {
-		return New(bytes.NewReader(doc), lim) // it will stop at the limit
+		return newScanner(bytes.NewReader(doc), lim) // it will stop at the limit
 	}
-	return &Scanner{lim: lim, line: 1, prolog: true, buf: doc, eof: true}
+	return &scanner{lim: lim, line: 1, prolog: true, buf: doc, eof: true}
 }
 
-// Depth is the number of open elements; at Start and End the element itself
-// counts, so that the root has 1.
-func (s *Scanner) Depth() int { return len(s.frames) }
+// depth is the number of open elements. At a start and an end tag the element
+// itself counts, so that the root has 1.
+func (s *scanner) depth() int { return len(s.frames) }
 
-// Space returns the namespace of the innermost open element: at Start and End
-// the one whose tag was read.
-func (s *Scanner) Space() string { return s.frames[len(s.frames)-1].space }
+// space is the namespace of the innermost open element: at a start and an end tag
+// that of the tag.
+func (s *scanner) space() string { return s.frames[len(s.frames)-1].space }
 
-// Local returns the local name of the innermost open element.
-func (s *Scanner) Local() []byte { return s.names[s.frames[len(s.frames)-1].local:] }
+// local is the local name of the same element.
+func (s *scanner) local() []byte { return s.names[s.frames[len(s.frames)-1].local:] }
 
-// Attrs returns the attributes of a Start.
-func (s *Scanner) Attrs() []Attr { return s.attrs }
-
-// Text returns the characters of a Text, decoded.
-func (s *Scanner) Text() []byte { return s.text }
-
-// Next reads the next token. It returns io.EOF when the document is complete
+// token reads the next token. It returns io.EOF when the document is complete
 // and nothing but white space, comments and processing instructions follow.
 // After an error it returns the same error.
-func (s *Scanner) Next() (Kind, error) {
+func (s *scanner) token() (tokenKind, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
@@ -136,13 +119,13 @@ func (s *Scanner) Next() (Kind, error) {
 	return k, err
 }
 
-func (s *Scanner) next() (Kind, error) {
+func (s *scanner) next() (tokenKind, error) {
 	if s.popNext {
 		s.pop()
 	}
 	if s.empty {
 		s.empty, s.popNext = false, true
-		return End, nil
+		return tokenEnd, nil
 	}
 	if !s.begun {
 		if err := s.begin(); err != nil {
@@ -155,7 +138,7 @@ func (s *Scanner) next() (Kind, error) {
 				return 0, s.atEnd(err)
 			}
 		}
-		var k Kind
+		var k tokenKind
 		var err error
 		switch {
 		case s.buf[s.pos] == '<':
@@ -172,7 +155,7 @@ func (s *Scanner) next() (Kind, error) {
 	}
 }
 
-func (s *Scanner) pop() {
+func (s *scanner) pop() {
 	s.popNext = false
 	f := s.frames[len(s.frames)-1]
 	s.names = s.names[:f.name]
@@ -183,7 +166,7 @@ func (s *Scanner) pop() {
 
 // atEnd says what the end of the input, or trouble in reading on, means between
 // two tokens.
-func (s *Scanner) atEnd(err error) error {
+func (s *scanner) atEnd(err error) error {
 	switch {
 	case !errors.Is(err, errEnd):
 		return err
@@ -197,7 +180,7 @@ func (s *Scanner) atEnd(err error) error {
 
 // begin looks at the first bytes: a byte order mark of UTF-8 is passed over, the
 // signs of UTF-16 are refused by name.
-func (s *Scanner) begin() error {
+func (s *scanner) begin() error {
 	s.begun = true
 	if err := s.need(3); err != nil && !errors.Is(err, errEnd) {
 		return err
@@ -214,7 +197,7 @@ func (s *Scanner) begin() error {
 }
 
 // need makes sure that n bytes of the current token are in the buffer.
-func (s *Scanner) need(n int) error {
+func (s *scanner) need(n int) error {
 	for len(s.buf)-s.pos < n {
 		if err := s.more(); err != nil {
 			return err
@@ -225,7 +208,7 @@ func (s *Scanner) need(n int) error {
 
 // index returns where end first stands in the input, counted from pos, at or
 // after from; the input up to there is in the buffer then.
-func (s *Scanner) index(end string, from int) (int, error) {
+func (s *scanner) index(end string, from int) (int, error) {
 	for {
 		have := s.buf[s.pos:]
 		if i := bytes.Index(have[min(from, len(have)):], []byte(end)); i >= 0 {
@@ -239,15 +222,15 @@ func (s *Scanner) index(end string, from int) (int, error) {
 }
 
 // within lets the length n of a token pass if it is within the limit.
-func (s *Scanner) within(n int) (int, error) {
-	if n > s.lim.Token {
-		return 0, s.fail(ErrTooLarge, fmt.Sprintf("one part of it has more than %d bytes", s.lim.Token))
+func (s *scanner) within(n int) (int, error) {
+	if n > s.lim.EntryBytes {
+		return 0, s.fail(ErrTooLarge, fmt.Sprintf("one part of it has more than %d bytes", s.lim.EntryBytes))
 	}
 	return n, nil
 }
 
 // inToken turns the end of the input into what it is inside a token.
-func (s *Scanner) inToken(err error) error {
+func (s *scanner) inToken(err error) error {
 	if errors.Is(err, errEnd) {
 		return s.syntax("the document ends too early")
 	}
@@ -256,7 +239,7 @@ func (s *Scanner) inToken(err error) error {
 
 // more reads on. What is in the buffer from pos stays; everything before it is
 // given up. It returns errEnd when there is no more.
-func (s *Scanner) more() error {
+func (s *scanner) more() error {
 	if s.eof {
 		return errEnd
 	}
@@ -290,13 +273,13 @@ func (s *Scanner) more() error {
 }
 
 // consume passes over the next n bytes.
-func (s *Scanner) consume(n int) {
+func (s *scanner) consume(n int) {
 	s.line += bytes.Count(s.buf[s.pos:s.pos+n], []byte{'\n'})
 	s.pos += n
 }
 
-func (s *Scanner) syntax(reason string) error { return s.fail(ErrSyntax, reason) }
+func (s *scanner) syntax(reason string) error { return s.fail(ErrSyntax, reason) }
 
-func (s *Scanner) fail(kind error, reason string) error {
+func (s *scanner) fail(kind error, reason string) error {
 	return fmt.Errorf("%w, line %d: %s", kind, s.line, reason)
 }

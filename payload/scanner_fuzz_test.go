@@ -1,4 +1,4 @@
-package xmlscan_test
+package payload_test
 
 import (
 	"encoding/xml"
@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/payload/internal/xmlscan"
+	"carillon/payload"
 )
 
-// FuzzAgainstEncodingXML: whatever the Scanner accepts, encoding/xml accepts,
-// and reads the same from it. The reverse does not hold: see the package comment.
-func FuzzAgainstEncodingXML(f *testing.F) {
+// FuzzScanner: whatever the scanner accepts, encoding/xml accepts,
+// and reads the same from it. The reverse does not hold: see the comment at scanner.
+func FuzzScanner(f *testing.F) {
 	for _, tt := range wellFormed {
 		f.Add(tt.doc)
 	}
@@ -23,10 +23,10 @@ func FuzzAgainstEncodingXML(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, doc string) {
-		got, err := scan(xmlscan.New(strings.NewReader(doc), limits))
-		whole, errWhole := scan(xmlscan.NewBytes([]byte(doc), limits))
+		got, err := payload.Scan(strings.NewReader(doc), scanLimits)
+		whole, errWhole := payload.ScanBytes([]byte(doc), scanLimits)
 		// A token that is over the limit and has no end may be called either.
-		tooLarge := errors.Is(err, xmlscan.ErrTooLarge) || errors.Is(errWhole, xmlscan.ErrTooLarge)
+		tooLarge := errors.Is(err, payload.ErrTooLarge) || errors.Is(errWhole, payload.ErrTooLarge)
 		if got != whole || !tooLarge && err.Error() != errWhole.Error() {
 			t.Fatalf("from a reader:\n%s%v\nfrom bytes:\n%s%v", got, err, whole, errWhole)
 		}
@@ -58,7 +58,7 @@ func beyondEncodingXML(doc string) bool {
 // normalize, look the same everywhere.
 var oneSpace = strings.NewReplacer(`\n`, " ", `\t`, " ", `\r`, " ")
 
-// scanEncodingXML is scan by the standard library.
+// scanEncodingXML is payload.Scan by the standard library.
 func scanEncodingXML(doc string) (string, error) {
 	d := xml.NewDecoder(strings.NewReader(doc))
 	var out, text strings.Builder

@@ -1,0 +1,43 @@
+package payload
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Scan writes out every token that the scanner reads from r, one a line; runs of
+// text are joined.
+func Scan(r io.Reader, lim Limits) (string, error) { return scanAll(newScanner(r, lim)) }
+
+// ScanBytes is Scan of a document that is in memory.
+func ScanBytes(doc []byte, lim Limits) (string, error) { return scanAll(newBytesScanner(doc, lim)) }
+
+func scanAll(s *scanner) (string, error) {
+	var out, text strings.Builder
+	for {
+		k, err := s.token()
+		if k != tokenText && text.Len() > 0 {
+			fmt.Fprintf(&out, "text %q\n", text.String())
+			text.Reset()
+		}
+		if err != nil {
+			if _, again := s.token(); again != err {
+				err = fmt.Errorf("first %w, then %w", err, again)
+			}
+			return out.String(), err
+		}
+		switch k {
+		case tokenStart:
+			fmt.Fprintf(&out, "start %d {%s}%s", s.depth(), s.space(), s.local())
+			for _, a := range s.attrs {
+				fmt.Fprintf(&out, " {%s}%s=%q", a.space, a.local, a.value)
+			}
+			out.WriteByte('\n')
+		case tokenEnd:
+			fmt.Fprintf(&out, "end %d {%s}%s\n", s.depth(), s.space(), s.local())
+		case tokenText:
+			text.Write(s.text)
+		}
+	}
+}
