@@ -1,0 +1,116 @@
+package subscription
+
+import (
+	"fmt"
+	"time"
+)
+
+// Config holds the limits of a Service. A field that is zero takes its default.
+type Config struct {
+	// Lease bounds the leases that are granted.
+	Lease LeaseRules
+
+	// Concurrency is how many requests are worked on at once: topic checks,
+	// verifications and denials together. Default 256.
+	Concurrency int
+	// PerHost is how many of them may wait for one host, so that a host that
+	// hangs does not hold every place. At most Concurrency; default 4.
+	PerHost int
+	// MaxPending is how many requests may be unsettled before Submit answers
+	// ErrBusy. It bounds memory, a few hundred bytes each. Default 100,000.
+	MaxPending int
+
+	// AskTimeout ends a topic check, a verification request or a denial that
+	// takes longer; it counts as no answer. Default 15 s.
+	AskTimeout time.Duration
+	// Retries is how often a topic check, verification or denial is repeated
+	// when there is no answer, 1 to 100; default 3.
+	Retries int
+	// RetryFirst is the pause before the first of them, which then doubles up
+	// to RetryMax; each pause varies by a tenth. Defaults 8 s and 40 s: three
+	// repetitions within a minute.
+	RetryFirst time.Duration
+	RetryMax   time.Duration
+
+	// StoreTimeout ends a call of the store that takes longer; it counts as
+	// store trouble. Default 5 s.
+	StoreTimeout time.Duration
+
+	// SweepInterval is the pause between two searches for subscriptions whose
+	// lease is over: how long after its end one may last. Default 10 s.
+	SweepInterval time.Duration
+	// SweepPortion is how many of them are read at a time. Default 500.
+	SweepPortion int
+
+	// DrainTimeout is how long Run waits for what is in flight when it is told
+	// to stop. Default 10 s.
+	DrainTimeout time.Duration
+}
+
+func orDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func (c Config) withDefaults() Config {
+	c.Lease = c.Lease.withDefaults()
+	orDefault(&c.Concurrency, 256)
+	orDefault(&c.PerHost, min(4, c.Concurrency))
+	orDefault(&c.MaxPending, 100_000)
+	orDefault(&c.AskTimeout, 15*time.Second)
+	orDefault(&c.Retries, 3)
+	orDefault(&c.RetryFirst, 8*time.Second)
+	orDefault(&c.RetryMax, max(40*time.Second, c.RetryFirst))
+	orDefault(&c.StoreTimeout, 5*time.Second)
+	orDefault(&c.SweepInterval, 10*time.Second)
+	orDefault(&c.SweepPortion, 500)
+	orDefault(&c.DrainTimeout, 10*time.Second)
+	return c
+}
+
+// Validate tells whether a Service can work with these limits.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	if err := c.Lease.Validate(); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"Concurrency", c.Concurrency},
+		{"PerHost", c.PerHost},
+		{"MaxPending", c.MaxPending},
+		{"Retries", c.Retries},
+		{"SweepPortion", c.SweepPortion},
+	} {
+		if f.value < 1 {
+			return fmt.Errorf("the limit %s must be at least 1, not %d", f.name, f.value)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"AskTimeout", c.AskTimeout},
+		{"RetryFirst", c.RetryFirst},
+		{"RetryMax", c.RetryMax},
+		{"StoreTimeout", c.StoreTimeout},
+		{"SweepInterval", c.SweepInterval},
+		{"DrainTimeout", c.DrainTimeout},
+	} {
+		if f.value <= 0 {
+			return fmt.Errorf("the limit %s must be more than 0, not %v", f.name, f.value)
+		}
+	}
+	switch {
+	case c.PerHost > c.Concurrency:
+		return fmt.Errorf("the limit PerHost must be at most Concurrency (%d), not %d", c.Concurrency, c.PerHost)
+	case c.Retries > 100:
+		return fmt.Errorf("the limit Retries must be at most 100, not %d", c.Retries)
+	case c.RetryMax < c.RetryFirst:
+		return fmt.Errorf("the limit RetryMax must be at least RetryFirst (%v), not %v", c.RetryFirst, c.RetryMax)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package subscription
+
+import (
+	"container/list"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// job is one request on its way, or the notice of a denial. It belongs to the
+// goroutine that runs it, and to the queue's mutex while none does.
+type job struct {
+	req Request
+	// bare: the store holds no request of this job's own.
+	bare bool
+	// stray is a request whose Submit failed and which may be in the store in
+	// the place of this job's own. Owned by the lock of the books.
+	stray *Request
+
+	step   step
+	asked  time.Time // when the verification request was made
+	head   uint64    // of the topic, just before
+	reason string    // for the denial
+	result outcome   // what is to be settled
+
+	// attempts is the schedule of the present step, nil before the first
+	// failure; storeAttempts that of the store.
+	attempts      backoff.BackOff
+	storeAttempts backoff.BackOff
+
+	cancel context.CancelFunc // ends the running goroutine's work
+
+	// Owned by the queue.
+	class     class
+	lane      *lane
+	element   *list.Element
+	due       time.Time
+	heapIndex int
+}
+
+// step is what a job does next.
+type step uint8
+
+const (
+	stepValidate step = iota // ask whether the topic names this hub
+	stepVerify               // ask the callback for its intent
+	stepDeny                 // tell the callback that it is denied
+	stepSettle               // write what came of it
+)
+
+func newJob(r Request) *job {
+	j := &job{req: r, step: stepVerify}
+	if r.Mode == ModeSubscribe {
+		j.step = stepValidate // WebSub §5.2: unsubscriptions are not validated
+	}
+	return j
+}
+
+// newNotice returns the job that tells a callback of the end of its subscription.
+func newNotice(sub Subscription, reason string) *job {
+	return &job{
+		req:  Request{ID: sub.ID, Topic: sub.Topic, Callback: sub.Callback},
+		bare: true, step: stepDeny, reason: reason,
+	}
+}
+
+// newStray returns the job that takes a request out of the store whose Submit failed.
+func newStray(r Request) *job {
+	return &job{req: Request{ID: r.ID}, bare: true, stray: &r, step: stepSettle}
+}
+
+// asks tells whom the job's next step asks.
+func (j *job) asks() laneKey {
+	switch j.step {
+	case stepValidate:
+		return laneKey{peerTopic, hostOf(j.req.Topic)}
+	case stepVerify, stepDeny:
+		return laneKey{peerCallback, hostOf(j.req.Callback)}
+	}
+	return laneKey{peer: peerStore}
+}
+
+// hostOf returns the host and port of a URL, empty if it has none.
+func hostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// challengeBytes is how much randomness is in a challenge.
+const challengeBytes = 24
+
+// newChallenge returns a challenge that was never used and cannot be guessed. The
+// alphabet of base64url lies within the one of WebSub §5.3.
+func newChallenge() string {
+	var b [challengeBytes]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// to makes the step the job's next, with a schedule of its own.
+func (j *job) to(s step) {
+	j.step = s
+	j.attempts = nil
+}
+
+// settled makes writing the outcome the job's next step.
+func (j *job) settled(o outcome) {
+	j.result = o
+	j.to(stepSettle)
+}
+
+// again returns the pause before the present step is repeated, and false when
+// it was repeated often enough.
+func (j *job) again(cfg Config) (time.Duration, bool) {
+	if j.attempts == nil {
+		j.attempts = backoff.WithMaxRetries(backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(cfg.RetryFirst),
+			backoff.WithMaxInterval(cfg.RetryMax),
+			backoff.WithMultiplier(2),
+			backoff.WithRandomizationFactor(0.1),
+			backoff.WithMaxElapsedTime(0),
+		), uint64(cfg.Retries))
+	}
+	pause := j.attempts.NextBackOff()
+	return pause, pause != backoff.Stop
+}
+
+// The pauses between two calls of a store that has trouble. They go on without
+// end: what was accepted or verified is not given up.
+const (
+	storePauseFirst = 100 * time.Millisecond
+	storePauseMax   = 10 * time.Second
+)
+
+func newStoreBackOff() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(storePauseFirst),
+		backoff.WithMaxInterval(storePauseMax),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// storeAgain returns the pause before the store is called again.
+func (j *job) storeAgain() time.Duration {
+	if j.storeAttempts == nil {
+		j.storeAttempts = newStoreBackOff()
+	}
+	return j.storeAttempts.NextBackOff()
+}
+
+// noAnswer tells whether the error says that the callback did not answer; one of
+// an unknown kind does, so that no subscriber loses by it.
+func noAnswer(err error) bool { return err != nil && !errors.Is(err, ErrNoIntent) }

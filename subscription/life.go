@@ -1,0 +1,202 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// unreachableReason is the hub.reason where the topic's server could not be asked.
+const unreachableReason = "the server of the topic did not answer when the hub checked the topic"
+
+// move says what becomes of a job when its goroutine ends: it is ready again at
+// once, or after a pause, or it has come to its end.
+type move struct {
+	pause time.Duration
+	end   bool
+}
+
+// advance does the job's next step, and settles at once what that step decided.
+// Other steps that follow ask another host and wait for their turn there.
+func (s *Service) advance(ctx context.Context, j *job) move {
+	var m move
+	switch j.step {
+	case stepValidate:
+		m = s.validate(ctx, j)
+	case stepVerify:
+		m = s.verify(ctx, j)
+	case stepDeny:
+		m = s.deny(ctx, j)
+	}
+	if j.step == stepSettle {
+		m = s.settle(ctx, j)
+	}
+	return m
+}
+
+// validate asks whether the topic names this hub (WebSub §5.2).
+func (s *Service) validate(ctx context.Context, j *job) move {
+	err := s.ask(ctx, func(ctx context.Context) error {
+		return s.validator.Validate(ctx, j.req.Topic)
+	})
+	var refusal *Refusal
+	switch {
+	case ctx.Err() != nil: // stopped or replaced: this was no attempt
+		return move{}
+	case err == nil:
+		j.to(stepVerify)
+		return move{}
+	case errors.As(err, &refusal):
+		j.reason = refusal.Reason
+		j.to(stepDeny)
+		return move{}
+	}
+	if pause, ok := j.again(s.cfg); ok {
+		s.logger.Debug("topic check got no answer, will be repeated", "request", j.req, "pause", pause, "error", err)
+		return move{pause: pause}
+	}
+	j.reason = unreachableReason
+	j.to(stepDeny)
+	return move{}
+}
+
+// verify asks the callback for its intent. The lease counts from the moment of
+// asking (WebSub §5.3), and what is published from then on will be delivered.
+func (s *Service) verify(ctx context.Context, j *job) move {
+	if j.req.Mode == ModeSubscribe {
+		head, err := s.head(ctx, j.req.Topic)
+		if ctx.Err() != nil {
+			return move{}
+		}
+		if err != nil {
+			s.storeFailed("reading the head of the topic", err)
+			return move{pause: j.storeAgain()}
+		}
+		j.head = head
+	}
+	j.asked = time.Now()
+	err := s.ask(ctx, func(ctx context.Context) error {
+		return s.confirmer.Confirm(ctx, j.req, newChallenge())
+	})
+	switch {
+	case err == nil:
+		j.settled(activated)
+	case ctx.Err() != nil:
+	case noAnswer(err):
+		pause, ok := j.again(s.cfg)
+		if ok {
+			s.logger.Debug("callback did not answer, will be asked again", "request", j.req, "pause", pause, "error", err)
+			return move{pause: pause}
+		}
+		s.logger.Info("callback did not answer, request dropped", "request", j.req, "error", err)
+		j.settled(unanswered)
+	default:
+		s.logger.Info("callback did not confirm, request dropped", "request", j.req, "error", err)
+		j.settled(noIntent)
+	}
+	return move{}
+}
+
+// deny tells the callback hub.mode=denied with the reason (WebSub §5.2).
+func (s *Service) deny(ctx context.Context, j *job) move {
+	err := s.ask(ctx, func(ctx context.Context) error {
+		return s.confirmer.Deny(ctx, j.req.Topic, j.req.Callback, j.reason)
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return move{}
+	case noAnswer(err):
+		if pause, ok := j.again(s.cfg); ok {
+			s.logger.Debug("callback did not take the denial, will be told again", "request", j.req, "pause", pause, "error", err)
+			return move{pause: pause}
+		}
+		s.logger.Info("callback could not be told of its denial", "request", j.req, "error", err)
+	}
+	j.settled(denied)
+	return move{}
+}
+
+// ask bounds a call of the Validator or the Confirmer in time.
+func (s *Service) ask(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.AskTimeout)
+	defer cancel()
+	return call(ctx)
+}
+
+func (s *Service) head(ctx context.Context, topic string) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	defer cancel()
+	return s.books.roster.Head(ctx, topic)
+}
+
+// settle writes what came of the job, again and again until the store takes it.
+func (s *Service) settle(ctx context.Context, j *job) move {
+	err := s.write(ctx, j)
+	switch {
+	case err == nil:
+		return move{end: true}
+	case errors.Is(err, ErrSuperseded):
+		s.metrics.count(superseded)
+		return move{end: true}
+	case ctx.Err() != nil: // stopped or replaced
+		return move{pause: storePauseFirst}
+	}
+	s.storeFailed("settling a request", err)
+	return move{pause: j.storeAgain()}
+}
+
+// write makes the changes that the job's outcome asks for.
+func (s *Service) write(ctx context.Context, j *job) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	defer cancel()
+	unlock, err := s.books.lock(ctx, j.req.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !s.counts(j) {
+		return nil // replaced while it ran, and counted then
+	}
+	if err := s.clearStray(ctx, j); err != nil {
+		return err
+	}
+	o := j.result
+	switch {
+	case j.bare:
+		return nil
+	case o == activated && j.req.Mode == ModeUnsubscribe:
+		o = unsubscribed
+		err = s.books.unsubscribe(ctx, j.req)
+	case o == activated:
+		var again bool
+		again, err = s.books.activate(ctx, j.req, j.head, j.asked)
+		if again {
+			o = renewed
+		}
+	default:
+		err = s.books.drop(ctx, j.req)
+	}
+	if err != nil {
+		return err
+	}
+	s.storeWorks()
+	s.metrics.count(o)
+	s.logger.Info("request settled", "request", j.req, "outcome", string(o))
+	return nil
+}
+
+// clearStray undoes what a Submit that failed may have left in the store.
+func (s *Service) clearStray(ctx context.Context, j *job) (err error) {
+	switch {
+	case j.stray == nil:
+		return nil
+	case j.bare:
+		err = s.books.drop(ctx, *j.stray)
+	default:
+		err = s.books.submit(ctx, j.req)
+	}
+	if err == nil {
+		j.stray = nil
+	}
+	return err
+}

@@ -1,0 +1,321 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ErrBusy: as many requests wait to be settled as Config.MaxPending allows.
+// Handlers answer 503 with Retry-After.
+var ErrBusy = errors.New("too many requests wait to be verified")
+
+// Errors that a Confirmer returns, wrapped.
+var (
+	// ErrNoIntent: the callback answered, but not with 2xx and exactly the
+	// challenge (WebSub §5.3.1).
+	ErrNoIntent = errors.New("the callback did not confirm")
+	// ErrNoAnswer: nothing that counts as an answer came from the callback.
+	ErrNoAnswer = errors.New("the callback did not answer")
+)
+
+// Refusal is a Validator's definitive no. Reason goes to the subscriber as
+// hub.reason.
+type Refusal struct{ Reason string }
+
+// Error returns the reason.
+func (r *Refusal) Error() string { return r.Reason }
+
+// Validator checks topics before anyone may subscribe to them (WebSub §5.2).
+// It is called from several goroutines and gives up when ctx ends.
+type Validator interface {
+	// Validate returns nil if the topic names this hub and a *Refusal if it
+	// definitely does not. Any other error says that it could not tell; it
+	// is then asked again.
+	Validate(ctx context.Context, topic string) error
+}
+
+// Confirmer speaks to callbacks. It is called from several goroutines, but for
+// one topic and callback never twice at once, and gives up when ctx ends.
+type Confirmer interface {
+	// Confirm asks the callback whether it intends what r says (WebSub §5.3).
+	// It returns nil for 2xx with exactly the challenge, ErrNoIntent for any
+	// other answer, and ErrNoAnswer where there was none.
+	Confirm(ctx context.Context, r Request, challenge string) error
+	// Deny tells the callback hub.mode=denied (WebSub §5.2). It returns nil
+	// for any answer, and ErrNoAnswer where there was none.
+	Deny(ctx context.Context, topic, callback, reason string) error
+}
+
+// Roster is who delivers: it is told of every subscription that begins or ends.
+// It is told in the order in which the store changed; its methods must not call
+// back into the Service.
+type Roster interface {
+	// Head returns the sequence number of the topic's last notification. An
+	// error counts as trouble with the store.
+	Head(ctx context.Context, topic string) (uint64, error)
+	// Activated is told of a subscription that is new, renewed, or to be
+	// looked at again; it may be told of the same one twice.
+	Activated(Subscription)
+	// Ended is told of a subscription that is gone; it may be one it never
+	// heard of.
+	Ended(ID)
+}
+
+// Wish is a subscribe or unsubscribe request as it was parsed. Topic and
+// Callback are byte for byte what the subscriber wrote.
+type Wish struct {
+	Mode     Mode
+	Topic    string
+	Callback string
+	Secret   Secret
+	// Lease is the hub.lease_seconds of the request, if LeaseGiven.
+	Lease      time.Duration
+	LeaseGiven bool
+}
+
+// Service carries requests through their lives and ends subscriptions whose
+// lease is over. Submit and Deny may be called from any goroutine, at any time;
+// what they began is carried on while Run runs.
+type Service struct {
+	cfg       Config
+	validator Validator
+	confirmer Confirmer
+	books     *books
+	logger    *slog.Logger
+	metrics   *metrics
+
+	// wake tells Run that the queue or running changed; it holds one token.
+	wake chan struct{}
+
+	mu sync.Mutex
+	// jobs holds, for each ID, the job that counts. Owned by mu.
+	jobs map[ID]*job
+	// running holds the jobs that a goroutine works on, one for each ID at
+	// most; it is not the job in jobs where that replaced it. Owned by mu.
+	running map[ID]*job
+	// reserved counts the Submits whose job is not in jobs yet. Owned by mu.
+	reserved int
+	// queue holds the jobs that are not running. Owned by mu.
+	queue *queue
+
+	// storeTrouble: the last call of the store failed.
+	storeTrouble atomic.Bool
+}
+
+// NewService returns a Service over the store. The logger and the registerer
+// may be nil.
+func NewService(
+	cfg Config, store Store, validator Validator, confirmer Confirmer, roster Roster,
+	logger *slog.Logger, reg prometheus.Registerer,
+) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("subscription: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		cfg:       cfg,
+		validator: validator,
+		confirmer: confirmer,
+		books:     newBooks(store, roster),
+		logger:    logger,
+		wake:      make(chan struct{}, 1),
+		jobs:      make(map[ID]*job),
+		running:   make(map[ID]*job),
+		queue:     newQueue(cfg.PerHost),
+	}
+	m, err := newMetrics(reg, s.pending)
+	if err != nil {
+		return nil, fmt.Errorf("subscription: %w", err)
+	}
+	s.metrics = m
+	return s, nil
+}
+
+// Submit accepts a request: when it returns nil the request is durable and
+// will be carried through, whatever happens to the process, and the subscriber
+// is owed a 202 (WebSub §5.1.2). An earlier request for the same topic and
+// callback that is not settled yet counts no more.
+//
+// It returns ErrBusy where too much is pending, and ErrUnavailable where the
+// store has trouble; nothing will come of the request then. Once it has begun,
+// the end of ctx does not stop it; Config.StoreTimeout does.
+func (s *Service) Submit(ctx context.Context, w Wish) error {
+	if w.Mode != ModeSubscribe && w.Mode != ModeUnsubscribe {
+		return fmt.Errorf("mode %q is neither subscribe nor unsubscribe", w.Mode)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := s.request(w)
+	if !s.reserve(r.ID) {
+		return ErrBusy
+	}
+	defer s.release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
+	defer cancel()
+	unlock, err := s.books.lock(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.books.submit(ctx, r); err != nil {
+		s.metrics.storeErrors.Inc()
+		s.disown(r)
+		return fmt.Errorf("keeping the request: %w", err)
+	}
+	s.metrics.requests.WithLabelValues(string(w.Mode)).Inc()
+	s.replace(newJob(r))
+	return nil
+}
+
+// request makes the request that a wish is kept as.
+func (s *Service) request(w Wish) Request {
+	r := Request{
+		ID:       NewID(w.Topic, w.Callback),
+		Token:    uuid.New(),
+		Mode:     w.Mode,
+		Topic:    w.Topic,
+		Callback: w.Callback,
+		Received: storable(time.Now()),
+	}
+	if w.Mode == ModeSubscribe {
+		r.Secret = w.Secret
+		r.Lease = s.cfg.Lease.Grant(w.Lease, w.LeaseGiven)
+	}
+	return r
+}
+
+// Deny ends an active subscription and tells its callback so (WebSub §5.2). When
+// it returns nil the subscription is gone for good; the callback is told after
+// that, and again if it does not answer, but not after a restart. It is not told
+// where a request for the same topic and callback is pending, whose own outcome
+// says what holds.
+//
+// It returns ErrNotFound where there is no such subscription, ErrSuperseded where
+// it was renewed since sub was read, ErrBusy where too many callbacks wait to
+// be told, and ErrUnavailable where the store has trouble. After the last two
+// the call may be repeated with the same sub.
+func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.reserve(sub.ID) {
+		return ErrBusy
+	}
+	defer s.release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
+	defer cancel()
+	unlock, err := s.books.lock(ctx, sub.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.books.remove(ctx, sub); err != nil {
+		if !errors.Is(err, ErrSuperseded) && !errors.Is(err, ErrNotFound) {
+			s.metrics.storeErrors.Inc()
+		}
+		return fmt.Errorf("ending the subscription: %w", err)
+	}
+	s.logger.Info("subscription denied", "subscription", sub, "reason", reason)
+	s.notify(newNotice(sub, reason))
+	return nil
+}
+
+// notify queues the notice, unless a request for its ID is pending. The caller
+// holds the lock of the books for it.
+func (s *Service) notify(notice *job) {
+	s.mu.Lock()
+	old := s.jobs[notice.req.ID]
+	s.mu.Unlock()
+	if old != nil && !old.bare {
+		return
+	}
+	if old != nil {
+		notice.stray = old.stray
+	}
+	s.replace(notice)
+}
+
+// reserve takes a place among the pending for the ID, unless they are too many.
+// One that replaces another needs no room.
+func (s *Service) reserve(id ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.jobs)+s.reserved >= s.cfg.MaxPending && s.jobs[id] == nil {
+		return false
+	}
+	s.reserved++
+	return true
+}
+
+func (s *Service) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved--
+}
+
+// pending counts the requests and denials that are not settled.
+func (s *Service) pending() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.jobs)
+}
+
+// replace makes j the job that counts for its ID. The caller holds the lock of
+// the books for it.
+func (s *Service) replace(j *job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.jobs[j.req.ID]; old != nil {
+		s.queue.remove(old)
+		if !old.bare {
+			s.metrics.count(superseded)
+		}
+	}
+	if r := s.running[j.req.ID]; r != nil {
+		r.cancel()
+	}
+	s.put(j)
+}
+
+// put makes j the job that counts, and queues it unless another job of its ID
+// is still running: finish does so then. The caller holds mu.
+func (s *Service) put(j *job) {
+	s.jobs[j.req.ID] = j
+	if s.running[j.req.ID] == nil {
+		s.queue.push(j)
+	}
+	s.signal()
+}
+
+// disown sees to it that nothing comes of a request whose Submit failed, and
+// which may be in the store all the same, perhaps in the place of one that was
+// accepted. The caller holds the lock of the books for it.
+func (s *Service) disown(r Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.jobs[r.ID]; old != nil {
+		old.stray = &r
+		return
+	}
+	s.put(newStray(r))
+}
+
+// signal wakes Run.
+func (s *Service) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,100 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// sweepAtOnce is how many expired subscriptions are removed at the same time, so
+// that they share what durability costs.
+const sweepAtOnce = 16
+
+// sweepLoop ends subscriptions whose lease is over (WebSub §5.3.1), and brings
+// the roster level with the store where that was in doubt, until ctx ends.
+func (s *Service) sweepLoop(ctx context.Context) {
+	ticker := time.NewTicker(s.cfg.SweepInterval)
+	defer ticker.Stop()
+	for {
+		switch err := s.sweep(ctx); {
+		case ctx.Err() != nil:
+			return
+		case err != nil: // the next round tries again
+			s.storeFailed("ending subscriptions whose lease is over", err)
+		default:
+			s.storeWorks()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// sweep removes portion after portion, until one is not full, or nothing of it
+// could be removed.
+func (s *Service) sweep(ctx context.Context) error {
+	if err := s.books.reconcile(ctx, s.cfg.StoreTimeout); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		subs, err := s.expired(ctx)
+		if err != nil {
+			return err
+		}
+		removed, err := s.end(ctx, subs)
+		if err != nil {
+			return err
+		}
+		if removed == 0 || len(subs) < s.cfg.SweepPortion {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Service) expired(ctx context.Context) ([]Subscription, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	defer cancel()
+	subs, err := s.books.store.Expired(ctx, time.Now(), s.cfg.SweepPortion)
+	return subs, trouble(err)
+}
+
+// end removes the subscriptions, but for those that were renewed or ended since
+// they were read, and tells how many.
+func (s *Service) end(ctx context.Context, subs []Subscription) (int, error) {
+	var removed atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(sweepAtOnce)
+	for _, sub := range subs {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			// Once begun it is finished: the roster must hear of it.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
+			defer cancel()
+			unlock, err := s.books.lock(ctx, sub.ID)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			switch err := s.books.remove(ctx, sub); {
+			case errors.Is(err, ErrSuperseded), errors.Is(err, ErrNotFound):
+				return nil
+			case err != nil:
+				return err
+			}
+			removed.Add(1)
+			s.metrics.expired.Inc()
+			s.logger.Info("subscription expired", "subscription", sub)
+			return nil
+		})
+	}
+	err := group.Wait()
+	return int(removed.Load()), err
+}
