@@ -87,7 +87,8 @@ type Journal interface {
 
 	// Body reads the bytes of the notification that is outstanding, or of the one
 	// accepted last; ErrGone for any other. What was opened can be read to its
-	// end whatever happens meanwhile.
+	// end whatever happens meanwhile. Its Close may be called twice, and while
+	// Read is running.
 	Body(ctx context.Context, n Notification) (io.ReadCloser, error)
 
 	// Accept notes that the hub took the outstanding notification, which

@@ -67,24 +67,28 @@ func ParseArray(data []byte, limit int) ([]Event, error) {
 // of them. Blank lines are passed over, and counted. Any error is an
 // *InputError that counts lines, or ErrTooMany.
 func ParseLines(data []byte, limit int) ([]Event, error) {
-	var events []Event
+	p, err := parseLines(data, limit)
+	return p.events, err
+}
+
+func parseLines(data []byte, limit int) (parsed, error) {
+	p := parsed{lines: []int{}}
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++
 		if blank(line) {
 			continue
 		}
-		if len(events) == limit {
-			return nil, ErrTooMany
+		if len(p.events) == limit {
+			return parsed{}, ErrTooMany
 		}
 		e, err := ParseEvent(line)
-		var wrong *InputError
-		if errors.As(err, &wrong) {
-			return nil, wrong.at("line", number)
+		if err != nil {
+			return parsed{}, inputError(err).at("line", number)
 		}
-		events = append(events, e)
+		p.events, p.lines = append(p.events, e), append(p.lines, number)
 	}
-	return events, nil
+	return p, nil
 }
 
 // blank tells whether a line has nothing but white space of JSON.
@@ -122,6 +126,10 @@ func (s *scanner) event() (Event, *InputError) {
 
 // inputError puts a broken rule of an entry in the words of an event.
 func inputError(err error) *InputError {
+	var wrong *InputError
+	if errors.As(err, &wrong) {
+		return wrong
+	}
 	var broken *payload.FieldError
 	if errors.As(err, &broken) {
 		return &InputError{Field: broken.Field, Reason: broken.Reason}

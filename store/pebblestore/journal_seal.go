@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -149,9 +150,11 @@ func (j *Journal) Body(ctx context.Context, n notifier.Notification) (io.ReadClo
 	return &journalBody{engine: j.engine, snapshot: j.engine.db.NewSnapshot(), n: *kept, left: kept.Size}, nil
 }
 
-// journalBody reads a notification's chunks. It is for one goroutine.
+// journalBody reads a notification's chunks.
 type journalBody struct {
-	engine   *engine
+	engine *engine
+
+	mu       sync.Mutex       // guards the rest: Close may come while Read is running
 	snapshot *pebble.Snapshot // nil once closed
 	n        notifier.Notification
 	chunk    int    // the next one
@@ -160,8 +163,10 @@ type journalBody struct {
 }
 
 func (r *journalBody) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.buffer) == 0 {
-		if r.left == 0 {
+		if r.left == 0 && r.snapshot != nil {
 			return 0, io.EOF
 		}
 		if err := r.fill(); err != nil {
@@ -195,6 +200,8 @@ func (r *journalBody) fill() error {
 
 // Close ends reading.
 func (r *journalBody) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.snapshot == nil {
 		return nil
 	}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/cmd/internal/program"
+	"carillon/notifier"
+	"carillon/store/pebblestore"
+)
+
+const summary = "Takes the events of a Source and publishes them to a hub as ResourceSync change notifications."
+
+// flags are the command line (and the environment, and the configuration file).
+type flags struct {
+	program.Common
+
+	Listen     string        `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one."`
+	URL        string        `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener."`
+	Intake     string        `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish."`
+	Hub        string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI."`
+	Data       string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination."`
+	Set        []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data."`
+	MaxEntries int           `default:"50000" help:"Most entries of one notification, 1 to 50000."`
+	MaxWait    time.Duration `default:"1s" help:"How long an event may wait for others to share its notification."`
+	Keep       time.Duration `default:"744h" help:"How long events that are published stay in the journal."`
+	Stdin      bool          `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then."`
+	Strict     bool          `help:"With --stdin: stop reading at the first bad line."`
+}
+
+// run is the program: it returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return runWith(ctx, args, os.Stdin, stdout, stderr)
+}
+
+func runWith(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var f flags
+	err := program.Parse("notifier", summary, &f, args, stdout)
+	if errors.Is(err, program.ErrDone) {
+		return 0
+	}
+	if err == nil {
+		err = f.check()
+	}
+	if err == nil {
+		err = f.run(ctx, stdin, stdout, stderr)
+	}
+	switch {
+	case err == nil, ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return 0
+	case errors.Is(err, notifier.ErrBadLines):
+		return 1 // each line was told
+	}
+	return program.Fail(stderr, "notifier", err)
+}
+
+// check refuses what the notifier's own checks would take for a default, and
+// combinations that do nothing.
+func (f *flags) check() error {
+	switch {
+	case f.MaxEntries < 1:
+		return fmt.Errorf("--max-entries must be 1 to %d, not %d", notifier.DefaultMaxEntries, f.MaxEntries)
+	case f.MaxWait <= 0:
+		return fmt.Errorf("--max-wait must be over 0, not %s", f.MaxWait)
+	case f.Keep <= 0:
+		return fmt.Errorf("--keep must be over 0, not %s", f.Keep)
+	case f.Strict && !f.Stdin:
+		return errors.New("--strict is for --stdin only")
+	case f.Data == "":
+		return errors.New("--data must name a directory")
+	case len(f.Set) == 0:
+		return errors.New("--set must name at least one set")
+	}
+	return nil
+}
+
+// run opens everything, says that it is ready, and serves until ctx ends or,
+// with --stdin, until everything is published.
+func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+	logger := program.Logger(stderr, f.LogLevel)
+	public, err := program.Listen(ctx, "listen", f.Listen)
+	if err != nil {
+		return err
+	}
+	defer public.Close()
+	intake, err := program.Listen(ctx, "intake", f.Intake)
+	if err != nil {
+		return err
+	}
+	defer intake.Close()
+	cfg := f.config(public, logger)
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	journal, err := pebblestore.OpenJournal(pebblestore.Config{Dir: f.Data, Logger: logger})
+	if errors.Is(err, pebblestore.ErrInUse) {
+		return fmt.Errorf("--data %s: data directory in use by another process", f.Data)
+	}
+	if err != nil {
+		return fmt.Errorf("--data %s: %w", f.Data, err)
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	cfg.Journal = journal
+	n, err := notifier.New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	program.Ready(
+		stdout, "notifier",
+		program.Address{Name: "listen", Value: public.Addr().String()},
+		program.Address{Name: "intake", Value: intake.Addr().String()},
+		program.Address{Name: "url", Value: cfg.URL},
+	)
+	return f.serve(ctx, n, public, intake, stdin, stderr, logger)
+}
+
+func (f *flags) config(public net.Listener, logger *slog.Logger) notifier.Config {
+	if f.URL == "" {
+		f.URL = program.BaseURL(public, "/")
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return notifier.Config{
+		URL: f.URL, Hub: f.Hub, Sets: f.Set,
+		MaxEntries: f.MaxEntries, MaxWait: f.MaxWait, Keep: f.Keep,
+		UserAgent: "Carillon/" + program.Version + " (+" + f.URL + ")",
+		Logger:    logger, Registry: registry,
+	}
+}
+
+// serve runs the parts until ctx ends, one of them fails, or all that stdin had
+// is published. Events are refused first, what is under way is finished, and
+// then publishing stops.
+func (f *flags) serve(
+	ctx context.Context, n *notifier.Notifier, public, intake net.Listener,
+	stdin io.Reader, stderr io.Writer, logger *slog.Logger,
+) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return program.Serve(ctx, public, n.Public(), logger) })
+	g.Go(func() error { return program.Serve(ctx, intake, n.Intake(), logger) })
+	g.Go(func() error { return n.Run(ctx) })
+	if f.Stdin {
+		g.Go(func() error {
+			defer stop()
+			return f.read(ctx, n, stdin, stderr)
+		})
+	}
+	return g.Wait()
+}
+
+// read takes the events of stdin and waits until the hub has all of them.
+func (f *flags) read(ctx context.Context, n *notifier.Notifier, stdin io.Reader, stderr io.Writer) error {
+	// A read that blocks cannot be broken off: it is left behind at the end.
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.ReadLines(ctx, stdin, notifier.LineReader{
+			Strict:  f.Strict,
+			Refused: func(err error) { fmt.Fprintf(stderr, "notifier: stdin: %v\n", err) },
+		})
+		ended <- err
+	}()
+	var read error
+	select {
+	case read = <-ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := n.Drain(ctx); err != nil {
+		return err
+	}
+	return read
+}

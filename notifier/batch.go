@@ -1,0 +1,76 @@
+package notifier
+
+import (
+	"context"
+	"time"
+
+	"carillon/payload"
+)
+
+// batch measures what the next notification of a channel will have. It holds
+// no events, only how far it has read: a backlog of any size costs it nothing.
+type batch struct {
+	ch      *channel
+	next    time.Time // where to read on
+	last    time.Time // datetime of the last event
+	entries int
+	bytes   int // of the whole document
+	full    bool
+	since   time.Time // when the first event arrived, or a moment before; by the monotonic clock
+	scratch []byte
+}
+
+func newBatch(ch *channel) batch {
+	return batch{ch: ch, next: ch.state.Next, bytes: overhead(ch.up)}
+}
+
+// following is the batch after one that was sealed. If that was full there may be
+// more, whose arrival is not known: after the full batch's first event.
+func (b *batch) following() batch {
+	after := batch{ch: b.ch, next: nextMicro(b.last), bytes: overhead(b.ch.up), scratch: b.scratch}
+	if b.full {
+		after.since = b.since
+	}
+	return after
+}
+
+// arrival notes when an event arrived that may be the batch's first.
+func (b *batch) arrival(at time.Time) {
+	if b.entries == 0 && b.since.IsZero() {
+		b.since = at
+	}
+}
+
+// read takes in what the journal has, until the batch is full.
+func (b *batch) read(ctx context.Context) error {
+	if b.full {
+		return nil
+	}
+	cfg := &b.ch.n.cfg
+	for event, err := range cfg.Journal.Events(ctx, b.ch.set, b.next) {
+		if err != nil {
+			return err
+		}
+		if b.scratch, err = payload.AppendEntry(b.scratch[:0], &event.Entry); err != nil {
+			return err
+		}
+		if b.bytes+len(b.scratch) > cfg.MaxBytes {
+			b.full = true
+			break
+		}
+		b.entries++
+		b.bytes += len(b.scratch)
+		b.last, b.next = event.Datetime, nextMicro(event.Datetime)
+		if b.entries == cfg.MaxEntries {
+			b.full = true
+			break
+		}
+	}
+	switch {
+	case b.entries == 0:
+		b.since = time.Time{} // what arrived is in the batch before
+	case b.since.IsZero():
+		b.since = time.Now() // the news of its arrival is still on its way
+	}
+	return nil
+}

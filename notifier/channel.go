@@ -1,0 +1,320 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"carillon/payload"
+)
+
+// Times of a channel's loop.
+const (
+	// firstRetry and longestRetry bound the pause after a failure, the
+	// hub's or the journal's; it grows in between.
+	firstRetry   = 500 * time.Millisecond
+	longestRetry = time.Minute
+	// clockPatience is how long a wait for the clock may be before the operator
+	// hears of it.
+	clockPatience = time.Second
+	// clockStep is how often a waiting channel looks at the clock, which may
+	// be set forward any time.
+	clockStep = time.Second
+)
+
+// channel makes and publishes the notifications of one set.
+type channel struct {
+	n       *Notifier
+	set     string
+	up      string // URI of the Capability List
+	log     *slog.Logger
+	metrics *setMetrics
+	header  http.Header // of every POST
+	client  *http.Client
+
+	// state and open belong to the goroutine of run.
+	state Channel
+	stale bool  // state must be read again
+	open  batch // what the next notification will have
+
+	wake chan struct{} // holds one token: there is something new
+
+	mu       sync.Mutex
+	since    time.Time       // guarded by mu: the first arrival that the batch does not know of
+	draining []chan struct{} // guarded by mu: closed when the journal has nothing left
+	accepted *Notification   // guarded by mu: what the topic URI serves
+}
+
+func newChannel(n *Notifier, set string, state Channel) *channel {
+	ch := &channel{
+		n: n, set: set, up: n.capabilityListURL(set), state: state, accepted: state.Accepted,
+		log: n.log.With("set", set), metrics: n.metrics.of(set), wake: make(chan struct{}, 1),
+		header: http.Header{
+			"Content-Type": {"application/xml"}, // CN §4.1, without parameters
+			"Link":         {n.links(set)},
+			"User-Agent":   {n.cfg.UserAgent},
+		},
+		client: &http.Client{
+			Transport:     n.cfg.Transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	ch.open = newBatch(ch)
+	ch.since = time.Now().Add(-n.cfg.MaxWait) // what an earlier run left has waited long enough
+	ch.poke()
+	return ch
+}
+
+// arrived tells the channel that there is a new event in the journal.
+func (ch *channel) arrived() {
+	ch.mu.Lock()
+	if ch.since.IsZero() {
+		ch.since = time.Now()
+	}
+	ch.mu.Unlock()
+	ch.poke()
+}
+
+func (ch *channel) poke() {
+	select {
+	case ch.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// drain asks for word when the journal has nothing left to publish, and ends
+// waiting for batches to fill.
+func (ch *channel) drain() <-chan struct{} {
+	done := make(chan struct{})
+	ch.mu.Lock()
+	ch.draining = append(ch.draining, done)
+	ch.mu.Unlock()
+	ch.poke()
+	return done
+}
+
+// run publishes until ctx ends.
+func (ch *channel) run(ctx context.Context) {
+	pause := newBackOff()
+	for ctx.Err() == nil {
+		err := ch.step(ctx)
+		if err == nil {
+			pause.Reset()
+			continue
+		}
+		ch.stale = true
+		if ctx.Err() != nil {
+			return
+		}
+		ch.n.metrics.journalErrors.Inc()
+		wait := min(pause.NextBackOff(), longestRetry)
+		ch.log.Error("trouble with the journal; publishing will go on", "error", err, "retry_in", wait)
+		sleep(ctx, wait)
+	}
+}
+
+// step does the next thing: publish the notification that is outstanding, or
+// fill and seal one. Its errors are the journal's.
+func (ch *channel) step(ctx context.Context) error {
+	if ch.stale {
+		state, err := ch.n.cfg.Journal.Open(ctx, ch.set, ch.n.cfg.Now())
+		if err != nil {
+			return err
+		}
+		ch.state, ch.stale, ch.open = state, false, newBatch(ch)
+		ch.setAccepted(state.Accepted)
+	}
+	if ch.state.Sealed != nil {
+		return ch.publish(ctx, *ch.state.Sealed)
+	}
+	if err := ch.fill(ctx); err != nil {
+		return err
+	}
+	if ch.open.entries == 0 { // ctx has ended
+		return nil
+	}
+	return ch.seal(ctx)
+}
+
+// fill waits until the open batch is closed by count, by size or by time.
+func (ch *channel) fill(ctx context.Context) error {
+	for {
+		draining := ch.takeArrival()
+		if err := ch.open.read(ctx); err != nil {
+			return err
+		}
+		if ch.open.entries == 0 {
+			ch.finish(draining)
+		} else if ch.open.full || len(draining) > 0 {
+			return nil
+		}
+		if closed := ch.await(ctx); closed || ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// await waits for news, or until the open batch is closed by time.
+func (ch *channel) await(ctx context.Context) (closed bool) {
+	var over <-chan time.Time
+	if ch.open.entries > 0 {
+		timer := time.NewTimer(time.Until(ch.open.since.Add(ch.n.cfg.MaxWait)))
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-ch.wake:
+	case <-over:
+		return true
+	}
+	return false
+}
+
+// takeArrival tells the batch when its first event arrived; it is called before
+// the journal is read, so that no arrival is forgotten. It returns who waits for
+// the journal to be empty.
+func (ch *channel) takeArrival() []chan struct{} {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if !ch.since.IsZero() {
+		ch.open.arrival(ch.since)
+		ch.since = time.Time{}
+	}
+	return append([]chan struct{}(nil), ch.draining...)
+}
+
+// finish tells those who waited that there is nothing left.
+func (ch *channel) finish(draining []chan struct{}) {
+	if len(draining) == 0 {
+		return
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, done := range draining {
+		close(done)
+	}
+	ch.draining = ch.draining[len(draining):] // they are the oldest
+}
+
+// seal makes the open batch the outstanding notification.
+func (ch *channel) seal(ctx context.Context) error {
+	note := Notification{
+		Set: ch.set, From: ch.state.Next, Until: nextMicro(ch.open.last), Entries: ch.open.entries,
+	}
+	if err := ch.awaitClock(ctx, note.Until); err != nil {
+		return nil // ctx has ended; the next start carries on
+	}
+	var scratch []byte
+	select {
+	case scratch = <-ch.n.builders:
+	case <-ctx.Done():
+		return nil
+	}
+	body, err := ch.build(ctx, scratch, note)
+	if err == nil {
+		note.Size = int64(len(body))
+		err = ch.n.cfg.Journal.Seal(ctx, note, body)
+	}
+	const keptScratch = 4 << 20 // a rare big notification does not hold its memory
+	if cap(body) > keptScratch {
+		body = nil
+	}
+	ch.n.builders <- body[:0]
+	if err != nil {
+		return err
+	}
+	ch.state.Sealed, ch.state.Next = &note, note.Until
+	ch.open = ch.open.following()
+	return nil
+}
+
+// build writes the notification's document.
+func (ch *channel) build(ctx context.Context, dst []byte, note Notification) ([]byte, error) {
+	body, err := payload.AppendNotificationHead(dst[:0], payload.Interval{From: note.From, Until: note.Until}, ch.up)
+	if err != nil {
+		return dst, err
+	}
+	entries := 0
+	for event, err := range ch.n.cfg.Journal.Events(ctx, ch.set, note.From) {
+		if err != nil {
+			return body, err
+		}
+		if !event.Datetime.Before(note.Until) {
+			break
+		}
+		if body, err = payload.AppendEntry(body, &event.Entry); err != nil {
+			return body, err
+		}
+		entries++
+	}
+	body = payload.AppendNotificationTail(body)
+	if entries != note.Entries || len(body) > payload.MaxBytes {
+		return body, errChanged
+	}
+	return body, nil
+}
+
+// errChanged: the journal gave other events than before, which it must not.
+var errChanged = errors.New("the events of the notification changed while it was made")
+
+// awaitClock waits until the clock has reached until: a notification must not
+// promise completeness for a time that is yet to come. The journal's datetimes are
+// ahead of the clock only where events came faster than one in a microsecond, or
+// the clock was set back.
+func (ch *channel) awaitClock(ctx context.Context, until time.Time) error {
+	for warned := false; ; {
+		ahead := until.Sub(ch.n.cfg.Now())
+		ch.metrics.clock.Set(max(ahead, 0).Seconds())
+		if ahead <= 0 {
+			return ctx.Err()
+		}
+		if ahead > clockPatience && !warned {
+			warned = true
+			ch.log.Warn("the clock was set back; publishing waits until it has caught up with the journal",
+				"behind", ahead)
+		}
+		if err := sleep(ctx, min(ahead, clockStep)); err != nil {
+			return err
+		}
+	}
+}
+
+func (ch *channel) setAccepted(n *Notification) {
+	ch.mu.Lock()
+	ch.accepted = n
+	ch.mu.Unlock()
+}
+
+// latest is the notification that the hub accepted last; nil if there is none.
+func (ch *channel) latest() *Notification {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.accepted
+}
+
+func newBackOff() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstRetry),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(longestRetry),
+		backoff.WithMaxElapsedTime(0), // for ever
+	)
+}
+
+// sleep waits, and returns early with an error if ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

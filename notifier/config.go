@@ -1,0 +1,173 @@
+package notifier
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/payload"
+)
+
+// Defaults of Config.
+const (
+	DefaultSet        = "default"
+	DefaultMaxEntries = payload.MaxEntries
+	DefaultMaxWait    = time.Second
+	DefaultKeep       = 31 * 24 * time.Hour
+)
+
+// Config says what a notifier serves and how. Journal, URL and Hub must be set;
+// the other fields have defaults.
+type Config struct {
+	// Journal keeps the events. Its Close is the caller's, after Run returned.
+	Journal Journal
+	// URL is the base of every public URI: absolute, http or https, without query
+	// and fragment. A path in it is a prefix of every public route; it ends with a
+	// slash, which is added if it is not there.
+	URL string
+	// Hub is the hub URI that notifications are sent to and that the
+	// documents name, verbatim.
+	Hub string
+	// Sets are the names of the sets of resources, each with a channel of its
+	// own (CN §2): [A-Za-z0-9][A-Za-z0-9._-]{0,63}, at most 256 of them, none twice.
+	// Default: one set named "default".
+	Sets []string
+	// MaxEntries closes a notification by count, 1 to 50,000 (core §7).
+	// Default 50,000.
+	MaxEntries int
+	// MaxBytes closes a notification by size, 2 MiB to 50,000,000 bytes.
+	// Default 50,000,000.
+	MaxBytes int
+	// MaxWait closes a notification by time: how long its first event may
+	// wait for others, over 0 to 1 h. Default 1 s.
+	MaxWait time.Duration
+	// Keep is how long the events of accepted notifications stay in the journal,
+	// where Change Lists can be made from them, at least 0 (taken as the
+	// default). Events that are not published yet stay for as long as it
+	// takes. Default 744 h (31 days, the longest lease of CN §4.2).
+	Keep time.Duration
+	// Transport makes the requests to the hub. Default: one like
+	// http.DefaultTransport, which no other part uses.
+	Transport http.RoundTripper
+	// UserAgent is sent to the hub. Default "Carillon".
+	UserAgent string
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+	// Logger takes what an operator should know. Default: nowhere.
+	Logger *slog.Logger
+	// Registry takes the metrics and gives what /metrics shows. Default: a
+	// new one.
+	Registry *prometheus.Registry
+}
+
+const (
+	minMaxBytes = 2 << 20 // room for the largest entry and the markup around it
+	longestWait = time.Hour
+	longestURL  = 1024 // so that topic URIs stay far under 2,048 characters
+)
+
+var setName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func (c Config) withDefaults() Config {
+	if len(c.Sets) == 0 {
+		c.Sets = []string{DefaultSet}
+	}
+	if c.MaxEntries == 0 {
+		c.MaxEntries = DefaultMaxEntries
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = payload.MaxBytes
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = DefaultMaxWait
+	}
+	if c.Keep == 0 {
+		c.Keep = DefaultKeep
+	}
+	if c.Transport == nil {
+		if shared, ok := http.DefaultTransport.(*http.Transport); ok {
+			c.Transport = shared.Clone()
+		}
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "Carillon"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	if !strings.HasSuffix(c.URL, "/") {
+		c.URL += "/"
+	}
+	return c
+}
+
+// Validate tells, in one line, whether New will take the settings; what is zero
+// counts as its default.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.MaxEntries < 1 || c.MaxEntries > payload.MaxEntries:
+		return fmt.Errorf("max-entries must be 1 to %d, not %d", payload.MaxEntries, c.MaxEntries)
+	case c.MaxBytes < minMaxBytes || c.MaxBytes > payload.MaxBytes:
+		return fmt.Errorf("MaxBytes must be %d to %d, not %d", minMaxBytes, payload.MaxBytes, c.MaxBytes)
+	case c.MaxWait < 0 || c.MaxWait > longestWait:
+		return fmt.Errorf("max-wait must be over 0 and at most %s, not %s", longestWait, c.MaxWait)
+	case c.Keep < 0:
+		return fmt.Errorf("keep must not be negative, as %s is", c.Keep)
+	case len(c.Sets) > maxSets:
+		return fmt.Errorf("set: there may be %d sets, not %d", maxSets, len(c.Sets))
+	}
+	for i, name := range c.Sets {
+		if !setName.MatchString(name) {
+			return fmt.Errorf("set: %q is not a name of letters, digits, dots, underscores and hyphens "+
+				"that begins with a letter or a digit and has at most 64 characters", name)
+		}
+		if slices.Contains(c.Sets[:i], name) {
+			return fmt.Errorf("set: %q is there twice", name)
+		}
+	}
+	if err := checkURL("url", c.URL); err != nil {
+		return err
+	}
+	return checkURL("hub", c.Hub)
+}
+
+func checkURL(name, raw string) error {
+	u, err := url.Parse(raw)
+	var problem string
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		problem = "is not an absolute http or https URL"
+	case u.User != nil || u.Fragment != "" || strings.Contains(raw, "#"):
+		problem = "must have no user and no fragment"
+	case name == "url" && (u.RawQuery != "" || u.ForceQuery):
+		problem = "must have no query"
+	case len(raw) > longestURL:
+		problem = fmt.Sprintf("has more than %d characters", longestURL)
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\^{|}`+"`", r) }):
+		problem = "has characters that a URL must have escaped"
+	case !validHost(u):
+		problem = "has no valid host and port"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s: %q %s", name, shown(raw), problem)
+}
+
+func validHost(u *url.URL) bool { return u.Hostname() != "" && !strings.HasSuffix(u.Host, ":") }
+
+var errNoJournal = errors.New("no journal")

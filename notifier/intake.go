@@ -1,0 +1,247 @@
+package notifier
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/semaphore"
+
+	"carillon/payload"
+)
+
+// Limits of intake.
+const (
+	// MaxIntakeEvents is how many events one request may have: 413.
+	MaxIntakeEvents = 50_000
+	// MaxIntakeBytes is how large a request's body may be, and what it
+	// unpacks to: 413.
+	MaxIntakeBytes = payload.MaxReadBytes
+	// maxStoredBytes bounds what one request adds to the journal, where an event
+	// is kept once for each of its sets: 413.
+	maxStoredBytes = 4 * MaxIntakeBytes
+	// maxIntakeBytes bounds the bodies of all requests that are read at
+	// the same time: the others wait up to intakePatience, then 503.
+	maxIntakeBytes = 4 * MaxIntakeBytes
+	intakePatience = 10 * time.Second
+	// appendTimeout bounds the journal's part of a request.
+	appendTimeout = 20 * time.Second
+)
+
+const tooLongText = "The events of one request may have 52428800 bytes in all."
+
+// Intake returns what only the Source's own systems should reach:
+//
+//	POST /sets/NAME/events  events of one set; they must not have sets themselves
+//	POST /events            events that each say which sets they belong to
+//	GET  /healthz           200 while the process serves
+//	GET  /metrics           for Prometheus
+//
+// The body is a JSON object or an array of them (application/json) or NDJSON
+// (application/x-ndjson), gzip-encoded or not. The answer is 202 with
+// {"accepted": N} when all events are durable in the journal; any other answer
+// means that none of them was taken, but for a 5xx, which can leave it open.
+func (n *Notifier) Intake() http.Handler {
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	router.NotFoundHandler = http.HandlerFunc(n.notFound)
+	router.Path("/sets/{set}/events").Handler(n.takes(n.takeForSet))
+	router.Path("/events").Handler(n.takes(n.takeForAny))
+	router.Path("/healthz").Handler(n.readOnly(func(w http.ResponseWriter, _ *http.Request) error {
+		_, _ = io.WriteString(w, "ok\n") // a client that has gone needs no answer
+		return nil
+	}))
+	metrics := promhttp.HandlerFor(n.cfg.Registry, promhttp.HandlerOpts{})
+	router.Path("/metrics").Handler(n.readOnly(func(w http.ResponseWriter, r *http.Request) error {
+		metrics.ServeHTTP(w, r)
+		return nil
+	}))
+	return router
+}
+
+// takes answers POST with h, which returns how many events it took.
+func (n *Notifier) takes(h func(*http.Request) (int, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := only(r, http.MethodPost)
+		accepted := 0
+		if err == nil {
+			accepted, err = h(r)
+		}
+		if err != nil {
+			n.metrics.answered(n.fail(w, r, err))
+			return
+		}
+		n.metrics.answered(http.StatusAccepted)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusAccepted)
+		// A client that has gone needs no answer.
+		_ = json.NewEncoder(w).Encode(struct {
+			Accepted int `json:"accepted"`
+		}{accepted})
+	})
+}
+
+func (n *Notifier) takeForSet(r *http.Request) (int, error) {
+	set := mux.Vars(r)["set"]
+	if n.byName[set] == nil {
+		return 0, refuse(http.StatusNotFound, "There is no such set.")
+	}
+	return n.take(r, func(e *Event) error {
+		if e.Sets != nil {
+			return &InputError{Field: "sets", Reason: "must be left out, as the path names the set"}
+		}
+		e.Sets = []string{set}
+		return nil
+	})
+}
+
+func (n *Notifier) takeForAny(r *http.Request) (int, error) { return n.take(r, n.knows) }
+
+// take reads a request's events, judges each by its sets, and appends them.
+func (n *Notifier) take(r *http.Request, judge func(*Event) error) (int, error) {
+	parse, unit, err := formatOf(r.Header)
+	if err != nil {
+		return 0, err
+	}
+	release, err := n.intake.take(r)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	body, err := readBody(r)
+	if err != nil {
+		return 0, err
+	}
+	placed, err := parse(body)
+	if err != nil {
+		return 0, err
+	}
+	events, stored := placed.events, 0
+	for i := range events {
+		if err := judge(&events[i]); err != nil {
+			return 0, inputError(err).at(unit, placed.number(i))
+		}
+		stored += len(events[i].Sets) * size(&events[i])
+	}
+	if stored > maxStoredBytes {
+		return 0, refuse(http.StatusRequestEntityTooLarge,
+			"These events belong to so many sets that they are too large together. Send them in several requests.")
+	}
+	// What was read is finished, also when the client goes.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), appendTimeout)
+	defer cancel()
+	return len(events), n.Append(ctx, events)
+}
+
+// size is about what the journal keeps of an event.
+func size(e *Event) int { return len(AppendRecord(nil, e)) }
+
+// parsed are the events of a body, and where they stood.
+type parsed struct {
+	events []Event
+	lines  []int // the line of each event; nil where they are elements
+}
+
+func (p parsed) number(i int) int {
+	if p.lines != nil {
+		return p.lines[i]
+	}
+	return i + 1
+}
+
+// formatOf chooses the parser by Content-Type.
+func formatOf(header http.Header) (parse func([]byte) (parsed, error), unit string, err error) {
+	kinds := header.Values("Content-Type")
+	if len(kinds) != 1 {
+		return nil, "", errMediaType
+	}
+	kind, params, err := mime.ParseMediaType(kinds[0])
+	if charset, ok := params["charset"]; err != nil || ok && !strings.EqualFold(charset, "utf-8") {
+		return nil, "", errMediaType
+	}
+	switch kind {
+	case "application/json":
+		return func(body []byte) (parsed, error) {
+			events, err := ParseArray(body, MaxIntakeEvents)
+			return parsed{events: events}, err
+		}, "element", nil
+	case "application/x-ndjson":
+		return func(body []byte) (parsed, error) { return parseLines(body, MaxIntakeEvents) }, "line", nil
+	}
+	return nil, "", errMediaType
+}
+
+var errMediaType = refuse(http.StatusUnsupportedMediaType,
+	"The Content-Type must be application/json (an event or an array of events) or application/x-ndjson (an event on each line), in UTF-8.")
+
+// readBody reads the whole body, unpacked.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength > MaxIntakeBytes {
+		return nil, refuse(http.StatusRequestEntityTooLarge, tooLongText)
+	}
+	limited := http.MaxBytesReader(nil, r.Body, MaxIntakeBytes)
+	var source io.Reader = limited
+	switch coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		unpacked, err := gzip.NewReader(limited)
+		if err != nil {
+			return nil, bodyError(err)
+		}
+		source = unpacked
+	default:
+		return nil, &httpError{
+			status: http.StatusUnsupportedMediaType, header: http.Header{"Accept-Encoding": {"gzip"}},
+			text: "The Content-Encoding must be gzip, or there must be none.",
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(source, MaxIntakeBytes+1))
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	if len(body) > MaxIntakeBytes {
+		return nil, refuse(http.StatusRequestEntityTooLarge, tooLongText)
+	}
+	return body, nil
+}
+
+// bodyError says what is wrong with a body that cannot be read.
+func bodyError(err error) error {
+	var tooLong *http.MaxBytesError
+	if errors.As(err, &tooLong) {
+		return err
+	}
+	return &httpError{
+		status: http.StatusBadRequest,
+		text:   "The body could not be read to its end; with Content-Encoding: gzip it must be whole and valid gzip data.",
+	}
+}
+
+// budget bounds the memory for the requests that are read at the same time.
+type budget struct {
+	sem *semaphore.Weighted
+}
+
+func newBudget(size int64) *budget { return &budget{semaphore.NewWeighted(size)} }
+
+// take waits for the room that the request needs; release gives it back.
+func (b *budget) take(r *http.Request) (release func(), err error) {
+	need := r.ContentLength
+	if need < 0 || need > MaxIntakeBytes || r.Header.Get("Content-Encoding") != "" {
+		need = MaxIntakeBytes // it can be anything
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), intakePatience)
+	defer cancel()
+	if err := b.sem.Acquire(ctx, need); err != nil {
+		return nil, fmt.Errorf("room for a request of %d bytes: %w", need, err)
+	}
+	return func() { b.sem.Release(need) }, nil
+}

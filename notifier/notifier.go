@@ -1,0 +1,154 @@
+package notifier
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon/payload"
+)
+
+// Notifier is the Source side of the channels of its sets. Its methods may be
+// called from any goroutine; Run once.
+type Notifier struct {
+	cfg      Config
+	log      *slog.Logger
+	metrics  *metrics
+	channels []*channel          // in the order of Config.Sets
+	byName   map[string]*channel // the same
+	intake   *budget
+	builders chan []byte // scratch for the notifications under construction
+}
+
+// builders is how many notifications may be under construction at a time. With
+// payload.MaxBytes for each it bounds the memory for that, however many sets and
+// however big the backlog.
+const builders = 2
+
+// New opens the channels in the journal, making those that are new. A set that was
+// there at an earlier start and is left out keeps its data.
+func New(ctx context.Context, cfg Config) (*Notifier, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Journal == nil {
+		return nil, errNoJournal
+	}
+	cfg = cfg.withDefaults()
+	n := &Notifier{
+		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Registry, cfg.Sets),
+		byName: map[string]*channel{}, intake: newBudget(maxIntakeBytes), builders: make(chan []byte, builders),
+	}
+	for range builders {
+		n.builders <- nil
+	}
+	for _, name := range cfg.Sets {
+		state, err := cfg.Journal.Open(ctx, name, cfg.Now())
+		if err != nil {
+			return nil, err
+		}
+		ch := newChannel(n, name, state)
+		n.channels = append(n.channels, ch)
+		n.byName[name] = ch
+	}
+	return n, nil
+}
+
+// Run publishes what the journal has and gets until ctx ends; each set on its
+// own, for as long as it takes. A POST that is under way when ctx ends has a few
+// seconds to finish. It returns nil.
+func (n *Notifier) Run(ctx context.Context) error {
+	var g errgroup.Group
+	for _, ch := range n.channels {
+		g.Go(func() error {
+			ch.run(ctx)
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// Append takes events into the journal and wakes the publishing of their sets.
+// It is what intake and ReadLines do with what they have parsed; each event must
+// name at least one of the sets. The events are durable when it returns nil.
+func (n *Notifier) Append(ctx context.Context, events []Event) error {
+	for i := range events {
+		if err := n.knows(&events[i]); err != nil {
+			return err
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	if err := n.cfg.Journal.Append(ctx, events, n.cfg.Now()); err != nil {
+		n.metrics.journalErrors.Inc()
+		return err
+	}
+	count := map[string]int{}
+	for i := range events {
+		for _, set := range events[i].Sets {
+			count[set]++
+		}
+	}
+	for set, k := range count {
+		ch := n.byName[set]
+		ch.metrics.events.Add(float64(k))
+		ch.arrived()
+	}
+	return nil
+}
+
+// knows tells whether the event names sets that are served here, and only those.
+func (n *Notifier) knows(e *Event) error {
+	if len(e.Sets) == 0 {
+		return &InputError{Field: "sets", Reason: "is missing"}
+	}
+	for _, set := range e.Sets {
+		if n.byName[set] == nil {
+			return &InputError{Field: "sets", Reason: fmt.Sprintf("names %q, which is no set here", shown(set))}
+		}
+	}
+	return nil
+}
+
+// Drain waits until everything that was in the journal when it was called is in
+// notifications that the hub has accepted. It does not wait for batches to
+// fill.
+func (n *Notifier) Drain(ctx context.Context) error {
+	var empty []<-chan struct{}
+	for _, ch := range n.channels {
+		empty = append(empty, ch.drain())
+	}
+	for _, done := range empty {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// publicURL gives the URI of a public path below the base.
+func (n *Notifier) publicURL(path string) string { return n.cfg.URL + path }
+
+func (n *Notifier) topicURL(set string) string { return n.publicURL(set + "/change/") }
+
+func (n *Notifier) capabilityListURL(set string) string {
+	return n.publicURL(set + "/capabilitylist.xml")
+}
+
+func (n *Notifier) descriptionURL() string { return n.publicURL(".well-known/resourcesync") }
+
+// nextMicro is the first microsecond after t.
+func nextMicro(t time.Time) time.Time { return t.Add(time.Microsecond) }
+
+// overhead is what a notification has besides its entries; it does not depend
+// on the interval, whose datetimes are of fixed width.
+func overhead(up string) int {
+	from := time.Unix(0, 0)
+	return payload.NotificationOverhead(payload.Interval{From: from, Until: nextMicro(from)}, up)
+}

@@ -1,0 +1,133 @@
+package notifier
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"carillon/payload"
+)
+
+// Public returns what the world may see: the Source Description, and for each
+// set its Capability List and its topic URI (CN §4.1, §5). It answers GET and
+// HEAD and takes no events. Its paths are those of Config.URL; the Source
+// Description is also at /.well-known/resourcesync where the URL has a path.
+func (n *Notifier) Public() http.Handler {
+	router := mux.NewRouter().SkipClean(true)
+	router.NotFoundHandler = http.HandlerFunc(n.notFound)
+	prefix := "/"
+	if u, err := url.Parse(n.cfg.URL); err == nil {
+		prefix = u.Path
+	}
+	description := n.readOnly(n.serveDescription)
+	router.Path(prefix + ".well-known/resourcesync").Handler(description)
+	router.Path("/.well-known/resourcesync").Handler(description) // core §6.3.2
+	for _, ch := range n.channels {
+		router.Path(prefix + ch.set + "/capabilitylist.xml").Handler(n.readOnly(ch.serveCapabilityList))
+		router.Path(prefix + ch.set + "/change/").Handler(n.readOnly(ch.serveTopic))
+	}
+	return router
+}
+
+// links is the value of the Link header that a topic, and every notification of
+// it, has: self, hub (CN §4.1) and the Capability List.
+func (n *Notifier) links(set string) string {
+	return fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub", <%s>; rel="resourcesync"`,
+		n.topicURL(set), n.cfg.Hub, n.capabilityListURL(set))
+}
+
+func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request) error {
+	var d payload.SourceDescription
+	for _, ch := range n.channels {
+		d.CapabilityLists = append(d.CapabilityLists, payload.CapabilityListRef{Loc: n.capabilityListURL(ch.set)})
+	}
+	return writeDocument(w, r, func(buf *bytes.Buffer) error { return payload.WriteSourceDescription(buf, d) })
+}
+
+func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) error {
+	list := payload.CapabilityList{
+		Up: ch.n.descriptionURL(),
+		Capabilities: []payload.Capability{{
+			Loc:        ch.n.topicURL(ch.set),
+			Capability: payload.ChangeNotification,
+			Links:      []payload.Link{{Rel: "hub", Href: ch.n.cfg.Hub}}, // CN §5
+		}},
+	}
+	return writeDocument(w, r, func(buf *bytes.Buffer) error { return payload.WriteCapabilityList(buf, list) })
+}
+
+// writeDocument answers with a small document.
+func writeDocument(w http.ResponseWriter, r *http.Request, write func(*bytes.Buffer) error) error {
+	var buf bytes.Buffer
+	if err := write(&buf); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	w.Header().Set("Content-Length", strconv.Itoa(buf.Len()))
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	_, _ = w.Write(buf.Bytes()) // a client that has gone needs no answer
+	return nil
+}
+
+// serveTopic answers with the notification that the hub accepted last, or with
+// nothing (CN §4.1).
+func (ch *channel) serveTopic(w http.ResponseWriter, r *http.Request) error {
+	header := w.Header()
+	header.Set("Link", ch.header.Get("Link"))
+	header.Set("Content-Type", "application/xml")
+	note := ch.latest()
+	if note == nil {
+		header.Set("Content-Length", "0")
+		return nil
+	}
+	tag := `"` + strconv.FormatInt(note.Until.UnixMicro(), 36) + `"`
+	header.Set("ETag", tag)
+	header.Set("Last-Modified", note.Until.UTC().Format(http.TimeFormat))
+	if hasTag(r.Header.Values("If-None-Match"), tag) {
+		header.Del("Content-Type")
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	header.Set("Content-Length", strconv.FormatInt(note.Size, 10))
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return ch.sendBody(w, r, *note)
+}
+
+// sendBody copies the notification from the journal. The next may be accepted
+// in the moment before: then that is the latest.
+func (ch *channel) sendBody(w http.ResponseWriter, r *http.Request, note Notification) error {
+	body, err := ch.n.cfg.Journal.Body(r.Context(), note)
+	if errors.Is(err, ErrGone) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if _, err := io.Copy(w, body); err != nil {
+		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+	}
+	return nil
+}
+
+// hasTag tells whether an If-None-Match header (RFC 9110 §13.1.2) names the tag.
+func hasTag(values []string, tag string) bool {
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
+		if part == "*" || part == tag {
+			return true
+		}
+	}
+	return false
+}

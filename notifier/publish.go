@@ -1,0 +1,156 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"carillon/payload"
+)
+
+// Times and limits of a POST to the hub.
+const (
+	// postTimeout is how long a POST may take from dial to the last byte of the
+	// answer: it stops a hub that hangs.
+	postTimeout = 60 * time.Second
+	// postGrace is how long a POST that is under way may go on when the
+	// notifier stops. What is cut off is sent again at the next start.
+	postGrace = 5 * time.Second
+	// answerLimit is how much of the hub's answer is read: so that the
+	// connection can be used again, and no more.
+	answerLimit = 64 << 10
+)
+
+// outcome is what became of a POST: the values of a metric's label.
+type outcome string
+
+const (
+	outcomeAccepted    outcome = "accepted"     // 2xx
+	outcomeRedirect    outcome = "redirect"     // 3xx, not followed
+	outcomeClientError outcome = "client_error" // 4xx
+	outcomeServerError outcome = "server_error" // 5xx
+	outcomeOther       outcome = "other"        // no status that HTTP knows
+	outcomeNoAnswer    outcome = "no_answer"    // no connection, or it broke, or it took too long
+)
+
+var outcomes = []outcome{
+	outcomeAccepted, outcomeRedirect, outcomeClientError, outcomeServerError, outcomeOther, outcomeNoAnswer,
+}
+
+func outcomeOf(status int) outcome {
+	switch status / 100 {
+	case 2:
+		return outcomeAccepted
+	case 3:
+		return outcomeRedirect
+	case 4:
+		return outcomeClientError
+	case 5:
+		return outcomeServerError
+	}
+	return outcomeOther
+}
+
+// answer is what the hub said to a POST.
+type answer struct {
+	outcome    outcome
+	status     int
+	retryAfter time.Duration // 0 if the hub did not say
+	err        error         // where there was no answer
+}
+
+// publish sends the outstanding notification until the hub accepts it, and
+// notes that. It returns early when ctx ends; its errors are the journal's.
+func (ch *channel) publish(ctx context.Context, note Notification) error {
+	pause := newBackOff()
+	for failures := 1; ; failures++ {
+		got, err := ch.post(ctx, note)
+		if err != nil {
+			return err
+		}
+		ch.metrics.posts[got.outcome].Inc()
+		if got.outcome == outcomeAccepted {
+			return ch.accept(ctx, note, failures)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		wait := min(pause.NextBackOff(), longestRetry)
+		if got.retryAfter > 0 {
+			wait = min(got.retryAfter, longestRetry)
+		}
+		ch.metrics.failures.Set(float64(failures))
+		ch.log.Warn("the hub did not accept a notification; it will be sent again",
+			"failures", failures, "status", got.status, "error", got.err, "retry_in", wait,
+			"until", payload.FormatDatetime(note.Until), "bytes", note.Size)
+		if sleep(ctx, wait) != nil {
+			return nil
+		}
+	}
+}
+
+// post sends the notification once. Its error is the journal's.
+func (ch *channel) post(ctx context.Context, note Notification) (answer, error) {
+	body, err := ch.n.cfg.Journal.Body(ctx, note)
+	if err != nil {
+		return answer{}, err
+	}
+	post, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(postGrace, cancel) })()
+	req, err := http.NewRequestWithContext(post, http.MethodPost, ch.n.cfg.Hub, body)
+	if err != nil {
+		return answer{}, errors.Join(err, body.Close())
+	}
+	req.Header = ch.header.Clone()
+	req.ContentLength = note.Size
+	// For a connection that turns out to be closed before anything was sent.
+	req.GetBody = func() (io.ReadCloser, error) { return ch.n.cfg.Journal.Body(post, note) }
+	resp, err := ch.client.Do(req)
+	if err != nil {
+		return answer{outcome: outcomeNoAnswer, err: err}, nil
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, answerLimit) // the status has said it all
+	return answer{
+		outcome: outcomeOf(resp.StatusCode), status: resp.StatusCode,
+		retryAfter: retryAfter(resp.Header.Get("Retry-After"), ch.n.cfg.Now()),
+	}, nil
+}
+
+// accept notes that the hub has taken the notification.
+func (ch *channel) accept(ctx context.Context, note Notification, attempts int) error {
+	// Also when the notifier is stopping: what was accepted need not be sent
+	// again at the next start.
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), postGrace)
+	defer cancel()
+	err := ch.n.cfg.Journal.Accept(bounded, note, ch.n.cfg.Now().Add(-ch.n.cfg.Keep))
+	if err != nil {
+		return fmt.Errorf("note that the hub accepted a notification: %w", err)
+	}
+	ch.state.Sealed, ch.state.Accepted = nil, &note
+	ch.setAccepted(&note)
+	ch.metrics.failures.Set(0)
+	ch.metrics.notifications.Inc()
+	ch.metrics.entries.Add(float64(note.Entries))
+	ch.metrics.until.Set(float64(note.Until.UnixMicro()) / 1e6)
+	ch.log.Info("the hub accepted a notification", "entries", note.Entries, "bytes", note.Size,
+		"from", payload.FormatDatetime(note.From), "until", payload.FormatDatetime(note.Until), "attempts", attempts)
+	return nil
+}
+
+// retryAfter reads a Retry-After header (RFC 9110 §10.2.3); 0 if it says
+// nothing.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
+}
