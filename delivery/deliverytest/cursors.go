@@ -1,0 +1,442 @@
+package deliverytest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// RunCursors runs the suite of delivery.Cursors.
+func RunCursors(t *testing.T, open func(t *testing.T) Harness) {
+	t.Run("Members", func(t *testing.T) { testMembers(t, open) })
+	t.Run("Save", func(t *testing.T) { testSave(t, open) })
+	t.Run("Fenced", func(t *testing.T) { testFenced(t, open) })
+	t.Run("Gaps", func(t *testing.T) { testGaps(t, open) })
+	t.Run("Gone", func(t *testing.T) { testGone(t, open) })
+	t.Run("Durable", func(t *testing.T) { testCursorsDurable(t, open) })
+	t.Run("Refused", func(t *testing.T) { refused(t, open, cursorCalls) })
+	t.Run("Faults", func(t *testing.T) { testCursorFaults(t, open) })
+}
+
+// owing is a position with everything in it.
+func owing(settled delivery.Seq) delivery.Position {
+	return delivery.Position{
+		Settled: settled, Failures: 3, NextAttempt: start.Add(time.Minute),
+		LastFailure: delivery.ClassServerError, LastStatus: 503,
+	}
+}
+
+func gap(id subscription.ID, first, last delivery.Seq) delivery.Gap {
+	return delivery.Gap{
+		Subscription: id, First: first, Last: last, Reason: delivery.GapGivenUp,
+		Failure: delivery.ClassTimeout, At: start.Add(time.Duration(first) * time.Second),
+	}
+}
+
+// batch is of the subscription's shard and moves it to the position.
+func (o *owner) batch(id subscription.ID, p delivery.Position, gaps ...delivery.Gap) delivery.Batch {
+	return delivery.Batch{
+		Tenure:   o.tenures[subscription.ShardOf(id)],
+		Advances: []delivery.Advance{{Subscription: id, Position: p}},
+		Gaps:     gaps,
+	}
+}
+
+func save(t *testing.T, c delivery.Cursors, batches ...delivery.Batch) {
+	t.Helper()
+	must(t, c.Save(t.Context(), batches))
+}
+
+// members lists a shard.
+func members(t *testing.T, c delivery.Cursors, s subscription.Shard) []delivery.Member {
+	t.Helper()
+	var all []delivery.Member
+	for m, err := range c.Members(t.Context(), s) {
+		must(t, err)
+		all = append(all, m)
+	}
+	return all
+}
+
+// member finds the subscription in its shard.
+func member(t *testing.T, c delivery.Cursors, id subscription.ID) delivery.Member {
+	t.Helper()
+	for _, m := range members(t, c, subscription.ShardOf(id)) {
+		if m.ID == id {
+			return m
+		}
+	}
+	t.Fatalf("subscription %s is not a member of its shard", id)
+	return delivery.Member{}
+}
+
+func wantPosition(t *testing.T, c delivery.Cursors, id subscription.ID, want delivery.Position) {
+	t.Helper()
+	got := member(t, c, id).Position
+	if !got.NextAttempt.Equal(want.NextAttempt) || got.NextAttempt.IsZero() != want.NextAttempt.IsZero() {
+		t.Fatalf("next attempt at %v, want %v", got.NextAttempt, want.NextAttempt)
+	}
+	got.NextAttempt = want.NextAttempt
+	if got != want {
+		t.Fatalf("position %+v, want %+v", got, want)
+	}
+}
+
+func wantGaps(t *testing.T, c delivery.Cursors, id subscription.ID, limit int, want ...delivery.Gap) {
+	t.Helper()
+	got, err := c.Gaps(t.Context(), id, limit)
+	must(t, err)
+	for i := range got {
+		got[i].At = got[i].At.UTC()
+	}
+	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+		t.Fatalf("gaps:\n got %+v\nwant %+v", got, want)
+	}
+}
+
+func testMembers(t *testing.T, open Open) {
+	cases(t, open, map[string]func(t *testing.T, h Harness){
+		"every subscription, in its shard": func(t *testing.T, h Harness) {
+			all := make(map[subscription.ID]subscription.Subscription)
+			for n := range 300 {
+				sub := subscribe(t, h.Subscriptions, n, delivery.Seq(n))
+				all[sub.ID] = sub
+			}
+			for s := range subscription.Shard(subscription.Shards) {
+				for _, m := range members(t, h.Cursors, s) {
+					want, ok := all[m.ID]
+					if !ok || subscription.ShardOf(m.ID) != s {
+						t.Fatalf("shard %d has %s", s, m.ID)
+					}
+					m.Expires, m.Created = m.Expires.UTC(), m.Created.UTC()
+					if m.Subscription != want {
+						t.Fatalf("got %#v, want %#v", m.Subscription, want)
+					}
+					delete(all, m.ID)
+				}
+			}
+			if len(all) > 0 {
+				t.Fatalf("%d subscriptions are in no shard", len(all))
+			}
+		},
+		"without a position it stands at its Start": func(t *testing.T, h Harness) {
+			sub := subscribe(t, h.Subscriptions, 1, 17)
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 17})
+		},
+		"a position before the Start counts for nothing": func(t *testing.T, h Harness) {
+			sub := subscribe(t, h.Subscriptions, 1, 17)
+			save(t, h.Cursors, own(t, h.Shards).batch(sub.ID, owing(16)))
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 17})
+		},
+		"a position at the Start counts": func(t *testing.T, h Harness) {
+			sub := subscribe(t, h.Subscriptions, 1, 17)
+			save(t, h.Cursors, own(t, h.Shards).batch(sub.ID, owing(17)))
+			wantPosition(t, h.Cursors, sub.ID, owing(17))
+		},
+		"a renewal leaves the position": func(t *testing.T, h Harness) {
+			sub := subscribe(t, h.Subscriptions, 1, 1)
+			save(t, h.Cursors, own(t, h.Shards).batch(sub.ID, owing(5)))
+			subscribe(t, h.Subscriptions, 1, 1)
+			wantPosition(t, h.Cursors, sub.ID, owing(5))
+		},
+		"listing may be left early": func(t *testing.T, h Harness) {
+			for n := range 200 {
+				subscribe(t, h.Subscriptions, n, 0)
+			}
+			for _, err := range h.Cursors.Members(t.Context(), 0) {
+				must(t, err)
+				break
+			}
+		},
+	})
+}
+
+func testSave(t *testing.T, open Open) {
+	cases(t, open, map[string]func(t *testing.T, h Harness){
+		"positions come back as they were": func(t *testing.T, h Harness) {
+			o := own(t, h.Shards)
+			for n, p := range []delivery.Position{
+				owing(9),
+				{Settled: 1<<63 - 1},
+				{Settled: 1, Failures: 1<<32 - 1, NextAttempt: start, LastFailure: delivery.ClassProtocol, LastStatus: 599},
+			} {
+				sub := subscribe(t, h.Subscriptions, n, 0)
+				save(t, h.Cursors, o.batch(sub.ID, p))
+				wantPosition(t, h.Cursors, sub.ID, p)
+			}
+		},
+		"the last position counts": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			save(t, h.Cursors, o.batch(sub.ID, owing(5)))
+			save(t, h.Cursors, o.batch(sub.ID, owing(6)), o.batch(sub.ID, delivery.Position{Settled: 7}))
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 7})
+		},
+		"many shards at once": func(t *testing.T, h Harness) {
+			o := own(t, h.Shards)
+			var batches []delivery.Batch
+			var subs []subscription.Subscription
+			for n := range 200 {
+				subs = append(subs, subscribe(t, h.Subscriptions, n, 0))
+				batches = append(batches, o.batch(subs[n].ID, owing(delivery.Seq(n+1))))
+			}
+			save(t, h.Cursors, batches...)
+			for n, sub := range subs {
+				wantPosition(t, h.Cursors, sub.ID, owing(delivery.Seq(n+1)))
+			}
+		},
+		"nothing": func(t *testing.T, h Harness) {
+			save(t, h.Cursors)
+			save(t, h.Cursors, delivery.Batch{Tenure: own(t, h.Shards).tenures[3]})
+		},
+		"from several goroutines": func(t *testing.T, h Harness) {
+			o := own(t, h.Shards)
+			var subs []subscription.Subscription
+			for n := range 100 {
+				subs = append(subs, subscribe(t, h.Subscriptions, n, 0))
+			}
+			must(t, together(100, func(i int) error {
+				there, back := subs[i], subs[99-i]
+				return h.Cursors.Save(t.Context(), []delivery.Batch{
+					o.batch(there.ID, owing(5)), o.batch(back.ID, owing(5)),
+				})
+			}))
+			for _, sub := range subs {
+				wantPosition(t, h.Cursors, sub.ID, owing(5))
+			}
+		},
+		"a subscription outside the batch's shard refuses everything": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			other := o.tenures[(subscription.ShardOf(sub.ID)+1)%subscription.Shards]
+			good := o.batch(sub.ID, owing(5))
+			for _, bad := range []delivery.Batch{
+				{Tenure: other, Advances: good.Advances},
+				{Tenure: other, Gaps: []delivery.Gap{gap(sub.ID, 1, 2)}},
+			} {
+				if err := h.Cursors.Save(t.Context(), []delivery.Batch{good, bad}); err == nil {
+					t.Fatal("it was taken")
+				}
+			}
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{})
+			wantGaps(t, h.Cursors, sub.ID, 10)
+		},
+	})
+}
+
+func testFenced(t *testing.T, open Open) {
+	cases(t, open, map[string]func(t *testing.T, h Harness){
+		"an old epoch is refused whole, the others are written": func(t *testing.T, h Harness) {
+			o := own(t, h.Shards)
+			old, current := subscribe(t, h.Subscriptions, 1, 0), subscribe(t, h.Subscriptions, 2, 0)
+			stale := o.batch(old.ID, owing(5), gap(old.ID, 4, 5))
+			if subscription.ShardOf(old.ID) == subscription.ShardOf(current.ID) {
+				t.Fatal("the two subscriptions are in one shard; choose others")
+			}
+			stale.Tenure.Epoch--
+			err := h.Cursors.Save(t.Context(), []delivery.Batch{stale, o.batch(current.ID, owing(6))})
+			wantFenced(t, err, subscription.ShardOf(old.ID))
+			wantPosition(t, h.Cursors, old.ID, delivery.Position{})
+			wantGaps(t, h.Cursors, old.ID, 10)
+			wantPosition(t, h.Cursors, current.ID, owing(6))
+		},
+		"a later owner fences the one before": func(t *testing.T, h Harness) {
+			first := own(t, h.Shards)
+			sub := subscribe(t, h.Subscriptions, 1, 0)
+			save(t, h.Cursors, first.batch(sub.ID, owing(5)))
+			first.end(t)
+			second := own(t, h.Shards)
+			err := h.Cursors.Save(t.Context(), []delivery.Batch{first.batch(sub.ID, owing(6))})
+			wantFenced(t, err, subscription.ShardOf(sub.ID))
+			wantPosition(t, h.Cursors, sub.ID, owing(5))
+			save(t, h.Cursors, second.batch(sub.ID, owing(7)))
+			wantPosition(t, h.Cursors, sub.ID, owing(7))
+		},
+		"an owner from before a crash is fenced": func(t *testing.T, h Harness) {
+			first := own(t, h.Shards)
+			sub := subscribe(t, h.Subscriptions, 1, 0)
+			p := h.Crash(t)
+			own(t, p.Shards)
+			err := p.Cursors.Save(t.Context(), []delivery.Batch{first.batch(sub.ID, owing(6))})
+			wantFenced(t, err, subscription.ShardOf(sub.ID))
+		},
+		"nobody has epoch 0": func(t *testing.T, h Harness) {
+			own(t, h.Shards)
+			sub := subscribe(t, h.Subscriptions, 1, 0)
+			nobody := &owner{tenures: map[subscription.Shard]delivery.Tenure{
+				subscription.ShardOf(sub.ID): {Shard: subscription.ShardOf(sub.ID)},
+			}}
+			err := h.Cursors.Save(t.Context(), []delivery.Batch{nobody.batch(sub.ID, owing(6))})
+			wantFenced(t, err, subscription.ShardOf(sub.ID))
+		},
+	})
+}
+
+// wantFenced checks that the error names exactly the shards.
+func wantFenced(t *testing.T, err error, want ...subscription.Shard) {
+	t.Helper()
+	wantError(t, err, delivery.ErrFenced)
+	var fenced *delivery.FencedError
+	if !errors.As(err, &fenced) || !slices.Equal(fenced.Shards, want) {
+		t.Fatalf("got %#v, want a FencedError for %v", err, want)
+	}
+}
+
+func testGaps(t *testing.T, open Open) {
+	cases(t, open, map[string]func(t *testing.T, h Harness){
+		"newest first, up to the limit": func(t *testing.T, h Harness) {
+			o, sub, other := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0), subscribe(t, h.Subscriptions, 2, 0)
+			a, b, c := gap(sub.ID, 2, 2), gap(sub.ID, 4, 9), gap(sub.ID, 300, 301)
+			b.Reason, b.Failure = delivery.GapTrimmed, delivery.ClassNone
+			save(t, h.Cursors, o.batch(sub.ID, owing(9), a, b))
+			save(t, h.Cursors, o.batch(sub.ID, owing(301), c), o.batch(other.ID, owing(5), gap(other.ID, 5, 5)))
+			wantGaps(t, h.Cursors, sub.ID, 10, c, b, a)
+			wantGaps(t, h.Cursors, sub.ID, 2, c, b)
+			wantGaps(t, h.Cursors, sub.ID, 0)
+			wantGaps(t, h.Cursors, other.ID, 10, gap(other.ID, 5, 5))
+		},
+		"none": func(t *testing.T, h Harness) {
+			wantGaps(t, h.Cursors, subscribe(t, h.Subscriptions, 1, 0).ID, 10)
+		},
+		"the same again is one, and the later counts": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			save(t, h.Cursors, o.batch(sub.ID, owing(3), gap(sub.ID, 2, 3)))
+			save(t, h.Cursors, o.batch(sub.ID, owing(5), gap(sub.ID, 2, 5)))
+			wantGaps(t, h.Cursors, sub.ID, 10, gap(sub.ID, 2, 5))
+		},
+		"the latest 100 are kept": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			var want []delivery.Gap
+			for i := range 30 {
+				var gaps []delivery.Gap
+				for j := range 7 {
+					seq := delivery.Seq(10*i + j + 1)
+					gaps = append(gaps, gap(sub.ID, seq, seq))
+				}
+				save(t, h.Cursors, o.batch(sub.ID, owing(delivery.Seq(10*i+7)), gaps...))
+				want = append(want, gaps...)
+			}
+			slices.Reverse(want)
+			wantGaps(t, h.Cursors, sub.ID, 100, want[:100]...)
+		},
+	})
+}
+
+func testGone(t *testing.T, open Open) {
+	ends := map[string]func(t *testing.T, s subscription.Store, sub subscription.Subscription){
+		"Unsubscribe": unsubscribe,
+		"Remove": func(t *testing.T, s subscription.Store, sub subscription.Subscription) {
+			removed, err := s.Remove(t.Context(), sub)
+			if err != nil || !removed {
+				t.Fatalf("removed is %v, error %v", removed, err)
+			}
+		},
+	}
+	for name, end := range ends {
+		t.Run(name+" takes position and gaps away", func(t *testing.T) {
+			h := open(t)
+			o, sub, other := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 1), subscribe(t, h.Subscriptions, 2, 1)
+			save(t, h.Cursors, o.batch(sub.ID, owing(5), gap(sub.ID, 4, 5)), o.batch(other.ID, owing(6), gap(other.ID, 6, 6)))
+			end(t, h.Subscriptions, sub)
+			if got := members(t, h.Cursors, subscription.ShardOf(sub.ID)); len(got) != 0 {
+				t.Fatalf("the shard still has %+v", got)
+			}
+			wantGaps(t, h.Cursors, sub.ID, 10)
+			subscribe(t, h.Subscriptions, 1, 1)
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 1})
+			wantGaps(t, h.Cursors, sub.ID, 10)
+			wantPosition(t, h.Cursors, other.ID, owing(6))
+			wantGaps(t, h.Cursors, other.ID, 10, gap(other.ID, 6, 6))
+		})
+		t.Run("a Save after "+name+" does no harm", func(t *testing.T) {
+			h := open(t)
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 1)
+			end(t, h.Subscriptions, sub)
+			save(t, h.Cursors, o.batch(sub.ID, owing(5), gap(sub.ID, 4, 5)))
+			if got := members(t, h.Cursors, subscription.ShardOf(sub.ID)); len(got) != 0 {
+				t.Fatalf("the shard has %+v", got)
+			}
+			subscribe(t, h.Subscriptions, 1, 1)
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 1})
+			wantGaps(t, h.Cursors, sub.ID, 10)
+		})
+	}
+}
+
+func testCursorsDurable(t *testing.T, open Open) {
+	for name, again := range endings() {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			o := own(t, h.Shards)
+			var subs []subscription.Subscription
+			for n := range 20 {
+				subs = append(subs, subscribe(t, h.Subscriptions, n, 0))
+				save(t, h.Cursors, o.batch(subs[n].ID, owing(delivery.Seq(n)), gap(subs[n].ID, 1, delivery.Seq(n))))
+			}
+			o.end(t)
+			p := again(t, h)
+			for n, sub := range subs {
+				wantPosition(t, p.Cursors, sub.ID, owing(delivery.Seq(n)))
+				wantGaps(t, p.Cursors, sub.ID, 5, gap(sub.ID, 1, delivery.Seq(n)))
+			}
+		})
+	}
+}
+
+func cursorCalls(h Harness) map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"Members": func(ctx context.Context) error {
+			var errs []error
+			for _, err := range h.Cursors.Members(ctx, 0) {
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+		"Save": func(ctx context.Context) error {
+			return h.Cursors.Save(ctx, []delivery.Batch{{Tenure: delivery.Tenure{Shard: 1, Epoch: 1}}})
+		},
+		"Gaps": func(ctx context.Context) error {
+			_, err := h.Cursors.Gaps(ctx, subscription.ID{}, 1)
+			return err
+		},
+	}
+}
+
+func testCursorFaults(t *testing.T, open Open) {
+	faults(t, "Save", open, func(t *testing.T, h Harness, f *Fault) {
+		o := own(t, h.Shards)
+		var batches []delivery.Batch
+		var subs []subscription.Subscription
+		for n := range 10 {
+			sub := subscribe(t, h.Subscriptions, n, 0)
+			subs = append(subs, sub)
+			batches = append(batches, o.batch(sub.ID, owing(3), gap(sub.ID, 3, 3)))
+		}
+		wantError(t, FaultyCursors{h.Cursors, f}.Save(t.Context(), batches), delivery.ErrUnavailable)
+		o.end(t)
+		p := h.Crash(t)
+		for _, sub := range subs {
+			if f.Persisted {
+				wantPosition(t, p.Cursors, sub.ID, owing(3))
+				wantGaps(t, p.Cursors, sub.ID, 10, gap(sub.ID, 3, 3))
+			} else {
+				wantPosition(t, p.Cursors, sub.ID, delivery.Position{})
+				wantGaps(t, p.Cursors, sub.ID, 10)
+			}
+		}
+		o = own(t, p.Shards)
+		for i := range batches {
+			batches[i].Tenure = o.tenures[batches[i].Tenure.Shard]
+		}
+		save(t, p.Cursors, batches...)
+		save(t, p.Cursors, batches...)
+		for _, sub := range subs {
+			wantPosition(t, p.Cursors, sub.ID, owing(3))
+			wantGaps(t, p.Cursors, sub.ID, 10, gap(sub.ID, 3, 3))
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package subscriptiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/subscription"
+)
+
+// Harness is a store under test, empty at first.
+type Harness struct {
+	Store subscription.Store
+	// Reopen ends the store in good order and opens it again.
+	Reopen func(t *testing.T) subscription.Store
+	// Crash ends the store without warning, so that only what is durable is
+	// left, and opens it again.
+	Crash func(t *testing.T) subscription.Store
+	// Stop makes the engine unavailable for the rest of the test.
+	Stop func(t *testing.T)
+}
+
+// Run runs the suite. Each subtest opens a store of its own.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	for _, part := range []struct {
+		name string
+		run  func(t *testing.T, open func(t *testing.T) Harness)
+	}{
+		{"Requests", testRequests},
+		{"Settling", testSettling},
+		{"Ending", testEnding},
+		{"Reading", testReading},
+		{"Durable", testDurable},
+		{"Refused", testRefused},
+		{"AtOnce", testAtOnce},
+		{"Faults", testFaults},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, open) })
+	}
+}
+
+// cases runs tests that need nothing but a store.
+func cases(t *testing.T, open func(t *testing.T) Harness, tests map[string]func(t *testing.T, s subscription.Store)) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(t, open(t).Store) })
+	}
+}
+
+// start is when the tests begin: not a round time, so that cut-off parts show.
+var start = time.Date(2026, 3, 1, 10, 20, 30, 123456789, time.UTC)
+
+// subscribe is a request of the n-th subscriber. Two of the same n differ by token.
+func subscribe(n int) subscription.Request {
+	topic, callback := topicOf(n), callbackOf(n)
+	return subscription.Request{
+		ID:       subscription.NewID(topic, callback),
+		Token:    uuid.New(),
+		Mode:     subscription.ModeSubscribe,
+		Topic:    topic,
+		Callback: callback,
+		Secret:   subscription.Secret(fmt.Sprintf("secret %d", n)),
+		Lease:    10 * 24 * time.Hour,
+		Received: start.Add(time.Duration(n) * time.Second),
+	}
+}
+
+func unsubscribe(n int) subscription.Request {
+	r := subscribe(n)
+	r.Mode, r.Secret, r.Lease = subscription.ModeUnsubscribe, "", 0
+	return r
+}
+
+func topicOf(n int) string    { return fmt.Sprintf("https://source.example/%d/change/", n%3) }
+func callbackOf(n int) string { return fmt.Sprintf("https://destination.example/callback?n=%d", n) }
+
+// granted is the subscription that r leads to.
+func granted(r subscription.Request) subscription.Subscription {
+	return subscription.Subscription{
+		ID: r.ID, Topic: r.Topic, Callback: r.Callback, Secret: r.Secret,
+		Start: 7, Lease: r.Lease, Expires: r.Received.Add(r.Lease), Created: r.Received,
+	}
+}
+
+// activate brings the n-th subscription into being.
+func activate(t *testing.T, s subscription.Store, n int) subscription.Subscription {
+	t.Helper()
+	r := subscribe(n)
+	submit(t, s, r)
+	sub := granted(r)
+	must(t, s.Activate(t.Context(), r, sub))
+	return sub
+}
+
+func submit(t *testing.T, s subscription.Store, r subscription.Request) {
+	t.Helper()
+	must(t, s.Submit(t.Context(), r))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got error %v, want %v", err, want)
+	}
+}
+
+// wantRequests checks that exactly these are unsettled.
+func wantRequests(t *testing.T, s subscription.Store, want ...subscription.Request) {
+	t.Helper()
+	var got []subscription.Request
+	for r, err := range s.Requests(t.Context()) {
+		must(t, err)
+		r.Received = r.Received.UTC()
+		got = append(got, r)
+	}
+	byID := func(a, b subscription.Request) int { return slices.Compare(a.ID[:], b.ID[:]) }
+	slices.SortFunc(got, byID)
+	slices.SortFunc(want, byID)
+	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+		t.Fatalf("unsettled requests:\n got %+v\nwant %+v", got, want)
+	}
+}
+
+func wantStored(t *testing.T, s subscription.Store, want subscription.Subscription) {
+	t.Helper()
+	got, err := s.Get(t.Context(), want.ID)
+	must(t, err)
+	if !same(got, want) {
+		t.Fatalf("subscription:\n got %#v\nwant %#v", got, want)
+	}
+}
+
+func same(a, b subscription.Subscription) bool {
+	if !a.Expires.Equal(b.Expires) || !a.Created.Equal(b.Created) {
+		return false
+	}
+	a.Expires, a.Created = b.Expires, b.Created
+	return a == b
+}
+
+func wantGone(t *testing.T, s subscription.Store, id subscription.ID) {
+	t.Helper()
+	_, err := s.Get(t.Context(), id)
+	wantError(t, err, subscription.ErrNotFound)
+}
+
+// wantExpired checks what has expired at the time, in order.
+func wantExpired(t *testing.T, s subscription.Store, now time.Time, want ...subscription.Subscription) {
+	t.Helper()
+	got, err := s.Expired(t.Context(), now, 1000)
+	must(t, err)
+	if !slices.EqualFunc(got, want, same) {
+		t.Fatalf("expired:\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// done is a context that has ended.
+func done(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
