@@ -1,0 +1,131 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"carillon/internal/egress"
+	"carillon/internal/weblink"
+	"carillon/subscription"
+)
+
+// asker makes the requests of a topic check.
+type asker struct {
+	cfg    Config
+	self   string // the hub URL in the form to compare by
+	client Client
+}
+
+func newAsker(cfg Config, client Client) *asker {
+	return &asker{cfg: cfg, self: normalHub(cfg.URL), client: client}
+}
+
+// ask returns nil if the topic names this hub, a *subscription.Refusal if it does
+// not, and ErrTopicAway if its server could not tell.
+func (a *asker) ask(ctx context.Context, topic string) error {
+	links, err := a.links(ctx, http.MethodHead, topic)
+	if err == nil && judgeLinks(links, topic, a.self) == nil {
+		return nil
+	}
+	// Where there was no answer to HEAD, GET would wait for the same.
+	if errors.Is(err, ErrTopicAway) && !errors.Is(err, errStatus) {
+		return err
+	}
+	links, err = a.links(ctx, http.MethodGet, topic)
+	if err != nil {
+		return err
+	}
+	return judgeLinks(links, topic, a.self)
+}
+
+// links requests the topic and returns the links of its answer.
+func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link, error) {
+	req, err := http.NewRequestWithContext(ctx, method, topic, nil)
+	if err != nil {
+		return nil, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
+	}
+	a.cfg.header(req, "*/*")
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, requestFailed(err)
+	}
+	defer resp.Body.Close()
+	if err := judgeStatus(resp.StatusCode); err != nil {
+		return nil, err
+	}
+	if method == http.MethodHead {
+		return headerLinks(resp, topic), nil
+	}
+	return discover(resp, topic, io.LimitReader(resp.Body, weblink.MaxDocument)), nil
+}
+
+// errStatus: the server answered, with a status that says it cannot tell.
+var errStatus = errors.New("status")
+
+// judgeStatus returns nil for 2xx, ErrTopicAway for what may be otherwise soon,
+// and a refusal for everything else. Redirects are not followed: the topic is
+// the address that rel=self names, and that one answers itself.
+func judgeStatus(status int) error {
+	switch {
+	case status >= 200 && status <= 299:
+		return nil
+	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests:
+		return fmt.Errorf("%w: %w %d", ErrTopicAway, errStatus, status)
+	case status >= 300 && status <= 399:
+		return &subscription.Refusal{Reason: fmt.Sprintf("it answers with a redirect (%d), which the hub does not follow", status)}
+	}
+	return &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d", status)}
+}
+
+// requestFailed tells an address that may not be dialed from a server that is away.
+func requestFailed(err error) error {
+	if errors.Is(err, egress.ErrForbidden) {
+		return &subscription.Refusal{Reason: "its address is in a network that the hub does not reach"}
+	}
+	return fmt.Errorf("%w: %w", ErrTopicAway, err)
+}
+
+// headerLinks returns the links of an answer's header. A broken one counts as none.
+func headerLinks(resp *http.Response, topic string) []weblink.Link {
+	links, _ := weblink.Parse(resp.Header.Values("Link"))
+	return weblink.Resolve(topic, links)
+}
+
+// discover returns the links of an answer: those of the header, and for a
+// relation that the header lacks those which the document embeds (WebSub §4).
+func discover(resp *http.Response, topic string, body io.Reader) []weblink.Link {
+	links := headerLinks(resp, topic)
+	noSelf, noHub := len(weblink.Find(links, relSelf)) == 0, len(weblink.Find(links, relHub)) == 0
+	if !noSelf && !noHub {
+		return links
+	}
+	// The links before the place where a document breaks off are good.
+	embedded, _ := weblink.FromDocument(resp.Header.Get("Content-Type"), topic, body)
+	for _, l := range embedded {
+		if noSelf && l.Has(relSelf) || noHub && l.Has(relHub) {
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// judgeLinks returns a refusal unless the links name the topic itself, and nothing
+// else, as rel=self, and this hub, perhaps among others, as rel=hub.
+func judgeLinks(links []weblink.Link, topic, hub string) error {
+	selves := weblink.Find(links, relSelf)
+	if len(selves) == 0 {
+		return &subscription.Refusal{Reason: "it shows no link with rel=self"}
+	}
+	for _, l := range selves {
+		if subscription.Key(l.URI) != subscription.Key(topic) {
+			return &subscription.Refusal{Reason: "its link with rel=self names another address"}
+		}
+	}
+	if !namesHub(links, hub) {
+		return &subscription.Refusal{Reason: "none of its links with rel=hub names this hub"}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+
+	"carillon/subscription"
+)
+
+// renewals is how many topics may wait to be asked again in the background; one
+// more is asked when it is wanted next.
+const renewals = 1024
+
+// Checker asks topics whether they name this hub: by HEAD, then by GET where HEAD
+// is refused or does not show it. A topic does if it answers with 2xx, rel=self equal to
+// the topic, and a rel=hub equal to this hub (DESIGN "Topic check"; WebSub §4, CN §4.1).
+//
+// A good answer counts for Config.TopicCheckTTL, and while it does nobody waits:
+// past half of that time the topic is asked again in the background. A topic whose
+// server is away keeps its good answer to the end of that time and no longer. A
+// refusal counts for Config.TopicRefusalTTL; that a server is away is not
+// remembered. Several who want to know at once share one check.
+//
+// Its methods may be called from any goroutine. The background work runs while
+// Hub.Run runs.
+type Checker struct {
+	cfg     Config
+	asker   *asker
+	known   *verdicts
+	flights singleflight.Group
+	gate    *gate
+	renew   chan string
+	logger  *slog.Logger
+	metrics *checkMetrics
+}
+
+var _ subscription.Validator = (*Checker)(nil)
+
+// NewChecker returns a Checker, or an error that says what is wrong with the
+// Config. The logger and the registerer may be nil.
+func NewChecker(cfg Config, client Client, logger *slog.Logger, reg prometheus.Registerer) (*Checker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("hub: topic check: %w", err)
+	}
+	if client == nil {
+		return nil, errors.New("hub: topic check: no client")
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	cfg = cfg.withDefaults()
+	c := &Checker{
+		cfg:    cfg,
+		asker:  newAsker(cfg, client),
+		known:  newVerdicts(cfg.TopicCheckEntries),
+		gate:   newGate(cfg.TopicChecks, cfg.TopicChecksPerHost),
+		renew:  make(chan string, renewals),
+		logger: logger,
+	}
+	var err error
+	if c.metrics, err = newCheckMetrics(reg, c.known.len); err != nil {
+		return nil, fmt.Errorf("hub: topic check: metrics: %w", err)
+	}
+	return c, nil
+}
+
+// Validate returns nil if the topic names this hub, a *subscription.Refusal if it
+// does not, and ErrTopicAway if its server could not tell.
+func (c *Checker) Validate(ctx context.Context, topic string) error {
+	refusal, stale, ok := c.known.get(subscription.Key(topic), time.Now())
+	c.metrics.cached.WithLabelValues(yesNo(ok)).Inc()
+	if !ok {
+		return c.check(ctx, topic)
+	}
+	if stale {
+		select {
+		case c.renew <- topic:
+		default: // as many wait as may; this one keeps its answer to its end
+		}
+	}
+	return refusal
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// check asks the topic, whatever is remembered. Those who ask at the same time
+// share the answer, so one who gives up does not break it off.
+func (c *Checker) check(ctx context.Context, topic string) error {
+	key := subscription.Key(topic)
+	flight := c.flights.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.TopicCheckTimeout)
+		defer cancel()
+		return nil, c.ask(ctx, topic)
+	})
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case result := <-flight:
+		return result.Err
+	}
+}
+
+// ask asks the topic and remembers what it said.
+func (c *Checker) ask(ctx context.Context, topic string) error {
+	host := hostOf(topic)
+	if err := c.gate.enter(ctx, host); err != nil {
+		return fmt.Errorf("%w: %w", errBusy, err)
+	}
+	defer c.gate.leave(host)
+	err := c.asker.ask(ctx, topic)
+	said := verdict{key: subscription.Key(topic), refusal: err}
+	now := time.Now()
+	var refusal *subscription.Refusal
+	switch {
+	case err == nil:
+		said.renew, said.expires = now.Add(c.cfg.TopicCheckTTL/2), now.Add(c.cfg.TopicCheckTTL)
+		c.metrics.checks.WithLabelValues(checkGood).Inc()
+	case errors.As(err, &refusal):
+		said.expires = now.Add(c.cfg.TopicRefusalTTL)
+		said.renew = said.expires
+		c.metrics.checks.WithLabelValues(checkRefused).Inc()
+	default:
+		c.metrics.checks.WithLabelValues(checkAway).Inc()
+		return err
+	}
+	c.known.put(said)
+	return err
+}
+
+// run asks topics again whose good answer is past half of its time.
+func (c *Checker) run(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(c.cfg.TopicChecks)
+	for {
+		select {
+		case <-ctx.Done():
+			_ = g.Wait()
+			return nil
+		case topic := <-c.renew:
+			g.Go(func() error {
+				if err := c.check(ctx, topic); err != nil && ctx.Err() == nil {
+					c.logger.Info("topic check not renewed", "topic", topic, "error", err)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// header sets what every request of the hub carries.
+func (c Config) header(req *http.Request, accept string) {
+	req.Header.Set("User-Agent", c.userAgent())
+	req.Header.Set("Accept", accept)
+	// What comes back is looked at as it is; it is never decompressed.
+	req.Header.Set("Accept-Encoding", "identity")
+}

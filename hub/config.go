@@ -1,0 +1,230 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxBody            = 52_428_800
+	DefaultMaxForm            = 1 << 20
+	DefaultMaxBodiesBytes     = 512 << 20
+	DefaultMaxURL             = 2048
+	DefaultMaxLinks           = 32
+	DefaultMaxLinkBytes       = 8 << 10
+	DefaultMaxPingTopics      = 100
+	DefaultBodyIdle           = 30 * time.Second
+	DefaultBodyTimeout        = 10 * time.Minute
+	DefaultStoreTimeout       = 30 * time.Second
+	DefaultRetryAfter         = 5 * time.Second
+	DefaultTopicCheckTTL      = 10 * time.Minute
+	DefaultTopicRefusalTTL    = 5 * time.Second
+	DefaultTopicCheckEntries  = 10_000
+	DefaultTopicCheckTimeout  = 10 * time.Second
+	DefaultTopicChecks        = 64
+	DefaultTopicChecksPerHost = 8
+	DefaultTopicWatchInterval = time.Hour
+	DefaultTopicRefusals      = 3
+	DefaultVerifyTimeout      = 10 * time.Second
+	DefaultFetches            = 8
+	DefaultFetchesPerHost     = 2
+	DefaultFetchTimeout       = 2 * time.Minute
+	DefaultFetchRetryFirst    = 5 * time.Second
+	DefaultFetchRetryMax      = 5 * time.Minute
+	DefaultFetchRetryFor      = time.Hour
+)
+
+// Config is what an operator may set. Only URL has no default.
+type Config struct {
+	// URL is the hub URI: absolute http or https, without query, fragment and
+	// userinfo. Its path is where the hub is served; a slash at its end may be
+	// left out by those who use it. Sources name it as rel=hub.
+	URL string
+	// Version goes into the User-Agent of the requests that the hub makes:
+	// Carillon/VERSION (+URL). Default "dev".
+	Version string
+
+	// MaxBody bounds a publication, published or fetched, bytes: a longer one
+	// is 413, or not distributed. Default 52,428,800, the limit of a
+	// ResourceSync document (core §7).
+	MaxBody int64
+	// MaxForm bounds the body of a form, bytes: 413 beyond. Default 1 MiB, room
+	// for MaxPingTopics addresses of MaxURL bytes, escaped.
+	MaxForm int64
+	// MaxBodiesBytes bounds the memory for publications that are being taken
+	// in at the same time, bytes; at least MaxBody. Beyond it a content publish
+	// is 503 with Retry-After. Default 512 MiB.
+	MaxBodiesBytes int64
+	// MaxURL bounds a topic and a callback, bytes: 400 beyond. Default 2048.
+	MaxURL int
+	// MaxLinks and MaxLinkBytes bound the Link values that are relayed with a
+	// publication besides self and hub: 400 beyond. Default 32 and 8 KiB.
+	MaxLinks     int
+	MaxLinkBytes int
+	// MaxPingTopics is how many topics one ping may name: 400 beyond. Default 100.
+	MaxPingTopics int
+	// BodyIdle is how long a client may send nothing in the middle of its
+	// body, and BodyTimeout how long the whole body may take: 408 beyond.
+	// Default 30 s and 10 min.
+	BodyIdle    time.Duration
+	BodyTimeout time.Duration
+	// StoreTimeout is how long a request waits for the store: 503 beyond.
+	// Default 30 s.
+	StoreTimeout time.Duration
+	// RetryAfter is what a 503 and a 502 advise, whole seconds. Default 5 s.
+	RetryAfter time.Duration
+
+	// TopicCheckTTL is how long it is remembered that a topic names this hub.
+	// Past half of it the topic is asked again in the background. Default 10 min.
+	TopicCheckTTL time.Duration
+	// TopicRefusalTTL is how long it is remembered that a topic does not. It
+	// stays short, so that a Source that has mended its topic is not
+	// turned away for long. Default 5 s.
+	TopicRefusalTTL time.Duration
+	// TopicCheckEntries is how many topics are remembered; those asked for
+	// longest ago are forgotten first. Default 10,000.
+	TopicCheckEntries int
+	// TopicCheckTimeout bounds one check, HEAD and GET together. Default 10 s.
+	TopicCheckTimeout time.Duration
+	// TopicChecks is how many checks run at once, and TopicChecksPerHost how
+	// many of them ask one host, so that a host that hangs holds up only its
+	// own topics. Default 64 and 8.
+	TopicChecks        int
+	TopicChecksPerHost int
+	// TopicWatchInterval is how often every topic with subscribers is checked
+	// anew. Default 1 h.
+	TopicWatchInterval time.Duration
+	// TopicRefusals is after how many definitive refusals in a row the watch
+	// denies a topic's subscribers. Default 3.
+	TopicRefusals int
+
+	// VerifyTimeout bounds one request to a callback that asks for its intent or
+	// tells of a denial. Default 10 s.
+	VerifyTimeout time.Duration
+
+	// Fetches is how many topics are fetched at once after pings, and
+	// FetchesPerHost how many of them from one host; each may hold MaxBody bytes.
+	// Default 8 and 2.
+	Fetches        int
+	FetchesPerHost int
+	// FetchTimeout bounds one fetch, from dialing to the last byte. Default 2 min.
+	FetchTimeout time.Duration
+	// FetchRetryFirst is about how long after a failed fetch the next one
+	// follows; the time grows up to FetchRetryMax. FetchRetryFor is how long
+	// after the first failure the ping is dropped; a restart begins anew.
+	// Default 5 s, 5 min and 1 h.
+	FetchRetryFirst time.Duration
+	FetchRetryMax   time.Duration
+	FetchRetryFor   time.Duration
+}
+
+// Validate says what is wrong with the Config, defaults applied.
+func (c Config) Validate() error {
+	if err := validHubURL(c.URL); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(c.Version, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return errors.New("the version is not one printable word")
+	}
+	c = c.withDefaults()
+	return errors.Join(c.validSizes(), c.validTimes())
+}
+
+func validHubURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the hub URL %q cannot be parsed", raw)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("the hub URL %q is not an absolute http or https URL", raw)
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
+		return fmt.Errorf("the hub URL %q has userinfo, a query or a fragment", u.Redacted())
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return fmt.Errorf("the hub URL %q contains characters that must be escaped", raw)
+	}
+	return nil
+}
+
+func (c Config) validSizes() error {
+	for name, n := range map[string]int64{
+		"MaxBody": c.MaxBody, "MaxForm": c.MaxForm, "MaxURL": int64(c.MaxURL),
+		"MaxLinks": int64(c.MaxLinks), "MaxLinkBytes": int64(c.MaxLinkBytes),
+		"MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
+		"TopicChecks": int64(c.TopicChecks), "TopicChecksPerHost": int64(c.TopicChecksPerHost),
+		"TopicRefusals": int64(c.TopicRefusals),
+		"Fetches":       int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
+	} {
+		if n < 0 {
+			return fmt.Errorf("%s is negative", name)
+		}
+	}
+	if c.MaxBodiesBytes < c.MaxBody {
+		return errors.New("MaxBodiesBytes is less than MaxBody")
+	}
+	return nil
+}
+
+func (c Config) validTimes() error {
+	for name, d := range map[string]time.Duration{
+		"BodyIdle": c.BodyIdle, "BodyTimeout": c.BodyTimeout, "StoreTimeout": c.StoreTimeout,
+		"RetryAfter": c.RetryAfter, "TopicCheckTTL": c.TopicCheckTTL,
+		"TopicRefusalTTL": c.TopicRefusalTTL, "TopicCheckTimeout": c.TopicCheckTimeout,
+		"TopicWatchInterval": c.TopicWatchInterval, "VerifyTimeout": c.VerifyTimeout,
+		"FetchTimeout": c.FetchTimeout, "FetchRetryFirst": c.FetchRetryFirst,
+		"FetchRetryMax": c.FetchRetryMax, "FetchRetryFor": c.FetchRetryFor,
+	} {
+		if d < 0 {
+			return fmt.Errorf("%s is negative", name)
+		}
+	}
+	if c.FetchRetryMax < c.FetchRetryFirst {
+		return errors.New("FetchRetryMax is less than FetchRetryFirst")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	orDefault(&c.MaxBody, DefaultMaxBody)
+	orDefault(&c.MaxForm, DefaultMaxForm)
+	orDefault(&c.MaxBodiesBytes, max(DefaultMaxBodiesBytes, c.MaxBody))
+	orDefault(&c.MaxURL, DefaultMaxURL)
+	orDefault(&c.MaxLinks, DefaultMaxLinks)
+	orDefault(&c.MaxLinkBytes, DefaultMaxLinkBytes)
+	orDefault(&c.MaxPingTopics, DefaultMaxPingTopics)
+	orDefault(&c.BodyIdle, DefaultBodyIdle)
+	orDefault(&c.BodyTimeout, DefaultBodyTimeout)
+	orDefault(&c.StoreTimeout, DefaultStoreTimeout)
+	orDefault(&c.RetryAfter, DefaultRetryAfter)
+	orDefault(&c.TopicCheckTTL, DefaultTopicCheckTTL)
+	orDefault(&c.TopicRefusalTTL, DefaultTopicRefusalTTL)
+	orDefault(&c.TopicCheckEntries, DefaultTopicCheckEntries)
+	orDefault(&c.TopicCheckTimeout, DefaultTopicCheckTimeout)
+	orDefault(&c.TopicChecks, DefaultTopicChecks)
+	orDefault(&c.TopicChecksPerHost, DefaultTopicChecksPerHost)
+	orDefault(&c.TopicWatchInterval, DefaultTopicWatchInterval)
+	orDefault(&c.TopicRefusals, DefaultTopicRefusals)
+	orDefault(&c.VerifyTimeout, DefaultVerifyTimeout)
+	orDefault(&c.Fetches, DefaultFetches)
+	orDefault(&c.FetchesPerHost, DefaultFetchesPerHost)
+	orDefault(&c.FetchTimeout, DefaultFetchTimeout)
+	orDefault(&c.FetchRetryFirst, DefaultFetchRetryFirst)
+	orDefault(&c.FetchRetryMax, max(DefaultFetchRetryMax, c.FetchRetryFirst))
+	orDefault(&c.FetchRetryFor, DefaultFetchRetryFor)
+	return c
+}
+
+func orDefault[T int | int64 | time.Duration](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+// userAgent is the User-Agent of every request that the hub makes.
+func (c Config) userAgent() string { return "Carillon/" + c.Version + " (+" + c.URL + ")" }

@@ -1,0 +1,145 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"carillon/delivery"
+	"carillon/internal/egress"
+	"carillon/payload"
+	"carillon/subscription"
+)
+
+// ErrTopicAway: the server of a topic could not be asked, or could not answer:
+// no connection, no answer in time, 5xx, 408 or 429. It may be different soon.
+var ErrTopicAway = errors.New("the topic's server does not answer")
+
+var (
+	// errBusy: as much is being done at once as Config allows.
+	errBusy = errors.New("too much at once")
+	// errClosing: the hub is shutting down.
+	errClosing = errors.New("shutting down")
+)
+
+// requestError is a refusal with a text for the client. The cause, if there is
+// one, is for the log alone.
+type requestError struct {
+	status  int
+	message string
+	cause   error
+}
+
+// Error returns the text for the client, and the cause.
+func (e *requestError) Error() string {
+	if e.cause != nil {
+		return e.message + " (" + e.cause.Error() + ")"
+	}
+	return e.message
+}
+
+// Unwrap returns the cause.
+func (e *requestError) Unwrap() error { return e.cause }
+
+func refuse(status int, format string, args ...any) error {
+	return &requestError{status: status, message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, format, args...)
+}
+
+// answer is what an error becomes on the wire.
+type answer struct {
+	status  int
+	message string
+	// retry: the same request may succeed later; Retry-After says when to try.
+	retry bool
+	// silent: nobody is there to read an answer.
+	silent bool
+	// ours: the cause is to be logged as an error.
+	ours bool
+}
+
+// answers is the table from errors to answers; the first that matches counts.
+var answers = []struct {
+	err    error
+	answer answer
+}{
+	{errClosing, answer{status: http.StatusServiceUnavailable, message: "The hub is shutting down. Try again later.", retry: true}},
+	{errBusy, answer{status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.", retry: true}},
+	{subscription.ErrBusy, answer{status: http.StatusServiceUnavailable, message: "Too many requests wait to be verified. Try again later.", retry: true}},
+	{delivery.ErrUnavailable, answer{status: http.StatusServiceUnavailable, message: "The hub cannot store anything at the moment. Try again later.", retry: true, ours: true}},
+	{ErrTopicAway, answer{status: http.StatusBadGateway, message: "The topic's server did not answer the hub's check whether it names this hub. Try again later.", retry: true}},
+	{egress.ErrForbidden, answer{status: http.StatusForbidden, message: "The address is in a network that this hub does not reach."}},
+	{os.ErrDeadlineExceeded, answer{status: http.StatusRequestTimeout, message: "The body did not arrive in time."}},
+	{io.ErrUnexpectedEOF, answer{status: http.StatusBadRequest, message: "The body ended before it was complete."}},
+	{context.Canceled, answer{silent: true}},
+	{context.DeadlineExceeded, answer{status: http.StatusServiceUnavailable, message: "The hub did not get this done in time. Try again later.", retry: true, ours: true}},
+}
+
+// answerFor looks an error up: those with a text of their own first, then the
+// table. What is in neither is the hub's own fault, and says nothing of it.
+func answerFor(err error) answer {
+	var (
+		request *requestError
+		refusal *subscription.Refusal
+		invalid *payload.Invalid
+		tooLong *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &request):
+		return answer{status: request.status, message: request.message}
+	case errors.As(err, &refusal):
+		return answer{status: http.StatusForbidden, message: "The hub does not take this topic: " + refusal.Reason + "."}
+	case errors.As(err, &invalid):
+		return answer{status: http.StatusBadRequest, message: "The body is a ResourceSync notification that breaks a rule: " + invalid.Error() + "."}
+	case errors.As(err, &tooLong):
+		return answer{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("The body is longer than %d bytes.", tooLong.Limit)}
+	}
+	for _, row := range answers {
+		if errors.Is(err, row.err) {
+			return row.answer
+		}
+	}
+	return answer{status: http.StatusInternalServerError, message: "Something went wrong in the hub.", ours: true}
+}
+
+// writeText answers with a line of plain text.
+func writeText(w http.ResponseWriter, status int, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}
+
+// writeError answers a request that failed, and logs what is the hub's own fault.
+func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	a := answerFor(err)
+	if a.silent && r.Context().Err() != nil {
+		return
+	}
+	if a.silent {
+		a = answer{status: http.StatusServiceUnavailable, message: "The request was broken off. Try again later.", retry: true}
+	}
+	if a.ours {
+		h.logger.Error("request failed", "method", r.Method, "status", a.status, "error", err)
+	}
+	if a.retry {
+		w.Header().Set("Retry-After", retryAfter(h.cfg.RetryAfter))
+	}
+	writeText(w, a.status, a.message)
+}
+
+// retryAfter writes a delay as whole seconds, at least one.
+func retryAfter(d time.Duration) string {
+	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+}

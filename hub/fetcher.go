@@ -1,0 +1,290 @@
+package hub
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// fetcher carries out pings: it fetches each topic that was pinged and publishes
+// what it finds.
+//
+//	add ──▶ due ── its time has come ──▶ running ── published, empty, refused ──▶ Pings.Fetched
+//	         ▲  │ its host has as many     │                            │ pinged again meanwhile
+//	         │  ▼ running as may           │ failed: backoff            │
+//	         │ parked ── a place is free   │                            │
+//	         └──────────────┴──────────────┴────────────────────────────┘
+//
+// A topic is fetched by one at a time, and pings that come before its fetch begins
+// are carried out by that one. Waiting costs no goroutine.
+type fetcher struct {
+	cfg     Config
+	pings   delivery.Pings
+	source  *source
+	wake    chan struct{} // holds one token: something changed
+	logger  *slog.Logger
+	metrics *metrics
+
+	mu      sync.Mutex
+	jobs    map[string]*fetchJob  // every topic that waits or runs, by key. Owned by mu.
+	due     fetchQueue            // those that wait for their time. Owned by mu.
+	hosts   map[string]*fetchHost // those with a running or parked job. Owned by mu.
+	running int                   // Owned by mu.
+}
+
+// fetchJob is one topic that is to be fetched. While it runs its fields belong
+// to the goroutine that runs it, else to fetcher.mu.
+type fetchJob struct {
+	ping    delivery.Ping
+	host    string
+	at      time.Time
+	running bool // Owned by fetcher.mu.
+	// backoff counts from the first failure; nil before.
+	backoff *backoff.ExponentialBackOff
+	// settled: nothing is left but to have the ping forgotten.
+	settled bool
+}
+
+// fetchHost is what one host has to do.
+type fetchHost struct {
+	running int
+	parked  []*fetchJob // their time has come, but the host's places are taken
+}
+
+func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
+	return &fetcher{
+		cfg:    cfg,
+		pings:  parts.Pings,
+		source: &source{cfg: cfg, self: normalHub(cfg.URL), client: parts.Client, publisher: parts.Publisher},
+		wake:   make(chan struct{}, 1),
+		logger: logger,
+		jobs:   make(map[string]*fetchJob),
+		hosts:  make(map[string]*fetchHost),
+	}
+}
+
+// add has topics fetched whose pings are durable.
+func (f *fetcher) add(pings ...delivery.Ping) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range pings {
+		key := subscription.Key(p.Topic)
+		switch j := f.jobs[key]; {
+		case j == nil:
+			j = &fetchJob{ping: p, host: hostOf(p.Topic), at: time.Now()}
+			f.jobs[key] = j
+			heap.Push(&f.due, j)
+		case !j.running && !j.settled && p.Count > j.ping.Count:
+			j.ping = p
+		default: // Fetched will tell of it
+		}
+	}
+	f.signal()
+}
+
+func (f *fetcher) waitingCount() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.jobs)
+}
+
+func (f *fetcher) signal() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run fetches until ctx ends, beginning with the pings of before the start.
+func (f *fetcher) run(ctx context.Context) error {
+	var g errgroup.Group
+	g.Go(func() error { f.carryOn(ctx); return nil })
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		ready, next := f.take(time.Now())
+		for _, j := range ready {
+			g.Go(func() error { f.carryOut(ctx, j); return nil })
+		}
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+		case <-f.wake:
+		case <-timer.C:
+		}
+	}
+	return g.Wait()
+}
+
+// carryOn takes up the pings that were noted before the start, however long the
+// store takes to give them.
+func (f *fetcher) carryOn(ctx context.Context) {
+	for {
+		err := f.readWaiting(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		f.logger.Error("waiting pings could not be read; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(f.cfg.RetryAfter):
+		}
+	}
+}
+
+func (f *fetcher) readWaiting(ctx context.Context) error {
+	for p, err := range f.pings.Waiting(ctx) {
+		if err != nil {
+			return err
+		}
+		f.add(p)
+	}
+	return nil
+}
+
+// idle is how long the loop sleeps if nothing is due; it is woken before.
+const idle = time.Hour
+
+// take returns the jobs to start now, and how long until it is to be called again.
+func (f *fetcher) take(now time.Time) (ready []*fetchJob, next time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.running < f.cfg.Fetches && len(f.due) > 0 {
+		if wait := f.due[0].at.Sub(now); wait > 0 {
+			return ready, wait
+		}
+		j := heap.Pop(&f.due).(*fetchJob)
+		h := f.hosts[j.host]
+		if h == nil {
+			h = &fetchHost{}
+			f.hosts[j.host] = h
+		}
+		if h.running == f.cfg.FetchesPerHost {
+			h.parked = append(h.parked, j)
+			continue
+		}
+		h.running++
+		f.running++
+		j.running = true
+		ready = append(ready, j)
+	}
+	return ready, idle
+}
+
+// carryOut makes one attempt at a job, and puts the job back if there is more to do.
+func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
+	pause, done := f.attempt(ctx, j)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running--
+	j.running = false
+	h := f.hosts[j.host]
+	h.running--
+	if len(h.parked) > 0 {
+		heap.Push(&f.due, h.parked[0])
+		h.parked = h.parked[1:]
+	} else if h.running == 0 {
+		delete(f.hosts, j.host)
+	}
+	if done {
+		delete(f.jobs, subscription.Key(j.ping.Topic))
+	} else {
+		j.at = time.Now().Add(pause)
+		heap.Push(&f.due, j)
+	}
+	f.signal()
+}
+
+// attempt fetches a topic and settles its ping, as far as it gets. If that is not
+// all, it says after which pause to go on.
+func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration, done bool) {
+	if !j.settled {
+		if pause, j.settled = f.fetch(ctx, j); !j.settled {
+			return pause, false
+		}
+	}
+	// The end of the process must not undo what was published already.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.cfg.StoreTimeout)
+	defer cancel()
+	left, err := f.pings.Fetched(ctx, j.ping)
+	if err != nil {
+		f.logger.Error("fetched ping could not be forgotten; trying again", "topic", j.ping.Topic, "error", err)
+		return f.cfg.RetryAfter, false
+	}
+	if left == nil {
+		return 0, true
+	}
+	j.ping, j.settled, j.backoff = *left, false, nil
+	return 0, false
+}
+
+// fetch fetches and publishes a topic, and tells what the outcome means for its job.
+func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
+	topic := j.ping.Topic
+	published, err := f.source.publish(ctx, topic)
+	switch {
+	case err == nil && published:
+		f.metrics.fetches.WithLabelValues(fetchPublished).Inc()
+		return 0, true
+	case err == nil:
+		f.metrics.fetches.WithLabelValues(fetchEmpty).Inc()
+		return 0, true
+	case ctx.Err() != nil:
+		return 0, false
+	case definitive(err):
+		f.metrics.fetches.WithLabelValues(fetchRefused).Inc()
+		f.logger.Warn("pinged topic not distributed", "topic", topic, "error", err)
+		return 0, true
+	case errors.Is(err, delivery.ErrUnavailable):
+		f.logger.Error("pinged topic could not be stored; trying again", "topic", topic, "error", err)
+		return f.cfg.RetryAfter, false
+	}
+	f.metrics.fetches.WithLabelValues(fetchFailed).Inc()
+	if j.backoff == nil {
+		j.backoff = f.newBackoff()
+	}
+	if pause = j.backoff.NextBackOff(); pause == backoff.Stop {
+		f.metrics.fetches.WithLabelValues(fetchGivenUp).Inc()
+		f.logger.Warn("fetching a pinged topic was given up", "topic", topic, "error", err)
+		return 0, true
+	}
+	f.logger.Info("fetching a pinged topic failed; trying again", "topic", topic, "after", pause, "error", err)
+	return pause, false
+}
+
+func (f *fetcher) newBackoff() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(f.cfg.FetchRetryFirst),
+		backoff.WithMaxInterval(f.cfg.FetchRetryMax),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxElapsedTime(f.cfg.FetchRetryFor),
+	)
+}
+
+// fetchQueue is a heap: the job that is due first leads.
+type fetchQueue []*fetchJob
+
+func (q fetchQueue) Len() int           { return len(q) }
+func (q fetchQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q fetchQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Push is for package heap.
+func (q *fetchQueue) Push(x any) { *q = append(*q, x.(*fetchJob)) }
+
+// Pop is for package heap.
+func (q *fetchQueue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return last
+}

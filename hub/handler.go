@@ -1,0 +1,146 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"carillon/internal/egress"
+)
+
+// Handler serves the hub: its endpoint at the path of Config.URL, with a slash at
+// the end and without, and 404 everywhere else.
+func (h *Hub) Handler() http.Handler {
+	// The path is matched as it was sent: cleaning it would answer a POST
+	// with a redirect.
+	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	for _, path := range endpointPaths(h.cfg.URL) {
+		r.Path(path).Methods(http.MethodGet, http.MethodHead).Handler(h.handle(h.getPage))
+		r.Path(path).Methods(http.MethodPost).Handler(h.handle(h.post))
+		r.Path(path).Handler(h.handle(methodNotAllowed))
+	}
+	r.NotFoundHandler = h.handle(h.notFound)
+	return r
+}
+
+// endpointPaths returns the path of the hub URL without and with a slash at its end.
+func endpointPaths(hubURL string) []string {
+	u, err := url.Parse(hubURL)
+	if err != nil { // New has refused it
+		return nil
+	}
+	base := strings.TrimRight(u.EscapedPath(), "/")
+	if base == "" {
+		return []string{"/"}
+	}
+	return []string{base, base + "/"}
+}
+
+// handle makes an http.Handler of a function that tells what kind of request it
+// found and what went wrong. On error nothing was written yet.
+func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, err error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := &statusRecorder{ResponseWriter: w}
+		kind, err := f(rec, r)
+		if err != nil {
+			h.writeError(rec, r, err)
+		}
+		h.metrics.requests.WithLabelValues(kind, statusLabel(rec.status)).Inc()
+	})
+}
+
+// statusRecorder remembers the status for the metrics.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader remembers the status and passes it on.
+func (s *statusRecorder) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// statusLabel names a status in metrics. It is one of those this package writes;
+// a client that hung up got none.
+func statusLabel(status int) string {
+	if status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+func (h *Hub) notFound(http.ResponseWriter, *http.Request) (string, error) {
+	return kindOther, refuse(http.StatusNotFound, "There is nothing here. The hub is at %s", h.cfg.URL)
+}
+
+func methodNotAllowed(w http.ResponseWriter, _ *http.Request) (string, error) {
+	w.Header().Set("Allow", "GET, HEAD, POST")
+	return kindOther, refuse(http.StatusMethodNotAllowed, "The hub takes GET, HEAD and POST.")
+}
+
+// post tells by the media type what a POST means.
+func (h *Hub) post(w http.ResponseWriter, r *http.Request) (string, error) {
+	if h.closing.Load() {
+		return kindOther, errClosing
+	}
+	media, params, err := mediaType(r.Header)
+	if err != nil {
+		return kindOther, err
+	}
+	if media == "application/x-www-form-urlencoded" {
+		return h.form(w, r, params["charset"])
+	}
+	return kindPublish, h.publish(w, r, media)
+}
+
+// mediaType reads Content-Type, and refuses codings: what is relayed is the
+// content itself, and signatures are made over it.
+func mediaType(header http.Header) (media string, params map[string]string, err error) {
+	values := header.Values("Content-Type")
+	if len(values) != 1 {
+		return "", nil, refuse(http.StatusUnsupportedMediaType,
+			"Exactly one Content-Type is needed: application/x-www-form-urlencoded for hub.mode, or the media type of what is published.")
+	}
+	media, params, err = mime.ParseMediaType(values[0])
+	if err != nil || !strings.Contains(media, "/") {
+		return "", nil, refuse(http.StatusUnsupportedMediaType, "Content-Type is not a media type.")
+	}
+	for _, coding := range header.Values("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
+			return "", nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body without one.")
+		}
+	}
+	return media, params, nil
+}
+
+// checkAddress says what is wrong with a topic or callback that came in the
+// parameter, as far as it can be said at once.
+func (h *Hub) checkAddress(name, raw string) error {
+	if err := checkURL(name, raw, h.cfg.MaxURL); err != nil {
+		return err
+	}
+	err := h.parts.Addresses.CheckURL(raw)
+	switch {
+	case errors.Is(err, egress.ErrForbidden):
+		return &requestError{http.StatusForbidden, name + " is in a network that this hub does not reach.", err}
+	case err != nil:
+		return &requestError{http.StatusBadRequest, name + " is not a URL that this hub can make a request to.", err}
+	}
+	return nil
+}
+
+// storing returns the context for keeping what a request asks for: a client that
+// hangs up does not break it off, StoreTimeout does.
+func (h *Hub) storing(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), h.cfg.StoreTimeout)
+}

@@ -1,0 +1,135 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// Requests takes the subscribe and unsubscribe requests, and ends subscriptions.
+// subscription.Service is one.
+type Requests interface {
+	// Submit accepts a request: it is durable when Submit returns nil.
+	Submit(ctx context.Context, w subscription.Wish) error
+	// Deny ends an active subscription and tells its callback why.
+	Deny(ctx context.Context, sub subscription.Subscription, reason string) error
+}
+
+// Publisher takes what was published. delivery.Dispatcher is one.
+type Publisher interface {
+	// Publish appends a publication to its topic's log: it is durable when
+	// Publish returns nil. The body is not changed afterwards by either side.
+	Publish(ctx context.Context, p delivery.Publication) (delivery.Receipt, error)
+}
+
+// Audience knows who subscribes to what in this process. delivery.Dispatcher is one.
+type Audience interface {
+	// Topics returns the keys of the topics that have subscribers.
+	Topics() []string
+	// Subscribers returns the subscriptions to a topic, by its key.
+	Subscribers(topic string) []subscription.Subscription
+}
+
+// Client makes requests to topics and callbacks. It follows no redirects, asks for
+// no compression, and refuses forbidden addresses with egress.ErrForbidden.
+// The client of an egress.Dialer is one; its own timeout should be none, as
+// each request comes with a deadline.
+type Client interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Addresses refuses, without the network, URLs that may not be requested: with
+// egress.ErrForbidden or egress.ErrBadURL. egress.Dialer is one.
+type Addresses interface {
+	CheckURL(raw string) error
+}
+
+// Parts are what a Hub works with. All are needed.
+type Parts struct {
+	Requests  Requests
+	Publisher Publisher
+	Audience  Audience
+	Pings     delivery.Pings
+	Checker   *Checker
+	Client    Client
+	Addresses Addresses
+}
+
+func (p Parts) validate() error {
+	if p.Requests == nil || p.Publisher == nil || p.Audience == nil || p.Pings == nil ||
+		p.Checker == nil || p.Client == nil || p.Addresses == nil {
+		return errors.New("a part is missing")
+	}
+	return nil
+}
+
+// Hub answers the requests of Sources and Destinations. Its handler may be used
+// before Run, but what pings ask for is fetched while Run runs.
+type Hub struct {
+	cfg     Config
+	parts   Parts
+	self    string // the hub URL in the form to compare by
+	fetcher *fetcher
+	page    page
+	// bodies is the memory for publications that are being taken in, bytes.
+	bodies  *semaphore.Weighted
+	closing atomic.Bool
+	logger  *slog.Logger
+	metrics *metrics
+}
+
+// New returns a Hub, or an error that says what is wrong with the Config. The
+// logger and the registerer may be nil.
+func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer) (*Hub, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	if err := parts.validate(); err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	cfg = cfg.withDefaults()
+	h := &Hub{
+		cfg:    cfg,
+		parts:  parts,
+		self:   normalHub(cfg.URL),
+		bodies: semaphore.NewWeighted(cfg.MaxBodiesBytes),
+		logger: logger,
+	}
+	var err error
+	if h.page, err = newPage(cfg); err != nil {
+		return nil, fmt.Errorf("hub: the page: %w", err)
+	}
+	h.fetcher = newFetcher(cfg, parts, logger)
+	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount); err != nil {
+		return nil, fmt.Errorf("hub: metrics: %w", err)
+	}
+	h.fetcher.metrics = h.metrics
+	return h, nil
+}
+
+// Run fetches what pings ask for, watches the topics that have subscribers, and
+// renews topic checks, until ctx ends; from then on every POST is answered
+// with 503. Then it finishes what it has begun to publish, and returns nil; what
+// fails inside is logged and tried again.
+func (h *Hub) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	stop := context.AfterFunc(ctx, func() { h.closing.Store(true) })
+	defer stop()
+	g.Go(func() error { return h.fetcher.run(ctx) })
+	g.Go(func() error { return h.parts.Checker.run(ctx) })
+	g.Go(func() error { return newWatch(h.cfg, h.parts, h.logger, h.metrics).run(ctx) })
+	return g.Wait()
+}

@@ -1,0 +1,123 @@
+package hub
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	metricsNamespace = "carillon"
+	metricsSubsystem = "hub"
+)
+
+// The kinds of requests, as metrics show them.
+const (
+	kindPage        = "page"
+	kindSubscribe   = "subscribe"
+	kindUnsubscribe = "unsubscribe"
+	kindPing        = "ping"
+	kindPublish     = "publish"
+	kindOther       = "other"
+)
+
+// The results of topic checks, as metrics show them.
+const (
+	checkGood    = "good"
+	checkRefused = "refused"
+	checkAway    = "away"
+)
+
+// The results of requests to callbacks, as metrics show them.
+const (
+	verifyConfirmed = "confirmed"
+	verifyNoIntent  = "no_intent"
+	verifyNoAnswer  = "no_answer"
+	verifyTold      = "told"
+)
+
+// The results of fetches, as metrics show them.
+const (
+	fetchPublished = "published"
+	fetchEmpty     = "empty"
+	fetchRefused   = "refused"
+	fetchFailed    = "failed"
+	fetchGivenUp   = "given_up"
+)
+
+// metrics are those of the Hub.
+type metrics struct {
+	requests *prometheus.CounterVec
+	bytes    prometheus.Counter
+	fetches  *prometheus.CounterVec
+	denied   prometheus.Counter
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help,
+	})
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help,
+	}, labels)
+}
+
+func gauge(name, help string, value func() float64) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help,
+	}, value)
+}
+
+func register(reg prometheus.Registerer, all ...prometheus.Collector) error {
+	if reg == nil {
+		return nil
+	}
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, reg.Register(c))
+	}
+	return errors.Join(errs...)
+}
+
+func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error) {
+	m := &metrics{
+		requests: counters("requests_total", "Requests answered, by kind and status.", "kind", "status"),
+		bytes:    counter("publication_bytes_total", "Bytes of content publishes that were accepted."),
+		fetches:  counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
+		denied:   counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
+	}
+	return m, register(reg, m.requests, m.bytes, m.fetches, m.denied,
+		gauge("pings_waiting", "Topics that wait to be fetched or are being fetched.",
+			func() float64 { return float64(waiting()) }))
+}
+
+// checkMetrics are those of the Checker.
+type checkMetrics struct {
+	checks *prometheus.CounterVec
+	cached *prometheus.CounterVec
+}
+
+func newCheckMetrics(reg prometheus.Registerer, entries func() int) (*checkMetrics, error) {
+	m := &checkMetrics{
+		checks: counters("topic_checks_total", "Topics asked whether they name this hub, by result.", "result"),
+		cached: counters("topic_check_lookups_total", "Topic checks wanted, by whether a result was remembered.", "remembered"),
+	}
+	return m, register(reg, m.checks, m.cached,
+		gauge("topic_checks_remembered", "Topics whose check is remembered.",
+			func() float64 { return float64(entries()) }))
+}
+
+// verifyMetrics are those of the Verifier.
+type verifyMetrics struct {
+	requests *prometheus.CounterVec
+}
+
+func newVerifyMetrics(reg prometheus.Registerer) (*verifyMetrics, error) {
+	m := &verifyMetrics{
+		requests: counters("verifications_total", "Requests to callbacks, by mode and result.", "mode", "result"),
+	}
+	return m, register(reg, m.requests)
+}

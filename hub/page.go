@@ -1,0 +1,112 @@
+package hub
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	texttemplate "text/template"
+
+	"carillon/internal/weblink"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.txt
+var pageText string
+
+// page is what a person finds at the hub URL. It is also a topic: it names this
+// hub and itself, so that the commands it shows can be tried as they stand.
+type page struct {
+	html, text []byte
+	policy     string // Content-Security-Policy of html
+	link       string
+}
+
+// newPage writes the page once: it is the same for everybody.
+func newPage(cfg Config) (page, error) {
+	p := page{link: weblink.Link{URI: cfg.URL, Rel: []string{relHub}}.String() + ", " +
+		weblink.Link{URI: cfg.URL, Rel: []string{relSelf}}.String()}
+	data := struct{ URL, Arg, Link, MaxBody string }{
+		URL:     cfg.URL,
+		Arg:     shellQuote(cfg.URL),
+		Link:    shellQuote("Link: " + p.link),
+		MaxBody: strconv.FormatInt(cfg.MaxBody, 10),
+	}
+	html, err := htmltemplate.New("page").Parse(pageHTML)
+	if err != nil {
+		return page{}, fmt.Errorf("HTML: %w", err)
+	}
+	text, err := texttemplate.New("page").Parse(pageText)
+	if err != nil {
+		return page{}, fmt.Errorf("text: %w", err)
+	}
+	var h, t bytes.Buffer
+	if err := errors.Join(html.Execute(&h, data), text.Execute(&t, data)); err != nil {
+		return page{}, err
+	}
+	p.html, p.text = h.Bytes(), t.Bytes()
+	p.policy = contentSecurityPolicy(h.String())
+	return p, nil
+}
+
+// contentSecurityPolicy allows the page its own style and nothing else.
+func contentSecurityPolicy(html string) string {
+	_, style, _ := strings.Cut(html, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// shellQuote writes s as one word of a shell's command line.
+func shellQuote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// getPage answers GET and HEAD: with HTML to those who ask for it by name, as
+// browsers do, and else with text, as it suits a terminal.
+func (h *Hub) getPage(w http.ResponseWriter, r *http.Request) (string, error) {
+	header, body := w.Header(), h.page.text
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	if acceptsHTML(r.Header.Values("Accept")) {
+		body = h.page.html
+		header.Set("Content-Type", "text/html; charset=utf-8")
+		header.Set("Content-Security-Policy", h.page.policy)
+		header.Set("Referrer-Policy", "no-referrer")
+	}
+	header.Set("Vary", "Accept")
+	header.Set("Link", h.page.link)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body)
+	}
+	return kindPage, nil
+}
+
+// acceptsHTML tells whether HTML is named and not ranked below plain text.
+// Wildcards do not count.
+func acceptsHTML(accept []string) bool {
+	quality := map[string]float64{}
+	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		name, params, _ := strings.Cut(item, ";")
+		q := 1.0
+		for param := range strings.SplitSeq(params, ";") {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
+				q, _ = strconv.ParseFloat(value, 64)
+			}
+		}
+		quality[strings.ToLower(strings.TrimSpace(name))] = q
+	}
+	html := max(quality["text/html"], quality["application/xhtml+xml"])
+	return html > 0 && html >= quality["text/plain"]
+}

@@ -1,0 +1,165 @@
+package hub
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"carillon/delivery"
+	"carillon/internal/weblink"
+	"carillon/payload"
+	"carillon/subscription"
+)
+
+// The relations that say what a publication is and where it goes (WebSub §7, CN §4.1).
+const (
+	relSelf = "self"
+	relHub  = "hub"
+)
+
+// publish answers a content publish: 200 when it is durable (CN §4.1). Everything
+// that may refuse it without its body comes before the body is read.
+func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) error {
+	p, err := h.announced(r)
+	if err != nil {
+		return err
+	}
+	if r.ContentLength > h.cfg.MaxBody {
+		return &http.MaxBytesError{Limit: h.cfg.MaxBody}
+	}
+	if r.ContentLength == 0 {
+		return errEmpty()
+	}
+	if err := h.parts.Checker.Validate(r.Context(), p.Topic); err != nil {
+		return err
+	}
+	room := min(r.ContentLength, h.cfg.MaxBody)
+	if room < 0 {
+		room = h.cfg.MaxBody
+	}
+	if !h.bodies.TryAcquire(room) {
+		return errBusy
+	}
+	defer h.bodies.Release(room)
+	if p.Body, err = h.readBody(w, r, h.cfg.MaxBody); err != nil {
+		return err
+	}
+	if len(p.Body) == 0 {
+		return errEmpty()
+	}
+	if p.From, p.Until, err = judge(media, p.Body); err != nil {
+		return err
+	}
+	return h.accept(w, r, p)
+}
+
+// errEmpty refuses an empty publication: a publish carries the whole payload (CN
+// §4.1), and a delivery the full content of the topic (WebSub §7).
+func errEmpty() error {
+	return badRequest("The body is empty: it is what is published. To have the hub fetch the topic, send a form with hub.mode=publish.")
+}
+
+// announced reads what the header says of a publication: its topic, its media
+// type and its links.
+func (h *Hub) announced(r *http.Request) (delivery.Publication, error) {
+	p := delivery.Publication{ContentType: r.Header.Get("Content-Type")}
+	// What could be read counts: a broken link beside good ones does no harm,
+	// and one that was needed is missed below.
+	links, _ := weblink.Parse(r.Header.Values("Link"))
+	var err error
+	if p.Topic, err = selfLink(links); err != nil {
+		return p, err
+	}
+	if err := checkURL("Link rel=self", p.Topic, h.cfg.MaxURL); err != nil {
+		return p, err
+	}
+	if !namesHub(links, h.self) {
+		return p, badRequest("Link names no rel=hub that is this hub: %s", h.cfg.URL)
+	}
+	if p.Links, err = h.cfg.relayed(links); err != nil {
+		return p, err
+	}
+	return p, h.checkAddress("Link rel=self", p.Topic)
+}
+
+// selfLink returns the one topic that the links name. The same one may be named
+// several times.
+func selfLink(links []weblink.Link) (string, error) {
+	selves := weblink.Find(links, relSelf)
+	if len(selves) == 0 {
+		return "", badRequest("Link with rel=self is missing: it names the topic of what is published. Link with rel=hub names this hub.")
+	}
+	for _, l := range selves[1:] {
+		if subscription.Key(l.URI) != subscription.Key(selves[0].URI) {
+			return "", badRequest("Link names more than one rel=self: a publication has one topic.")
+		}
+	}
+	return selves[0].URI, nil
+}
+
+// namesHub tells whether a rel=hub of the links is the hub, whose URL is in the
+// form to compare by.
+func namesHub(links []weblink.Link, hub string) bool {
+	return slices.ContainsFunc(weblink.Find(links, relHub), func(l weblink.Link) bool {
+		return normalHub(l.URI) == hub
+	})
+}
+
+// relayed returns the further links of a publication as they go into a Link
+// header, without the relations that the hub sets itself. An error says why it
+// stopped before the last of them.
+func (c Config) relayed(links []weblink.Link) (values []string, err error) {
+	size := 0
+	for _, l := range links {
+		l.Rel = slices.DeleteFunc(slices.Clone(l.Rel), func(rel string) bool {
+			return rel == relSelf || rel == relHub
+		})
+		if len(l.Rel) == 0 {
+			continue
+		}
+		// The subscriber could resolve a relative link only against the
+		// wrong address: that of its callback.
+		if u, err := url.Parse(l.URI); err != nil || !u.IsAbs() {
+			return values, badRequest("Link contains a URL that is not absolute.")
+		}
+		value := l.String()
+		if size += len(value); len(values) == c.MaxLinks || size > c.MaxLinkBytes {
+			return values, badRequest("Link contains more than %d further links, or more than %d bytes of them.", c.MaxLinks, c.MaxLinkBytes)
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// judge returns the interval of a ResourceSync notification, and refuses one
+// that comes with the wrong media type or breaks the format (CN §3, §4.1). Other
+// content is not looked at.
+func judge(media string, body []byte) (from, until string, err error) {
+	if !payload.IsNotification(body) {
+		return "", "", nil
+	}
+	if media != "application/xml" {
+		return "", "", refuse(http.StatusUnsupportedMediaType, "A ResourceSync notification must come as application/xml (CN 4.1).")
+	}
+	summary, err := payload.ValidateNotification(bytes.NewReader(body))
+	return summary.From, summary.Until, err
+}
+
+// accept hands a publication on and answers with its id. One that was handed in
+// before is answered as it was then.
+func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publication) error {
+	size := len(p.Body)
+	ctx, cancel := h.storing(r)
+	defer cancel()
+	receipt, err := h.parts.Publisher.Publish(ctx, p)
+	if err != nil {
+		return err
+	}
+	if !receipt.Repeated {
+		h.metrics.bytes.Add(float64(size))
+	}
+	w.Header().Set("X-Hub-Notification-Id", receipt.ID.String())
+	writeText(w, http.StatusOK, receipt.ID.String())
+	return nil
+}

@@ -1,0 +1,132 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"carillon/delivery"
+	"carillon/internal/weblink"
+	"carillon/payload"
+	"carillon/subscription"
+)
+
+// source fetches topics and publishes what they hold.
+type source struct {
+	cfg       Config
+	self      string // the hub URL in the form to compare by
+	client    Client
+	publisher Publisher
+}
+
+// octets is the media type of what comes without one (RFC 9110 §8.3).
+const octets = "application/octet-stream"
+
+// publish fetches a topic and publishes its content. Published is false if it
+// has none: a topic without a notification so far answers with Content-Length 0 (CN
+// §4.1). The error is definitive if the content is not to be distributed.
+func (s *source) publish(ctx context.Context, topic string) (published bool, err error) {
+	p, err := s.fetch(ctx, topic)
+	if err != nil || len(p.Body) == 0 {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
+	defer cancel()
+	_, err = s.publisher.Publish(ctx, p)
+	return err == nil, err
+}
+
+// definitive tells whether a fetch came to the conclusion that what it found is not
+// to be distributed. Every other failure may be over at the next try.
+func definitive(err error) bool {
+	var (
+		refusal *subscription.Refusal
+		request *requestError
+		invalid *payload.Invalid
+	)
+	return errors.As(err, &refusal) || errors.As(err, &request) || errors.As(err, &invalid)
+}
+
+// fetch gets a topic's content as a publication. What its rel=self says is the topic's
+// canonical URL, which must be the one that was pinged, but for its spelling.
+func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.FetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, topic, nil)
+	if err != nil {
+		return delivery.Publication{}, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
+	}
+	s.cfg.header(req, "*/*")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return delivery.Publication{}, requestFailed(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return delivery.Publication{}, nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		return delivery.Publication{}, fmt.Errorf("the topic answers with status %d", resp.StatusCode)
+	}
+	body, err := s.read(resp)
+	if err != nil || len(body) == 0 {
+		return delivery.Publication{}, err
+	}
+	return s.publication(resp, topic, body)
+}
+
+// read reads an answer's content within the limit.
+func (s *source) read(resp *http.Response) ([]byte, error) {
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, &subscription.Refusal{Reason: "it answers with a Content-Encoding, which was not asked for"}
+	}
+	tooLong := &subscription.Refusal{Reason: fmt.Sprintf("its content is longer than %d bytes", s.cfg.MaxBody)}
+	if resp.ContentLength > s.cfg.MaxBody {
+		return nil, tooLong
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, s.cfg.MaxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the topic: %w", err)
+	case int64(len(body)) > s.cfg.MaxBody:
+		return nil, tooLong
+	}
+	return body, nil
+}
+
+// publication makes a publication of an answer, or says why it is none.
+func (s *source) publication(resp *http.Response, topic string, body []byte) (delivery.Publication, error) {
+	links := discover(resp, topic, bytes.NewReader(body))
+	if err := judgeLinks(links, topic, s.self); err != nil {
+		return delivery.Publication{}, err
+	}
+	p := delivery.Publication{
+		Topic:       weblink.Find(links, relSelf)[0].URI,
+		ContentType: contentType(resp.Header),
+		Body:        body,
+	}
+	// Of a site that sends more links than are relayed the first ones go on: the
+	// content is what was asked for.
+	p.Links, _ = s.cfg.relayed(headerLinks(resp, topic))
+	media, _, _ := mime.ParseMediaType(p.ContentType)
+	var err error
+	p.From, p.Until, err = judge(media, body)
+	return p, err
+}
+
+// maxContentType is the longest Content-Type of a fetched topic that is relayed, bytes.
+const maxContentType = 256
+
+// contentType returns the Content-Type of an answer as it is relayed.
+func contentType(header http.Header) string {
+	ct := header.Get("Content-Type")
+	if ct == "" || len(ct) > maxContentType || strings.ContainsFunc(ct, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return octets
+	}
+	return ct
+}

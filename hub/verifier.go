@@ -1,0 +1,140 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/internal/egress"
+	"carillon/subscription"
+)
+
+// Verifier asks callbacks whether they meant what was asked in their name, and tells
+// them of denials (WebSub §5.2, §5.3). The callback is requested byte for byte, its
+// query only appended to. A redirect is an answer, and not the right one.
+//
+// Its methods may be called from any goroutine. Each is one request, bounded by
+// Config.VerifyTimeout; trying again is the caller's.
+type Verifier struct {
+	cfg     Config
+	client  Client
+	metrics *verifyMetrics
+}
+
+var _ subscription.Confirmer = (*Verifier)(nil)
+
+// NewVerifier returns a Verifier, or an error that says what is wrong with the
+// Config. The registerer may be nil.
+func NewVerifier(cfg Config, client Client, reg prometheus.Registerer) (*Verifier, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("hub: verification: %w", err)
+	}
+	if client == nil {
+		return nil, errors.New("hub: verification: no client")
+	}
+	m, err := newVerifyMetrics(reg)
+	if err != nil {
+		return nil, fmt.Errorf("hub: verification: metrics: %w", err)
+	}
+	return &Verifier{cfg: cfg.withDefaults(), client: client, metrics: m}, nil
+}
+
+// Confirm asks the callback for its intent. It returns nil for 2xx with exactly the
+// challenge, subscription.ErrNoIntent for every other answer and for a callback
+// whose address may not be reached, which no further try would change, and
+// subscription.ErrNoAnswer where no whole answer came.
+func (v *Verifier) Confirm(ctx context.Context, r subscription.Request, challenge string) error {
+	params := []query{
+		{"hub.mode", string(r.Mode)},
+		{"hub.topic", r.Topic},
+		{"hub.challenge", challenge},
+	}
+	if r.Mode == subscription.ModeSubscribe {
+		seconds := int64(r.Lease / time.Second)
+		params = append(params, query{"hub.lease_seconds", strconv.FormatInt(seconds, 10)})
+	}
+	err := v.confirm(ctx, appendQuery(r.Callback, params...), challenge)
+	v.metrics.requests.WithLabelValues(string(r.Mode), verifyResult(err)).Inc()
+	return err
+}
+
+func verifyResult(err error) string {
+	switch {
+	case err == nil:
+		return verifyConfirmed
+	case errors.Is(err, subscription.ErrNoIntent):
+		return verifyNoIntent
+	}
+	return verifyNoAnswer
+}
+
+func (v *Verifier) confirm(ctx context.Context, address, challenge string) error {
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.VerifyTimeout)
+	defer cancel()
+	resp, err := v.get(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return fmt.Errorf("%w: status %d", subscription.ErrNoIntent, resp.StatusCode)
+	}
+	// One byte more than the challenge tells that there is more than it.
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(len(challenge))+1))
+	if err != nil {
+		return fmt.Errorf("%w: %w", subscription.ErrNoAnswer, err)
+	}
+	if string(body) != challenge {
+		return fmt.Errorf("%w: the body is not the challenge", subscription.ErrNoIntent)
+	}
+	return nil
+}
+
+// Deny tells the callback that the hub does not, or no longer, serve the
+// subscription. It returns nil for any answer, and subscription.ErrNoAnswer where
+// there was none.
+func (v *Verifier) Deny(ctx context.Context, topic, callback, reason string) error {
+	params := []query{{"hub.mode", "denied"}, {"hub.topic", topic}}
+	if reason != "" {
+		params = append(params, query{"hub.reason", reason})
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.VerifyTimeout)
+	defer cancel()
+	resp, err := v.get(ctx, appendQuery(callback, params...))
+	if errors.Is(err, subscription.ErrNoIntent) {
+		err = nil // there is nobody whom we may tell
+	}
+	if err != nil {
+		v.metrics.requests.WithLabelValues("denied", verifyNoAnswer).Inc()
+		return err
+	}
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	v.metrics.requests.WithLabelValues("denied", verifyTold).Inc()
+	return nil
+}
+
+// get requests the address. The error is ErrNoIntent if it never can be, and
+// ErrNoAnswer if it could not be this time.
+func (v *Verifier) get(ctx context.Context, address string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", subscription.ErrNoIntent, err)
+	}
+	v.cfg.header(req, "*/*")
+	resp, err := v.client.Do(req)
+	switch {
+	case errors.Is(err, egress.ErrForbidden):
+		return nil, fmt.Errorf("%w: %w", subscription.ErrNoIntent, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", subscription.ErrNoAnswer, err)
+	}
+	return resp, nil
+}
