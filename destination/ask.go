@@ -1,0 +1,97 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrRefused: the hub refuses the request itself, and would do so again.
+var ErrRefused = errors.New("the hub refuses the subscription")
+
+// maxReason is how much of a hub's explanation is repeated, bytes.
+const maxReason = 500
+
+// busyError is a refusal that may pass: 429, 5xx and the like.
+type busyError struct {
+	status     string
+	reason     string
+	retryAfter time.Duration // 0 if the hub named none
+}
+
+func (e *busyError) Error() string {
+	return strings.TrimSuffix("the hub answers "+e.status+": "+e.reason, ": ")
+}
+
+// ask sends a subscribe or unsubscribe request (WebSub §5.1). A hub may send us
+// on to another with 307 or 308 (WebSub §5.1.2); the request holds a secret, so it
+// does not follow from https to http.
+func (d *Destination) ask(ctx context.Context, hub string, form url.Values) error {
+	client := http.Client{
+		Transport:     d.cfg.Transport,
+		Timeout:       requestTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	for range maxRedirects + 1 {
+		req, err := d.request(ctx, http.MethodPost, hub, form)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		next, err := outcome(resp)
+		if err != nil || next == "" {
+			return err
+		}
+		if scheme(next) < scheme(hub) {
+			return fmt.Errorf("the hub %s sends us from https to http: %s", hub, next)
+		}
+		hub = next
+	}
+	return fmt.Errorf("the hub sends us on more than %d times", maxRedirects)
+}
+
+// outcome reads the hub's answer: done, or the hub to go on to, or an error. 202
+// is what WebSub asks for; older hubs answer 204.
+func outcome(resp *http.Response) (next string, err error) {
+	defer drain(resp.Body)
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return "", nil
+	case code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
+		u, err := resp.Location()
+		if err != nil || !isWeb(u) {
+			return "", fmt.Errorf("the hub answers %s without a usable Location", resp.Status)
+		}
+		return u.String(), nil
+	case code/100 != 4 || code == http.StatusNotFound || code == http.StatusRequestTimeout ||
+		code == http.StatusTooEarly || code == http.StatusTooManyRequests:
+		return "", &busyError{resp.Status, reasonOf(resp), retryAfter(resp)}
+	default:
+		return "", fmt.Errorf("%w: %s: %s", ErrRefused, resp.Status, reasonOf(resp))
+	}
+}
+
+// reasonOf reads what a hub says in the body of a refusal (WebSub §5.1.2), as
+// one printable line.
+func reasonOf(resp *http.Response) string {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	return line(string(text))
+}
+
+// retryAfter reads the header's form in seconds, up to an hour.
+func retryAfter(resp *http.Response) time.Duration {
+	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, time.Hour)
+}

@@ -1,0 +1,235 @@
+package destination
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	modeSubscribe   = "subscribe"
+	modeUnsubscribe = "unsubscribe"
+	modeDenied      = "denied"
+)
+
+const (
+	// GraceAfter is for how long a verification is confirmed again, for a hub
+	// that did not get the first answer.
+	GraceAfter = 2 * time.Minute
+	// maxBodies is how many deliveries are held in memory at once; others wait.
+	maxBodies = 4
+	// maxChallenge is how long a challenge may be that is answered, bytes.
+	maxChallenge = 1024
+	// maxID is how long a notification's id may be to be kept as it is, bytes.
+	maxID = 128
+	// assumedLease counts where a hub does not say what it granted.
+	assumedLease = 10 * 24 * time.Hour
+	// maxLease bounds what a hub may say.
+	maxLease = 10 * 365 * 24 * time.Hour
+	// retrySeconds is when a hub should come again with what could not be taken.
+	retrySeconds = "10"
+)
+
+// verification is a hub's GET on the callback (WebSub §5.2, §5.3).
+type verification struct {
+	mode, topic, challenge, reason string
+	lease                          time.Duration
+}
+
+var errNoVerification = errors.New("not a verification of intent")
+
+// readVerification reads the query that a hub appends. Our callback has no
+// query of its own, so what matters stands in it once.
+func readVerification(rawQuery string) (verification, error) {
+	q, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return verification{}, errNoVerification
+	}
+	v := verification{
+		mode: q.Get("hub.mode"), topic: q.Get("hub.topic"),
+		challenge: q.Get("hub.challenge"), reason: q.Get("hub.reason"),
+		lease: assumedLease,
+	}
+	for _, name := range []string{"hub.mode", "hub.topic", "hub.challenge", "hub.lease_seconds"} {
+		if len(q[name]) > 1 {
+			return verification{}, fmt.Errorf("%w: %s stands in it twice", errNoVerification, name)
+		}
+	}
+	if seconds, err := strconv.ParseInt(q.Get("hub.lease_seconds"), 10, 64); err == nil && seconds > 0 {
+		v.lease = time.Duration(min(seconds, int64(maxLease/time.Second))) * time.Second
+	}
+	if v.mode != modeDenied && !goodChallenge(v.challenge) {
+		return verification{}, fmt.Errorf("%w: the challenge is empty, too long, or has characters that are not allowed", errNoVerification)
+	}
+	return v, nil
+}
+
+// goodChallenge holds the alphabet of WebSub §5.3, so that nobody can have the
+// callback say what a browser would run.
+func goodChallenge(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte("+-./=_", c) < 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxChallenge
+}
+
+// ServeHTTP is the callback: GET verifies (WebSub §5.3), POST delivers
+// (WebSub §7). Every other path is 404.
+func (d *Destination) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if !d.ours(r.URL) {
+		http.Error(w, "There is nothing here.", http.StatusNotFound)
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		d.verify(w, r)
+	case http.MethodPost:
+		d.deliver(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST")
+		http.Error(w, "A callback takes GET and POST.", http.StatusMethodNotAllowed)
+	}
+}
+
+// ours tells whether the path is that of the callback.
+func (d *Destination) ours(u *url.URL) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	callback, err := url.Parse(d.callback)
+	return err == nil && d.callback != "" && u.EscapedPath() == callback.EscapedPath()
+}
+
+func (d *Destination) verify(w http.ResponseWriter, r *http.Request) {
+	v, err := readVerification(r.URL.RawQuery)
+	if err == nil {
+		err = d.confirm(v)
+	}
+	switch {
+	case errors.Is(err, ErrData):
+		d.cfg.Logger.Error("a verification could not be noted", "error", err)
+		http.Error(w, "Not now.", http.StatusServiceUnavailable)
+	case err != nil:
+		d.cfg.Logger.Warn("a verification was not confirmed", "error", err, "mode", v.mode, "topic", v.topic)
+		http.Error(w, "Not confirmed.", http.StatusNotFound)
+	default:
+		w.Header().Set("Content-Type", "application/octet-stream")
+		if v.mode != modeDenied {
+			_, _ = io.WriteString(w, v.challenge)
+		}
+	}
+}
+
+// confirm checks a verification against what we asked for, and notes what comes
+// of it before the hub gets its answer.
+func (d *Destination) confirm(v verification) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, sub, now := d.pending, d.state.Subscription, time.Now()
+	if v.mode == modeDenied {
+		return d.denied(v)
+	}
+	if p == nil || v.mode != p.mode || v.topic != p.topic || !p.expires.IsZero() && now.After(p.expires) {
+		return fmt.Errorf("%w that is pending", errNoVerification)
+	}
+	switch {
+	case v.mode == modeUnsubscribe:
+		d.state.Subscription = nil
+	case sub != nil:
+		sub.granted(v.lease, now)
+	}
+	if err := d.save(); err != nil {
+		return err
+	}
+	if p.expires.IsZero() {
+		p.expires = now.Add(GraceAfter)
+		close(p.confirmed)
+	}
+	return nil
+}
+
+// denied takes the hub's no as final (WebSub §5.2); d.mu is held.
+func (d *Destination) denied(v verification) error {
+	sub := d.state.Subscription
+	if sub == nil || v.topic != sub.Topic {
+		return fmt.Errorf("%w: denied what was not asked for", errNoVerification)
+	}
+	d.state.Subscription = nil
+	if err := d.save(); err != nil {
+		return err
+	}
+	reason := line(v.reason)
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
+	}
+	if reason == "" {
+		reason = "no reason given"
+	}
+	d.fail(fmt.Errorf("%w to %s: %s", ErrDenied, line(v.topic), reason))
+	return nil
+}
+
+func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
+	select {
+	case d.bodies <- struct{}{}:
+		defer func() { <-d.bodies }()
+	case <-r.Context().Done():
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.cfg.MaxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		d.cfg.Logger.Warn("a delivery is larger than the limit", "limit", d.cfg.MaxBody)
+		http.Error(w, fmt.Sprintf("The limit is %d bytes.", d.cfg.MaxBody), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err != nil {
+		http.Error(w, "The body ended early.", http.StatusBadRequest)
+		return
+	}
+	secrets := d.validSecrets()
+	if len(secrets) == 0 {
+		http.Error(w, "There is no subscription any more.", http.StatusGone)
+		return
+	}
+	if !signed(r.Header.Get("X-Hub-Signature"), body, secrets) {
+		d.cfg.Logger.Warn("a delivery was ignored: its signature is missing or wrong", "from", r.RemoteAddr)
+		http.Error(w, "The signature is missing or wrong.", http.StatusForbidden)
+		return
+	}
+	if err := d.take(d.read(notificationID(r, body), r.Header.Get("Content-Type"), body)); err != nil {
+		d.cfg.Logger.Error("a delivery could not be taken", "error", err)
+		w.Header().Set("Retry-After", retrySeconds)
+		http.Error(w, "Not now.", http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// notificationID is what a repeated delivery is known by. A hub that does not
+// tell one has its ResourceSync notifications known by their content: it
+// covers an interval, and comes once. Empty: not known again.
+func notificationID(r *http.Request, body []byte) string {
+	id := r.Header.Get("X-Hub-Notification-Id")
+	if id != "" && len(id) <= maxID {
+		return id
+	}
+	if id == "" && !isNotification(body) {
+		return ""
+	}
+	h := sha256.New()
+	_, _ = io.WriteString(h, id)
+	if id == "" {
+		h.Write(body)
+	}
+	return "sha-256:" + hex.EncodeToString(h.Sum(nil))
+}

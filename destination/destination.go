@@ -1,0 +1,312 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// ErrDenied: the hub denied the subscription, or ended it (WebSub §5.2). It is
+// final; the error tells the hub's reason.
+var ErrDenied = errors.New("the hub denied the subscription")
+
+// errUnverified: a request was accepted and then not verified.
+var errUnverified = errors.New("the hub accepted the request and did not verify it in time; can it reach the callback?")
+
+// Destination keeps one subscription. It serves its callback (ServeHTTP) for as
+// long as Run runs, and a little longer.
+type Destination struct {
+	cfg    Config
+	dir    *directory
+	bodies chan struct{} // one for each delivery that is held in memory
+	failed chan error    // what ends Run; has room for one
+
+	taking sync.Mutex // held while a notification is handed on; before mu
+
+	mu       sync.Mutex // guards what follows
+	state    *state
+	unsaved  bool // state has what the directory has not
+	pending  *pending
+	callback string // the latest, also after its subscription ended
+}
+
+// pending is a request that the hub may verify.
+type pending struct {
+	mode, topic string
+	confirmed   chan struct{} // closed when it was
+	expires     time.Time     // zero until it was confirmed
+}
+
+// New checks the Config, takes the data directory and reads the state in it. The
+// caller calls Close in the end.
+func New(cfg Config) (*Destination, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	dir, s, err := openDirectory(cfg.Data, cfg.Topic)
+	if err != nil {
+		return nil, err
+	}
+	d := &Destination{
+		cfg:    cfg.withDefaults(),
+		dir:    dir,
+		state:  s,
+		bodies: make(chan struct{}, maxBodies),
+		failed: make(chan error, 1),
+	}
+	if s.Subscription != nil {
+		d.callback = s.Subscription.Callback
+	}
+	return d, nil
+}
+
+// Close gives the data directory back. No delivery is taken after it.
+func (d *Destination) Close() error {
+	d.taking.Lock()
+	defer d.taking.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// In memory only: what comes now is answered 410 and confirms nothing.
+	d.state.Subscription, d.pending = nil, nil
+	return d.dir.close()
+}
+
+// Run subscribes, or carries on with the subscription in the data directory, and
+// renews it until ctx ends; then it unsubscribes, within StopWithin, and
+// returns nil. The callback must be served until it has returned.
+//
+// A topic or a hub that is away, or a disk that is full, is tried again for
+// ever. What ends Run is a hub that says no (ErrDenied, ErrRefused) and a Sink
+// that takes no more.
+func (d *Destination) Run(ctx context.Context) error {
+	err := d.keep(ctx)
+	if ctx.Err() == nil {
+		return err
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StopWithin)
+	defer cancel()
+	if err := d.unsubscribe(stop); err != nil {
+		d.cfg.Logger.Warn("not unsubscribed; the subscription ends with its lease", "error", err)
+	}
+	return nil
+}
+
+// keep holds the subscription until ctx ends or there is no point in going on.
+func (d *Destination) keep(ctx context.Context) error {
+	wait := d.untilRenewal()
+	if wait > 0 {
+		d.cfg.Logger.Info("carrying on with the subscription", "topic", d.cfg.Topic, "renewal_in", wait.String())
+	}
+	retry := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(d.cfg.RetryFirst), backoff.WithMaxInterval(d.cfg.RetryMax),
+		backoff.WithMaxElapsedTime(0))
+	for attempt := 0; ; attempt++ {
+		if err := d.wait(ctx, wait, nil); err != nil {
+			return err
+		}
+		err := d.subscribe(ctx, attempt)
+		if final := d.final(err); final || ctx.Err() != nil {
+			return err
+		}
+		if err == nil {
+			retry.Reset()
+			attempt = -1
+			wait = max(d.untilRenewal(), d.cfg.RetryFirst)
+			continue
+		}
+		wait = retry.NextBackOff()
+		if busy := (*busyError)(nil); errors.As(err, &busy) {
+			wait = max(wait, busy.retryAfter)
+		}
+		d.cfg.Logger.Warn("not subscribed yet; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
+	}
+}
+
+// final tells the errors that trying again does not mend. While a lease lasts,
+// a refused renewal is tried again: the hub still delivers.
+func (d *Destination) final(err error) bool {
+	if errors.Is(err, ErrRefused) {
+		return !d.subscribed()
+	}
+	return errors.Is(err, ErrDenied) || errors.Is(err, errSink)
+}
+
+func (d *Destination) subscribed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state.Subscription.active(time.Now())
+}
+
+// untilRenewal is 0 where there is nothing to renew.
+func (d *Destination) untilRenewal() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sub := d.state.Subscription
+	if !sub.active(time.Now()) || !d.reusable(sub, sub.Topic) {
+		return 0
+	}
+	return max(0, time.Until(sub.renewAt()))
+}
+
+// wait returns nil after the time, or when done is closed before; else the
+// reason to stop.
+func (d *Destination) wait(ctx context.Context, long time.Duration, done <-chan struct{}) error {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-d.failed:
+		return err
+	case <-done:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// fail ends Run. The first reason counts.
+func (d *Destination) fail(err error) {
+	select {
+	case d.failed <- err:
+	default:
+	}
+}
+
+// subscribe makes one request and waits until the hub has verified it. Where
+// the topic cannot be asked, a subscription that lasts is renewed as it is.
+func (d *Destination) subscribe(ctx context.Context, attempt int) error {
+	found, err := d.discover(ctx)
+	if err != nil {
+		sub := d.current()
+		if sub == nil {
+			return err
+		}
+		found = channel{topic: sub.Topic, hubs: []string{sub.Hub}}
+	}
+	hub := found.hubs[attempt%len(found.hubs)]
+	sub, p, err := d.begin(hub, found.topic)
+	if err != nil {
+		return err
+	}
+	form := url.Values{
+		"hub.mode": {modeSubscribe}, "hub.topic": {sub.Topic}, "hub.callback": {sub.Callback}, "hub.secret": {sub.Next},
+	}
+	if d.cfg.Lease > 0 {
+		form.Set("hub.lease_seconds", strconv.FormatInt(int64(d.cfg.Lease/time.Second), 10))
+	}
+	if err := d.ask(ctx, hub, form); err != nil {
+		return fmt.Errorf("asking the hub %s: %w", hub, err)
+	}
+	if err := d.wait(ctx, d.cfg.VerifyWithin, p.confirmed); err != nil {
+		return err
+	}
+	select {
+	case <-p.confirmed:
+		granted := d.current()
+		if granted != nil {
+			d.cfg.Logger.Info("subscribed", "topic", granted.Topic, "hub", granted.Hub, "until", granted.LeaseEnd)
+		}
+		return nil
+	default:
+		return fmt.Errorf("asking the hub %s: %w", hub, errUnverified)
+	}
+}
+
+// current returns a copy of the subscription if its lease lasts, or nil.
+func (d *Destination) current() *subscription {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.state.Subscription.active(time.Now()) {
+		return nil
+	}
+	sub := *d.state.Subscription
+	return &sub
+}
+
+// begin notes, durably, what the hub is about to be asked: its answer may find
+// another process.
+func (d *Destination) begin(hub, topic string) (subscription, *pending, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sub := d.state.Subscription
+	if !d.reusable(sub, topic) {
+		sub = &subscription{Topic: topic, Callback: d.callbackBase() + newSecret()}
+	}
+	sub.Hub = hub
+	if sub.Next == "" {
+		sub.Next = newSecret()
+	}
+	d.state.Subscription, d.callback = sub, sub.Callback
+	d.pending = &pending{mode: modeSubscribe, topic: topic, confirmed: make(chan struct{})}
+	if err := d.save(); err != nil {
+		return subscription{}, nil, err
+	}
+	return *sub, d.pending, nil
+}
+
+// reusable tells whether a request may go on with the callback of the
+// subscription: it is for the topic, under our URL, and not past.
+func (d *Destination) reusable(sub *subscription, topic string) bool {
+	return sub != nil && sub.Topic == topic && strings.HasPrefix(sub.Callback, d.callbackBase()) &&
+		(sub.LeaseEnd.IsZero() || sub.active(time.Now()))
+}
+
+func (d *Destination) callbackBase() string {
+	return strings.TrimSuffix(d.cfg.URL, "/") + "/callback/"
+}
+
+// unsubscribe asks the hub to end the subscription and waits for its
+// verification (CN §4.4).
+func (d *Destination) unsubscribe(ctx context.Context) error {
+	d.mu.Lock()
+	if d.state.Subscription == nil {
+		d.mu.Unlock()
+		return nil
+	}
+	sub := *d.state.Subscription
+	p := &pending{mode: modeUnsubscribe, topic: sub.Topic, confirmed: make(chan struct{})}
+	d.pending = p
+	d.mu.Unlock()
+	err := d.ask(ctx, sub.Hub, url.Values{
+		"hub.mode": {modeUnsubscribe}, "hub.topic": {sub.Topic}, "hub.callback": {sub.Callback},
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.confirmed:
+		d.cfg.Logger.Info("unsubscribed", "topic", sub.Topic)
+		return nil
+	case <-ctx.Done():
+		return errUnverified
+	}
+}
+
+// save writes the state; d.mu is held.
+func (d *Destination) save() error {
+	err := d.dir.save(d.state)
+	d.unsaved = err != nil
+	if err != nil {
+		return fmt.Errorf("%w %s: %w", ErrData, d.cfg.Data, err)
+	}
+	return nil
+}
+
+// validSecrets returns the secrets of the subscription that the callback belongs
+// to; none where it has ended.
+func (d *Destination) validSecrets() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state.Subscription == nil {
+		return nil
+	}
+	return slices.Clone(d.state.Subscription.secrets())
+}

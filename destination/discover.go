@@ -1,0 +1,138 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/internal/weblink"
+)
+
+// ErrNoHub: the topic answers, but names no hub.
+var ErrNoHub = errors.New("the topic names no hub")
+
+const (
+	// requestTimeout bounds one request to the topic or the hub.
+	requestTimeout = 30 * time.Second
+	// maxHeader bounds the header of an answer, bytes.
+	maxHeader = 64 << 10
+	// maxRedirects bounds the redirects that are followed from a topic or a hub.
+	maxRedirects = 5
+	// maxDrain is how much of an unread answer is read so that its connection
+	// can be used again, bytes.
+	maxDrain = 64 << 10
+)
+
+// channel is what discovery finds: the topic's own name for itself, and its
+// hubs, those over https first.
+type channel struct {
+	topic string
+	hubs  []string
+}
+
+// discover finds the hubs of a topic (WebSub §4): in the Link headers of a HEAD,
+// where that shows none in those of a GET, and then in the document. Redirects
+// are followed, as topics move by them (WebSub §6.1).
+func (d *Destination) discover(ctx context.Context) (channel, error) {
+	c, headErr := d.look(ctx, http.MethodHead)
+	if headErr == nil {
+		return c, nil
+	}
+	c, err := d.look(ctx, http.MethodGet)
+	if err != nil {
+		return channel{}, fmt.Errorf("discovering the hub of %s: %w", d.cfg.Topic, err)
+	}
+	return c, nil
+}
+
+func (d *Destination) look(ctx context.Context, method string) (channel, error) {
+	req, err := d.request(ctx, method, d.cfg.Topic, nil)
+	if err != nil {
+		return channel{}, err
+	}
+	client := http.Client{Transport: d.cfg.Transport, Timeout: requestTimeout, CheckRedirect: fewRedirects}
+	resp, err := client.Do(req)
+	if err != nil {
+		return channel{}, err
+	}
+	defer drain(resp.Body)
+	if resp.StatusCode/100 != 2 {
+		return channel{}, fmt.Errorf("%s is answered %s", method, resp.Status)
+	}
+	base := resp.Request.URL.String()
+	// What is broken in the headers of a topic does not spoil the rest.
+	links, _ := weblink.Parse(resp.Header.Values("Link"))
+	c, err := d.channelOf(weblink.Resolve(base, links))
+	if err == nil || method == http.MethodHead {
+		return c, err
+	}
+	links, docErr := weblink.FromDocument(resp.Header.Get("Content-Type"), base, resp.Body)
+	if c, embedded := d.channelOf(links); embedded == nil {
+		return c, nil
+	}
+	return channel{}, errors.Join(err, docErr)
+}
+
+// channelOf picks self and the hubs. A topic that does not name itself is
+// taken by the name we know.
+func (d *Destination) channelOf(links []weblink.Link) (channel, error) {
+	c := channel{topic: d.cfg.Topic}
+	for _, l := range weblink.Find(links, "self") {
+		if u, err := url.Parse(l.URI); err == nil && isWeb(u) {
+			c.topic = l.URI
+			break
+		}
+	}
+	for _, l := range weblink.Find(links, "hub") {
+		if u, err := url.Parse(l.URI); err == nil && isWeb(u) && !slices.Contains(c.hubs, l.URI) {
+			c.hubs = append(c.hubs, l.URI)
+		}
+	}
+	if len(c.hubs) == 0 {
+		return channel{}, ErrNoHub
+	}
+	slices.SortStableFunc(c.hubs, func(a, b string) int { return scheme(b) - scheme(a) })
+	return c, nil
+}
+
+// scheme ranks https above http.
+func scheme(raw string) int {
+	if u, err := url.Parse(raw); err == nil && u.Scheme == "https" {
+		return 1
+	}
+	return 0
+}
+
+func fewRedirects(_ *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	return nil
+}
+
+func (d *Destination) request(ctx context.Context, method, target string, form url.Values) (*http.Request, error) {
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", d.cfg.UserAgent)
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return req, nil
+}
+
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, maxDrain)
+	body.Close()
+}

@@ -1,0 +1,138 @@
+package destination
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"carillon/payload"
+)
+
+// Notification is one delivery that was accepted.
+type Notification struct {
+	// ID is the X-Hub-Notification-Id; for a hub that sends none, a digest of
+	// the content, or nothing for content that may well come twice.
+	ID string
+	// Topic is the topic subscribed to. It is known by the callback: Link
+	// headers do not tell (WebSub §7).
+	Topic       string
+	ContentType string
+	Size        int // of the body, bytes
+	Received    time.Time
+	// ChangeNotification tells that the body is a well-formed ResourceSync
+	// notification; what follows is empty otherwise.
+	ChangeNotification bool
+	From, Until        string // as told
+	Changes            []payload.Entry
+}
+
+// Sink takes notifications. Take is called for one at a time, in the order of
+// their acceptance, and the delivery is answered when it has returned. An error
+// ends Run: the notification comes again when the process does.
+type Sink interface {
+	Take(n *Notification) error
+}
+
+var errSink = errors.New("handing on a notification")
+
+func isNotification(body []byte) bool { return payload.IsNotification(body) }
+
+// read reads a delivery. What is broken is told, and handed on as content
+// of no known kind: a hub cannot mend it by sending it again.
+func (d *Destination) read(id, contentType string, body []byte) *Notification {
+	n := &Notification{ID: id, ContentType: contentType, Size: len(body), Received: time.Now().UTC()}
+	if !isNotification(body) {
+		return n
+	}
+	if _, err := payload.ValidateNotification(bytes.NewReader(body)); err != nil {
+		d.cfg.Logger.Warn("the notification breaks the rules of its format", "id", id, "error", err)
+	}
+	r := payload.NewReader(bytes.NewReader(body), payload.Limits{Bytes: d.cfg.MaxBody})
+	var changes []payload.Entry
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			d.cfg.Logger.Warn("the notification cannot be read", "id", id, "error", err)
+			return n
+		}
+		changes = append(changes, e)
+	}
+	if head, err := r.Header(); err == nil {
+		n.ChangeNotification = true
+		n.From, n.Until, n.Changes = head.From, head.Until, changes
+	}
+	return n
+}
+
+// take hands a notification on, once, and returns when it will be known again.
+func (d *Destination) take(n *Notification) error {
+	d.taking.Lock()
+	defer d.taking.Unlock()
+	known, err := d.known(n)
+	if known || err != nil {
+		return err
+	}
+	if err := d.cfg.Sink.Take(n); err != nil {
+		err = fmt.Errorf("%w: %w", errSink, err)
+		d.fail(err)
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n.ID != "" {
+		d.state.see(n.ID)
+	}
+	d.followOn(n)
+	return d.save()
+}
+
+// known tells whether the notification was handed on before. It was, but could
+// not be noted, when the directory was full: then it is noted now.
+func (d *Destination) known(n *Notification) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state.Subscription == nil {
+		return false, errors.New("the subscription has just ended")
+	}
+	n.Topic = d.state.Subscription.Topic
+	if n.ID == "" || !d.state.seen(n.ID) {
+		return false, nil
+	}
+	if d.unsaved {
+		return true, d.save()
+	}
+	d.cfg.Logger.Debug("a delivery came again", "id", n.ID)
+	return true, nil
+}
+
+// followOn reports where a notification does not begin where the last one
+// ended (CN §3), and notes where this one does; d.mu is held.
+func (d *Destination) followOn(n *Notification) {
+	if !n.ChangeNotification {
+		return
+	}
+	from, fromErr := payload.ParseDatetime(n.From)
+	until, untilErr := payload.ParseDatetime(n.Until)
+	if fromErr != nil || untilErr != nil {
+		d.cfg.Logger.Warn("the notification does not tell what interval it covers", "id", n.ID)
+		return
+	}
+	last, err := payload.ParseDatetime(d.state.LastUntil)
+	known := err == nil
+	switch {
+	case known && from.After(last):
+		d.cfg.Logger.Warn("gap: the changes between two notifications are missing",
+			"last_until", d.state.LastUntil, "from", n.From, "id", n.ID)
+	case known && from.Before(last):
+		d.cfg.Logger.Warn("overlap: the notification begins before the last one ended",
+			"last_until", d.state.LastUntil, "from", n.From, "id", n.ID)
+	}
+	if !known || until.After(last) {
+		d.state.LastUntil = n.Until
+	}
+}

@@ -1,0 +1,55 @@
+package destination
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha1" // WebSub §8.3 has it, as an HMAC
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"hash"
+	"strings"
+)
+
+// newSecret returns 256 random bits, as text that fits in a URL and a form: 43
+// characters, well under the 200 bytes of WebSub §5.1.
+func newSecret() string {
+	var b [32]byte
+	rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// signed tells whether the X-Hub-Signature is by one of the secrets, by the
+// method that it states (WebSub §7.1.2). The comparison takes the same time
+// whatever is wrong.
+func signed(signature string, body []byte, secrets []string) bool {
+	method, digest, _ := strings.Cut(strings.TrimSpace(signature), "=")
+	newHash := hashOf(strings.ToLower(method))
+	want, err := hex.DecodeString(digest)
+	if newHash == nil || err != nil {
+		return false
+	}
+	ok := false
+	for _, secret := range secrets {
+		mac := hmac.New(newHash, []byte(secret))
+		mac.Write(body)
+		ok = hmac.Equal(mac.Sum(nil), want) || ok
+	}
+	return ok
+}
+
+// hashOf knows the methods of WebSub §8.3; nil for others.
+func hashOf(method string) func() hash.Hash {
+	switch method {
+	case "sha1":
+		return sha1.New
+	case "sha256":
+		return sha256.New
+	case "sha384":
+		return sha512.New384
+	case "sha512":
+		return sha512.New
+	}
+	return nil
+}
