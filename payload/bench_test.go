@@ -1,0 +1,152 @@
+package payload_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"carillon/payload"
+)
+
+// typical returns entries as most Sources send them, in order.
+func typical(n int) []payload.Entry {
+	entries := make([]payload.Entry, n)
+	for i := range entries {
+		entries[i] = payload.Entry{
+			Loc:     fmt.Sprintf("https://source.example/records/2026/%07d?format=xml&version=2", i),
+			LastMod: "2026-03-01T08:59:58Z", Change: payload.Updated, Datetime: start.Add(time.Duration(i) * time.Microsecond),
+			Hash: md5 + " " + sha256, Length: "14599", Type: "application/xml",
+		}
+	}
+	return entries
+}
+
+// full is a whole notification, of as many entries as there may be.
+func full(tb testing.TB) []byte {
+	var doc bytes.Buffer
+	w := newWriter(tb, &doc)
+	for _, e := range typical(payload.MaxEntries) {
+		if err := w.Write(&e); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return doc.Bytes()
+}
+
+func BenchmarkAppendEntry(b *testing.B) {
+	entries := typical(1)
+	buf := make([]byte, 0, 4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		doc, err := payload.AppendEntry(buf, &entries[0])
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(len(doc)))
+	}
+}
+
+// BenchmarkNotificationWriter writes 50,000 entries a round.
+func BenchmarkNotificationWriter(b *testing.B) {
+	entries := typical(payload.MaxEntries)
+	b.ReportAllocs()
+	for b.Loop() {
+		w := newWriter(b, io.Discard)
+		for i := range entries {
+			if err := w.Write(&entries[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	reportEntries(b)
+}
+
+func reportEntries(b *testing.B) {
+	b.ReportMetric(float64(b.N)*payload.MaxEntries/b.Elapsed().Seconds(), "entries/s")
+}
+
+func BenchmarkReader(b *testing.B) {
+	doc := full(b)
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := payload.NewReader(bytes.NewReader(doc), payload.Limits{})
+		var err error
+		for err == nil {
+			_, err = r.Next()
+		}
+		if !errors.Is(err, io.EOF) {
+			b.Fatal(err)
+		}
+	}
+	reportEntries(b)
+}
+
+func BenchmarkValidateNotification(b *testing.B) {
+	doc := full(b)
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := payload.ValidateNotification(bytes.NewReader(doc)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	reportEntries(b)
+}
+
+// BenchmarkEncodingXML is the yardstick: the tokens alone, by the standard library.
+func BenchmarkEncodingXML(b *testing.B) {
+	doc := full(b)
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d := xml.NewDecoder(bytes.NewReader(doc))
+		var err error
+		for err == nil {
+			_, err = d.Token()
+		}
+		if !errors.Is(err, io.EOF) {
+			b.Fatal(err)
+		}
+	}
+	reportEntries(b)
+}
+
+func BenchmarkIsNotification(b *testing.B) {
+	notification := full(b)
+	for name, body := range map[string][]byte{
+		"notification": notification,
+		"JSON":         bytes.Repeat([]byte(`{"a":1}`), 1<<20),
+		"HTML":         append([]byte("<!DOCTYPE html><html>"), bytes.Repeat([]byte("<p>text</p>"), 1<<20)...),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				payload.IsNotification(body)
+			}
+		})
+	}
+}
+
+// The writer costs no allocation for an entry.
+func TestAppendEntryDoesNotAllocate(t *testing.T) {
+	e := museumEntries()[1]
+	buf := make([]byte, 0, 4096)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := payload.AppendEntry(buf, &e); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,165 @@
+package payload_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	"carillon/payload"
+)
+
+func ExampleNotificationWriter() {
+	from := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	w, err := payload.NewNotificationWriter(os.Stdout,
+		payload.Interval{From: from, Until: from.Add(time.Second)}, "https://source.example/capabilitylist.xml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = w.Write(&payload.Entry{
+		Loc: "https://source.example/a?x=1&y=2", Change: payload.Created, Datetime: from.Add(250 * time.Millisecond),
+		Length: "8876", Type: "application/pdf",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// <?xml version="1.0" encoding="UTF-8"?>
+	// <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+	// <rs:ln rel="up" href="https://source.example/capabilitylist.xml"/>
+	// <rs:md capability="change-notification" from="2026-03-01T09:00:00.000000Z" until="2026-03-01T09:00:01.000000Z"/>
+	// <url>
+	// <loc>https://source.example/a?x=1&amp;y=2</loc>
+	// <rs:md change="created" datetime="2026-03-01T09:00:00.250000Z" length="8876" type="application/pdf"/>
+	// </url>
+	// </urlset>
+}
+
+func ExampleAppendEntry() {
+	iv := payload.Interval{
+		From:  time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC),
+		Until: time.Date(2026, 3, 1, 9, 0, 1, 0, time.UTC),
+	}
+	entry, err := payload.AppendEntry(nil, &payload.Entry{Loc: "https://source.example/a", Change: payload.Deleted, Datetime: iv.From})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if len(entry)+payload.NotificationOverhead(iv, "") > payload.MaxBytes {
+		log.Fatal("the entry goes into the next notification")
+	}
+	doc, err := payload.AppendNotificationHead(nil, iv, "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	doc = append(doc, entry...)
+	doc = payload.AppendNotificationTail(doc)
+	sum, err := payload.ValidateNotification(strings.NewReader(string(doc)))
+	fmt.Println(sum.Entries, sum.From, err)
+	// Output: 1 2026-03-01T09:00:00.000000Z <nil>
+}
+
+func ExampleEntry_Validate() {
+	e := payload.Entry{
+		Loc: "https://source.example/a", Change: payload.Updated,
+		Links: []payload.Link{{Rel: "duplicate", Href: "mirror/a"}},
+	}
+	fmt.Println(e.Validate())
+	// Output: ln[0].href must be an absolute URI
+}
+
+func ExampleReader() {
+	doc := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+  xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:md capability="change-notification" from="2026-03-01T09:00:00Z" until="2026-03-01T09:00:01Z"/>
+  <url>
+    <loc>https://source.example/a</loc>
+    <rs:md change="created" datetime="2026-03-01T09:00:00.5Z"/>
+  </url>
+</urlset>`
+	r := payload.NewReader(strings.NewReader(doc), payload.Limits{})
+	head, err := r.Header()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(head.Capability, "until", head.UntilTime)
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.Change, e.Loc, e.Datetime.Format(time.TimeOnly))
+	}
+	// Output:
+	// change-notification until 2026-03-01 09:00:01 +0000 UTC
+	// created https://source.example/a 09:00:00
+}
+
+func ExampleIsNotification() {
+	fmt.Println(payload.IsNotification([]byte(`{"not": "XML"}`)))
+	fmt.Println(payload.IsNotification([]byte(`<r:urlset xmlns:r="http://www.sitemaps.org/schemas/sitemap/0.9"
+  xmlns:s="http://www.openarchives.org/rs/terms/"><s:md capability="change-notification"/></r:urlset>`)))
+	// Output:
+	// false
+	// true
+}
+
+func ExampleNormalizeDatetime() {
+	for _, told := range []string{"2026-03-01T10:00:00.250+01:00", "2026-03-01", "1 March"} {
+		fmt.Println(payload.NormalizeDatetime(told))
+	}
+	// Output:
+	// 2026-03-01T09:00:00.250Z <nil>
+	// 2026-03-01 <nil>
+	//  not a W3C Datetime: "1 March"
+}
+
+func ExampleWriteCapabilityList() {
+	err := payload.WriteCapabilityList(os.Stdout, payload.CapabilityList{
+		Up: "https://source.example/.well-known/resourcesync",
+		Capabilities: []payload.Capability{{
+			Loc: "https://source.example/change/", Capability: payload.ChangeNotification,
+			Links: []payload.Link{{Rel: "hub", Href: "https://hub.example/websub/"}},
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// <?xml version="1.0" encoding="UTF-8"?>
+	// <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+	// <rs:ln rel="up" href="https://source.example/.well-known/resourcesync"/>
+	// <rs:md capability="capabilitylist"/>
+	// <url>
+	// <loc>https://source.example/change/</loc>
+	// <rs:md capability="change-notification"/>
+	// <rs:ln rel="hub" href="https://hub.example/websub/"/>
+	// </url>
+	// </urlset>
+}
+
+func ExampleWriteSourceDescription() {
+	err := payload.WriteSourceDescription(os.Stdout, payload.SourceDescription{
+		CapabilityLists: []payload.CapabilityListRef{{Loc: "https://source.example/capabilitylist.xml"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// <?xml version="1.0" encoding="UTF-8"?>
+	// <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+	// <rs:md capability="description"/>
+	// <url>
+	// <loc>https://source.example/capabilitylist.xml</loc>
+	// <rs:md capability="capabilitylist"/>
+	// </url>
+	// </urlset>
+}
