@@ -1,0 +1,163 @@
+package subscription_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/subscription"
+)
+
+// One host that hangs holds PerHost places and no more: the others do not notice.
+func TestHangingHost(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.Concurrency, h.cfg.PerHost = 8, 3
+		h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
+			if strings.HasPrefix(r.Callback, "http://hanging.example/") {
+				return hang(ctx, r, challenge)
+			}
+			return nil
+		}
+		h.run()
+		for i := range 500 {
+			h.submit(subscribe(fmt.Sprintf("http://hanging.example/%d", i), ""))
+		}
+		synctest.Wait()
+		if h.nowAll != 3 {
+			t.Errorf("%d wait for the host, want 3", h.nowAll)
+		}
+		for i := range 100 {
+			h.submit(subscribe(fmt.Sprintf("http://d%d.example/", i), ""))
+		}
+		synctest.Wait() // and no time passes
+		if n := len(h.roster.members()); n != 100 {
+			t.Errorf("%d of 100 are active", n)
+		}
+	})
+}
+
+// A topic's server that hangs does not hold up those who subscribe to others,
+// nor those whose callbacks are on the same host.
+func TestHangingTopicServer(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.Concurrency, h.cfg.PerHost = 4, 2
+		h.validate = func(ctx context.Context, topic string) error {
+			if strings.HasPrefix(topic, "http://hanging.example/") {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		h.run()
+		for i := range 20 {
+			w := subscribe(fmt.Sprintf("http://d%d.example/", i), "")
+			w.Topic = "http://hanging.example/topic"
+			h.submit(w)
+		}
+		h.submit(subscribe("http://hanging.example/callback", ""))
+		synctest.Wait()
+		h.mustBeActive("http://hanging.example/callback")
+	})
+}
+
+// Ten thousand requests at once take no more goroutines than Concurrency allows,
+// and none while they wait to be repeated.
+func TestManyRequests(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		const requests, atOnce = 10_000, 50
+		before := runtime.NumGoroutine()
+		h.cfg.Concurrency = atOnce
+		h.confirm = func(ctx context.Context, r subscription.Request, _ string) error {
+			switch n := len(h.asked); {
+			case n <= atOnce:
+				<-time.After(time.Second)
+				return errAway
+			case n <= requests:
+				return errAway
+			}
+			return nil
+		}
+		h.run()
+		for i := range requests {
+			h.submit(subscribe(fmt.Sprintf("http://d%d.example/", i), ""))
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n > atOnce+10 || h.nowAll != atOnce {
+			t.Errorf("%d goroutines for %d verifications", n, h.nowAll)
+		}
+		pass(2 * time.Second)
+		if n := runtime.NumGoroutine() - before; n > 10 {
+			t.Errorf("%d goroutines while all requests wait", n)
+		}
+		if n := h.metric("carillon_subscription_pending", ""); n != requests {
+			t.Errorf("%v are pending", n)
+		}
+		pass(time.Minute)
+		if n := len(h.roster.members()); n != requests {
+			t.Errorf("%d are active", n)
+		}
+		if h.mostAll != atOnce {
+			t.Errorf("%d verifications at once, want %d", h.mostAll, atOnce)
+		}
+		h.mustBeSettled()
+	})
+}
+
+// Over MaxPending nothing more is taken, but for what replaces a request.
+func TestBusy(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.MaxPending = 2
+		h.build()
+		h.submit(subscribe("http://d1.example/", ""))
+		h.submit(subscribe("http://d2.example/", ""))
+		if err := h.service.Submit(t.Context(), subscribe("http://d3.example/", "")); !errors.Is(err, subscription.ErrBusy) {
+			t.Errorf("Submit: %v", err)
+		}
+		sub := subscription.Subscription{ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback}
+		if err := h.service.Deny(t.Context(), sub, ""); !errors.Is(err, subscription.ErrBusy) {
+			t.Errorf("Deny: %v", err)
+		}
+		if n := h.memory.unsettled(); n != 2 {
+			t.Errorf("%d requests are stored", n)
+		}
+		h.submit(unsubscribe("http://d2.example/"))
+		h.run()
+		synctest.Wait()
+		h.submit(subscribe("http://d3.example/", ""))
+	})
+}
+
+// Who comes now has its turn though thousands of requests from before a restart,
+// to hosts that hang, come first.
+func TestBacklogDoesNotStarveNewRequests(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.Concurrency, h.cfg.AskTimeout = 4, time.Second
+		h.build()
+		for i := range 5000 {
+			h.submit(subscribe(fmt.Sprintf("http://old%d.example/", i), ""))
+		}
+		h.service = nil
+		h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
+			if strings.HasPrefix(r.Callback, "http://old") {
+				return hang(ctx, r, challenge)
+			}
+			return nil
+		}
+		h.validate = func(_ context.Context, topic string) error { return nil }
+		h.run()
+		pass(10 * time.Second)
+		for i := range 10 {
+			h.submit(subscribe(fmt.Sprintf("http://new%d.example/", i), ""))
+		}
+		pass(10 * time.Second)
+		if n := len(h.roster.members()); n != 10 {
+			t.Errorf("%d of 10 new requests are settled", n)
+		}
+		h.cfg.DrainTimeout = time.Second
+	})
+}

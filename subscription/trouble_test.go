@@ -1,0 +1,400 @@
+package subscription_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/subscription"
+	"carillon/subscription/subscriptiontest"
+)
+
+// hooked is a store that lets a test step in.
+type hooked struct {
+	subscription.Store
+	submit  func()                                                                                 // before Submit
+	removed func()                                                                                 // after Remove
+	expired func([]subscription.Subscription)                                                      // after Expired
+	drop    func(context.Context) error                                                            // in the place of Drop
+	settle  func(ctx context.Context, r subscription.Request, sub subscription.Subscription) error // in the place of Activate
+}
+
+func (s *hooked) Submit(ctx context.Context, r subscription.Request) error {
+	if s.submit != nil {
+		s.submit()
+	}
+	return s.Store.Submit(ctx, r)
+}
+
+func (s *hooked) Activate(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
+	if s.settle != nil {
+		return s.settle(ctx, r, sub)
+	}
+	return s.Store.Activate(ctx, r, sub)
+}
+
+func (s *hooked) Drop(ctx context.Context, r subscription.Request) error {
+	if s.drop != nil {
+		return s.drop(ctx)
+	}
+	return s.Store.Drop(ctx, r)
+}
+
+func (s *hooked) Remove(ctx context.Context, sub subscription.Subscription) (bool, error) {
+	removed, err := s.Store.Remove(ctx, sub)
+	if s.removed != nil {
+		s.removed()
+	}
+	return removed, err
+}
+
+func (s *hooked) Expired(ctx context.Context, now time.Time, limit int) ([]subscription.Subscription, error) {
+	subs, err := s.Store.Expired(ctx, now, limit)
+	if s.expired != nil {
+		s.expired(subs)
+	}
+	return subs, err
+}
+
+// A request that was answered 202 is verified though the process died in between.
+func TestCrashBeforeVerification(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.build()
+		h.submit(subscribe(callback, "s"))
+		h.crash()
+		h.service = nil
+		h.run()
+		synctest.Wait()
+		if sub := h.mustBeActive(callback); sub.Secret != "s" {
+			t.Errorf("got %+v", sub)
+		}
+		h.mustBeSettled()
+	})
+}
+
+// A process that dies during a verification, or after it and before the
+// subscription is stored, has changed nothing, and the next asks again.
+func TestCrashAroundConfirmation(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("confirmed %v", confirmed), func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				h.run()
+				h.submit(subscribe(callback, "old"))
+				synctest.Wait()
+				before := h.mustBeActive(callback)
+				h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
+					if !confirmed {
+						return hang(ctx, r, challenge)
+					}
+					h.memory.setDown(true)
+					return nil
+				}
+				h.submit(subscribe(callback, "new"))
+				pass(time.Second)
+				h.crash()
+				if after := h.mustBeActive(callback); after != before {
+					t.Errorf("got %+v, want %+v", after, before)
+				}
+				h.confirm = nil
+				h.run()
+				synctest.Wait()
+				if sub := h.mustBeActive(callback); sub.Secret != "new" || !sub.Created.Equal(before.Created) {
+					t.Errorf("got %+v", sub)
+				}
+				if n := h.timesAsked(); n != 3 {
+					t.Errorf("asked %d times", n)
+				}
+				h.mustBeSettled()
+			})
+		})
+	}
+}
+
+// Stopping waits for what is in flight and leaves the rest to the next start.
+func TestStop(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.DrainTimeout = 5 * time.Second
+		h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
+			if r.Callback != callback {
+				return hang(ctx, r, challenge)
+			}
+			<-time.After(3 * time.Second)
+			return nil
+		}
+		h.run()
+		h.submit(subscribe(callback, ""))
+		h.submit(subscribe("http://hanging.example/", ""))
+		synctest.Wait()
+		begun := time.Now()
+		h.stop()
+		if took := time.Since(begun); took != 5*time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+		h.mustBeActive(callback)
+		if n := h.memory.unsettled(); n != 1 {
+			t.Errorf("%d requests are left to the next start, want 1", n)
+		}
+		h.confirm = nil
+		h.run()
+		synctest.Wait()
+		h.mustBeActive("http://hanging.example/")
+	})
+}
+
+// A call that never comes back does not keep Run from ending, which says so.
+func TestStopIsBounded(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		release := make(chan struct{})
+		h.confirm = func(context.Context, subscription.Request, string) error { <-release; return errAway }
+		h.run()
+		h.submit(subscribe(callback, ""))
+		synctest.Wait()
+		h.cancel()
+		if err := <-h.ended; err == nil {
+			t.Error("Run returned nil")
+		}
+		close(release)
+		h.cancel = nil
+	})
+}
+
+// A store that is away at the start, and away after the confirmation: nothing
+// ends, nothing is lost and nobody is asked twice.
+func TestStoreAway(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.memory.setDown(true)
+		h.run()
+		pass(5 * time.Minute)
+		if err := h.service.Submit(t.Context(), subscribe(callback, "")); !errors.Is(err, subscription.ErrUnavailable) {
+			t.Errorf("Submit: %v", err)
+		}
+		h.memory.setDown(false)
+		pass(time.Minute)
+		h.confirm = func(context.Context, subscription.Request, string) error { h.memory.setDown(true); return nil }
+		h.submit(subscribe(callback, ""))
+		pass(time.Hour)
+		h.memory.setDown(false)
+		pass(time.Minute)
+		h.mustBeActive(callback)
+		h.mustBeSettled()
+		if n := h.timesAsked(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// Without the head of the topic nobody is asked; it is read until it is there.
+func TestHeadAway(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.roster.set(0, subscription.ErrUnavailable)
+		h.run()
+		h.submit(subscribe(callback, ""))
+		pass(10 * time.Minute)
+		if n := h.timesAsked(); n != 0 {
+			t.Errorf("asked %d times", n)
+		}
+		h.roster.set(12, nil)
+		pass(time.Minute)
+		if sub := h.mustBeActive(callback); sub.Start != 12 {
+			t.Errorf("starts after %d", sub.Start)
+		}
+	})
+}
+
+// A store that hangs is given up after StoreTimeout, and called again.
+func TestStoreHangs(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		calls := 0
+		h.store = &hooked{Store: h.memory, settle: func(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
+			if calls++; calls < 3 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return h.memory.Activate(ctx, r, sub)
+		}}
+		h.run()
+		h.submit(subscribe(callback, ""))
+		pass(time.Minute)
+		h.mustBeActive(callback)
+		if n := h.timesAsked(); n != 1 || calls != 3 {
+			t.Errorf("asked %d times, stored %d times", n, calls)
+		}
+	})
+}
+
+// insist submits as a subscriber does that tries again after a 503.
+func (h *town) insist(w subscription.Wish) {
+	h.t.Helper()
+	for range 3 {
+		err := h.service.Submit(h.t.Context(), w)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, subscription.ErrUnavailable) {
+			h.t.Errorf("Submit: %v", err)
+		}
+		pass(time.Second)
+	}
+	h.t.Error("Submit went on failing")
+}
+
+// The fault table: each call that changes the store fails once, before or after
+// it changed it. The outcome is the same as without a fault, delivery knows what
+// the store knows, and each accepted request is verified once.
+func TestFaults(t *testing.T) {
+	const other, third = "http://other.example/", "http://third.example/"
+	for at := 1; at <= 13; at++ {
+		for _, persisted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("call %d, persisted %v", at, persisted), func(t *testing.T) {
+				inTown(t, func(t *testing.T, h *town) {
+					h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: at, Persisted: persisted})
+					h.cfg.Lease = subscription.LeaseRules{Min: time.Minute}
+					h.confirm = func(_ context.Context, r subscription.Request, _ string) error {
+						if r.Secret == "bad" {
+							return subscription.ErrNoIntent
+						}
+						return nil
+					}
+					h.run()
+					h.insist(subscribe(callback, "one")) // calls 1 and 2
+					pass(time.Minute)
+					h.insist(subscribe(callback, "two")) // a renewal: 3, 4
+					pass(time.Minute)
+					short := subscribe(other, "")
+					short.Lease, short.LeaseGiven = time.Minute, true
+					h.insist(short) // 5, 6, and Remove: 7
+					pass(3 * time.Minute)
+					if _, found := h.active(other); found {
+						t.Error("the lease did not end")
+					}
+					h.insist(subscribe(callback, "bad")) // Drop: 8, 9
+					pass(time.Minute)
+					if sub := h.mustBeActive(callback); sub.Secret != "two" {
+						t.Errorf("got %+v", sub)
+					}
+					h.insist(subscribe(third, "three")) // 10, 11
+					h.insist(unsubscribe(callback))     // 12, 13
+					pass(time.Minute)
+					if _, found := h.active(callback); found {
+						t.Error("still subscribed")
+					}
+					if sub := h.mustBeActive(third); sub.Secret != "three" {
+						t.Errorf("got %+v", sub)
+					}
+					h.mustBeSettled()
+					if n := h.timesAsked(); n != 6 {
+						t.Errorf("asked %d times for 6 accepted requests", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A Submit that failed but reached the store has not taken the place of the
+// request that was accepted before it, and nothing comes of it later.
+func TestFailedSubmitSupersedesNothing(t *testing.T) {
+	for _, earlier := range []bool{true, false} {
+		t.Run(fmt.Sprintf("earlier request %v", earlier), func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				at := 1
+				if earlier {
+					at = 2
+				}
+				h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: at, Persisted: true})
+				h.build()
+				if earlier {
+					h.submit(subscribe(callback, "accepted"))
+				}
+				err := h.service.Submit(t.Context(), subscribe(callback, "refused"))
+				if !errors.Is(err, subscription.ErrUnavailable) {
+					t.Fatalf("Submit: %v", err)
+				}
+				h.run()
+				pass(time.Minute)
+				sub, found := h.active(callback)
+				if found != earlier || found && sub.Secret != "accepted" {
+					t.Errorf("got %+v, %v", sub, found)
+				}
+				if n := h.timesAsked(); earlier != (n == 1) {
+					t.Errorf("asked %d times", n)
+				}
+				h.mustBeSettled()
+			})
+		})
+	}
+}
+
+// A later request takes the place of one that is being verified, or waits to be
+// verified again: only the later counts, and the two are never in flight at once.
+func TestReplace(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		first func(ctx context.Context, r subscription.Request, challenge string) error
+		asked []subscription.Secret
+	}{
+		{"while it hangs", hang, []subscription.Secret{"one", "three"}},
+		{"while it waits for a retry", func(context.Context, subscription.Request, string) error { return errAway }, []subscription.Secret{"one", "three"}},
+		{"just as it is confirmed", func(ctx context.Context, _ subscription.Request, _ string) error {
+			<-ctx.Done()
+			<-time.After(time.Second) // does not heed ctx at once
+			return nil
+		}, []subscription.Secret{"one", "three"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
+					if r.Secret == "one" {
+						return c.first(ctx, r, challenge)
+					}
+					return nil
+				}
+				h.run()
+				h.submit(subscribe(callback, "one"))
+				pass(time.Second)
+				// Both come before the first one's goroutine has ended.
+				h.submit(subscribe(callback, "two"))
+				h.submit(subscribe(callback, "three"))
+				pass(2 * time.Minute)
+				if sub := h.mustBeActive(callback); sub.Secret != "three" {
+					t.Errorf("got %+v", sub)
+				}
+				var asked []subscription.Secret
+				for _, r := range h.asked {
+					if r.Secret != "two" { // may have had its turn in between
+						asked = append(asked, r.Secret)
+					}
+				}
+				if !slices.Equal(asked, c.asked) || h.most != 1 {
+					t.Errorf("asked %d times, %d at once", len(h.asked), h.most)
+				}
+				h.mustBeSettled()
+			})
+		})
+	}
+}
+
+// A request that another process replaced is forgotten without a word.
+func TestSupersededElsewhere(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.confirm = func(ctx context.Context, r subscription.Request, _ string) error {
+			r.Token = [16]byte{1}
+			return h.memory.Submit(ctx, r)
+		}
+		h.run()
+		h.submit(subscribe(callback, ""))
+		h.submit(unsubscribe("http://other.example/"))
+		synctest.Wait()
+		if _, found := h.active(callback); found {
+			t.Error("subscribed")
+		}
+		h.mustCount("superseded", 2)
+		if n := h.metric("carillon_subscription_pending", ""); n != 0 {
+			t.Errorf("%v are pending", n)
+		}
+	})
+}
