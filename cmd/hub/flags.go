@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"carillon/cmd/internal/program"
+)
+
+// flags are the command line of the hub. Scripts rely on their names.
+type flags struct {
+	program.Common
+
+	Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one."`
+	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http://, the listener's address and /websub/."`
+	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: /healthz, /readyz, /metrics."`
+	Store  string `default:"pebble:hub-data" placeholder:"ENGINE:WHERE" help:"Where everything is kept: pebble:DIRECTORY."`
+
+	AllowNet []netip.Prefix `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
+
+	LeaseMin     time.Duration `default:"5m" help:"Shortest lease that is granted."`
+	LeaseDefault time.Duration `default:"240h" help:"Lease for who asks for none."`
+	LeaseMax     time.Duration `default:"744h" help:"Longest lease that is granted."`
+
+	RetryFirst time.Duration `default:"5s" help:"Pause before the first retry of a delivery, about; it doubles with each further one."`
+	RetryMax   time.Duration `default:"1h" help:"Longest pause between two attempts."`
+	RetryFor   time.Duration `default:"72h" help:"How old a notification may be before a failed attempt gives it up."`
+
+	DeliveryTimeout time.Duration `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer."`
+	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512."`
+	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub."`
+	MaxBody         int64         `default:"52428800" placeholder:"BYTES" help:"Largest content of a topic, published or fetched."`
+}
+
+// engine is what --store says.
+type engine struct{ kind, where string }
+
+func parseStore(s string) (engine, error) {
+	kind, where, _ := strings.Cut(s, ":")
+	if kind != "pebble" {
+		return engine{}, fmt.Errorf("--store %s: the engine must be pebble, as in pebble:hub-data", s)
+	}
+	if where == "" {
+		return engine{}, fmt.Errorf("--store %s: the directory is missing, as in pebble:hub-data", s)
+	}
+	return engine{kind, where}, nil
+}
+
+// checkURL tells whether the hub can be served under the URL.
+func checkURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--url: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("--url %s: it must be absolute, http or https", raw)
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return fmt.Errorf("--url %s: it must have no user, query or fragment", raw)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/admin"
+	"carillon/cmd/internal/program"
+	"carillon/delivery"
+	"carillon/hub"
+	"carillon/internal/egress"
+	"carillon/store/pebblestore"
+	"carillon/subscription"
+)
+
+// drainWithin is what each stage of the end may take; there are two, and with
+// them the end stays within program.StopWithin.
+const drainWithin = program.DrainWithin
+
+// house is a hub with all its rooms joined.
+type house struct {
+	url        string
+	logger     *slog.Logger
+	metrics    *prometheus.Registry
+	public     net.Listener
+	operator   net.Listener
+	store      *pebblestore.DB
+	dispatcher *delivery.Dispatcher
+	service    *subscription.Service
+	hub        *hub.Hub
+}
+
+// open opens listeners and store and joins the rooms. On an error nothing stays
+// open.
+func open(ctx context.Context, f flags, logger *slog.Logger) (h *house, err error) {
+	where, err := parseStore(f.Store)
+	if err != nil {
+		return nil, err
+	}
+	h = &house{url: f.URL, logger: logger, metrics: newRegistry()}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	if h.public, err = program.Listen(ctx, "listen", f.Listen); err != nil {
+		return nil, err
+	}
+	if h.operator, err = program.Listen(ctx, "admin", f.Admin); err != nil {
+		return nil, err
+	}
+	if h.url == "" {
+		h.url = program.BaseURL(h.public, "/websub/")
+	}
+	if err := checkURL(h.url); err != nil {
+		return nil, err
+	}
+	if h.store, err = pebblestore.Open(pebblestore.Config{Dir: where.where, Logger: logger}); err != nil {
+		return nil, fmt.Errorf("--store %s: %w", f.Store, err)
+	}
+	return h, h.join(f)
+}
+
+func newRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsGC)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return reg
+}
+
+// join makes the rooms, from the ground floor up.
+func (h *house) join(f flags) error {
+	asking, err := egress.New(egress.Config{AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url)})
+	if err != nil {
+		return fmt.Errorf("--allow-net: %w", err)
+	}
+	// Deliveries come in bursts to the same hosts: keep a connection for each
+	// delivery that a host may have at a time.
+	sending, err := egress.New(egress.Config{
+		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url),
+		MaxConnsPerHost: maxPerHost, IdlePerHost: maxPerHost, IdleConns: 4 * maxInFlight,
+	})
+	if err != nil {
+		return fmt.Errorf("--allow-net: %w", err)
+	}
+	if err := h.joinDelivery(f, sending); err != nil {
+		return err
+	}
+	return h.joinHub(f, asking)
+}
+
+// Bounds on deliveries (delivery.Config).
+const (
+	maxInFlight = 512
+	maxPerHost  = 64
+)
+
+func (h *house) joinDelivery(f flags, sending *egress.Dialer) error {
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{
+		Hub: h.url, Version: program.Version, Signature: f.Signature, DeliveryTimeout: f.DeliveryTimeout,
+	}, sending.Transport())
+	if err != nil {
+		return err
+	}
+	h.dispatcher, err = delivery.New(delivery.Config{
+		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
+		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
+		DrainTimeout: drainWithin,
+	}, h.store.Log(), h.store.Cursors(), h.store.Subscriptions(), sender, h.logger, h.metrics)
+	return err
+}
+
+func (h *house) joinHub(f flags, asking *egress.Dialer) error {
+	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL}
+	client := asking.Client(0)
+	checker, err := hub.NewChecker(cfg, client, h.logger, h.metrics)
+	if err != nil {
+		return err
+	}
+	verifier, err := hub.NewVerifier(cfg, client, h.metrics)
+	if err != nil {
+		return err
+	}
+	h.service, err = subscription.NewService(subscription.Config{
+		Lease:        subscription.LeaseRules{Min: f.LeaseMin, Default: f.LeaseDefault, Max: f.LeaseMax},
+		DrainTimeout: drainWithin,
+	}, h.store.Subscriptions(), checker, verifier, h.dispatcher, h.logger, h.metrics)
+	if err != nil {
+		return err
+	}
+	h.hub, err = hub.New(cfg, hub.Parts{
+		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings(),
+		Checker: checker, Client: client, Addresses: asking,
+	}, h.logger, h.metrics)
+	return err
+}
+
+// run serves until ctx ends or a part fails, then ends in order: first what
+// takes in, then what delivers, then the shards are handed back.
+func (h *house) run(ctx context.Context) error {
+	shards, releaseShards := context.WithCancel(context.WithoutCancel(ctx))
+	defer releaseShards()
+	deliveries, stopDeliveries := context.WithCancel(shards)
+	defer stopDeliveries()
+
+	intake, intakeCtx := errgroup.WithContext(ctx)
+	var lower errgroup.Group // what ends after the intake; a failure there stops the intake
+	failed := make(chan error, 2)
+	lower.Go(func() error {
+		defer releaseShards()
+		err := h.dispatcher.Run(deliveries)
+		failed <- err
+		return err
+	})
+	lower.Go(func() error {
+		err := h.store.Shards().Run(shards, h.dispatcher.Gained, h.dispatcher.Lost)
+		failed <- err
+		return err
+	})
+	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.hub.Handler(), h.logger) })
+	intake.Go(func() error { return program.Serve(intakeCtx, h.operator, h.admin(), h.logger) })
+	intake.Go(func() error { return h.hub.Run(intakeCtx) })
+	intake.Go(func() error { return h.service.Run(intakeCtx) })
+	intake.Go(func() error {
+		select {
+		case <-intakeCtx.Done():
+			return nil
+		case err := <-failed:
+			return fmt.Errorf("deliveries stopped: %w", err)
+		}
+	})
+	err := intake.Wait()
+	stopDeliveries()
+	return errors.Join(err, lower.Wait())
+}
+
+// admin is the operator's listener.
+func (h *house) admin() http.Handler {
+	return admin.Handler(admin.Config{
+		Checks: []admin.Check{
+			{Name: "store", Ready: h.storeReady},
+			{Name: "deliveries", Ready: h.deliveriesReady},
+		},
+		Metrics: h.metrics,
+		Logger:  h.logger,
+	})
+}
+
+// storeReady reads a subscription that does not exist.
+func (h *house) storeReady(ctx context.Context) error {
+	_, err := h.store.Subscriptions().Get(ctx, subscription.ID{})
+	if errors.Is(err, subscription.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (h *house) deliveriesReady(context.Context) error {
+	switch stats := h.dispatcher.Stats(); {
+	case stats.Shards < subscription.Shards:
+		return fmt.Errorf("subscriptions are being loaded: %d of %d shards", stats.Shards, subscription.Shards)
+	case stats.Paused:
+		return errors.New("deliveries pause because the store fails; they go on by themselves")
+	}
+	return nil
+}
+
+// close closes what is open. It may be called on a house that is half open.
+func (h *house) close() {
+	for _, ln := range []net.Listener{h.public, h.operator} {
+		if ln != nil {
+			_ = ln.Close() // served listeners are closed already
+		}
+	}
+	if h.store != nil {
+		if err := h.store.Close(); err != nil {
+			h.logger.Error("closing the store", "error", err)
+		}
+	}
+}

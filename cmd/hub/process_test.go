@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"carillon/cmd/internal/program"
+)
+
+// beHub in the environment makes the test binary a hub: the tests start real
+// processes without building anything.
+const beHub = "CARILLON_TEST_BE_HUB"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beHub) != "" {
+		os.Exit(program.Main(run))
+	}
+	os.Exit(m.Run())
+}
+
+// process is a hub in a process of its own.
+type process struct {
+	cmd   *exec.Cmd
+	ready map[string]string // the fields of the ready line
+	log   *bytes.Buffer
+}
+
+// startHub starts a hub and waits for its ready line.
+func startHub(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(os.Args[0], args...), ready: map[string]string{}, log: &bytes.Buffer{}}
+	p.cmd.Env = append(os.Environ(), beHub+"=1")
+	p.cmd.Stderr = p.log
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		p.kill()
+		t.Fatalf("the hub did not become ready: %v\n%s", err, p.log)
+	}
+	go io.Copy(io.Discard, out)
+	for _, field := range strings.Fields(line) {
+		name, value, _ := strings.Cut(field, "=")
+		p.ready[name] = value
+	}
+	return p
+}
+
+// kill ends the process without warning (SIGKILL). It may be called twice.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended already
+	_ = p.cmd.Wait()
+}
+
+// stop ends the process as an operator would and returns how it ended.
+func (p *process) stop(t *testing.T) error {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	return p.cmd.Wait()
+}
+
+// freePort returns a port for a hub that must come back at the same one.
+func freePort(t *testing.T) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+func subscribe(hub, topic, callback string, more url.Values) (int, string, error) {
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {callback}}
+	for name, values := range more {
+		form[name] = values
+	}
+	return answer(http.PostForm(hub, form))
+}
+
+func publish(hub, topic, contentType, body string) (int, string, error) {
+	req, err := http.NewRequest(http.MethodPost, hub, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Link", fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, topic, hub))
+	return answer(http.DefaultClient.Do(req))
+}
+
+func answer(resp *http.Response, err error) (int, string, error) {
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
