@@ -32,23 +32,23 @@ func newVerdicts(limit int) *verdicts {
 
 // get returns what is remembered of a topic and still counts. Stale is true for
 // the first who asks when it is time to ask the topic again.
-func (v *verdicts) get(key string, now time.Time) (refusal error, stale, ok bool) {
+func (v *verdicts) get(key string, now time.Time) (found verdict, stale, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e := v.byKey[key]
 	if e == nil {
-		return nil, false, false
+		return verdict{}, false, false
 	}
-	found := e.Value.(*verdict)
-	if !now.Before(found.expires) {
+	kept := e.Value.(*verdict)
+	if !now.Before(kept.expires) {
 		v.remove(e)
-		return nil, false, false
+		return verdict{}, false, false
 	}
 	v.latest.MoveToFront(e)
-	if stale = !now.Before(found.renew); stale {
-		found.renew = found.expires
+	if stale = !now.Before(kept.renew); stale {
+		kept.renew = kept.expires
 	}
-	return found.refusal, stale, true
+	return *kept, stale, true
 }
 
 // put remembers what a topic said in the place of what it said before.

@@ -75,7 +75,7 @@ func NewChecker(cfg Config, client Client, logger *slog.Logger, reg prometheus.R
 // Validate returns nil if the topic names this hub, a *subscription.Refusal if it
 // does not, and ErrTopicAway if its server could not tell.
 func (c *Checker) Validate(ctx context.Context, topic string) error {
-	refusal, stale, ok := c.known.get(subscription.Key(topic), time.Now())
+	said, stale, ok := c.known.get(subscription.Key(topic), time.Now())
 	c.metrics.cached.WithLabelValues(yesNo(ok)).Inc()
 	if !ok {
 		return c.check(ctx, topic)
@@ -86,7 +86,7 @@ func (c *Checker) Validate(ctx context.Context, topic string) error {
 		default: // as many wait as may; this one keeps its answer to its end
 		}
 	}
-	return refusal
+	return said.refusal
 }
 
 func yesNo(b bool) string {

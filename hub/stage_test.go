@@ -1,0 +1,354 @@
+package hub_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/delivery"
+	"carillon/hub"
+	"carillon/internal/egress"
+	"carillon/subscription"
+)
+
+// requests stands for the subscription.Service.
+type requests struct {
+	mu     sync.Mutex
+	err    error
+	wishes []subscription.Wish
+	denied []string // callback and reason
+}
+
+func (r *requests) Submit(_ context.Context, w subscription.Wish) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.wishes = append(r.wishes, w)
+	}
+	return r.err
+}
+
+func (r *requests) Deny(_ context.Context, sub subscription.Subscription, reason string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.denied = append(r.denied, sub.Callback+": "+reason)
+	}
+	return r.err
+}
+
+func (r *requests) last(t *testing.T) subscription.Wish {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.wishes) == 0 {
+		t.Fatal("nothing was submitted")
+	}
+	return r.wishes[len(r.wishes)-1]
+}
+
+func (r *requests) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+// publisher stands for the delivery.Dispatcher.
+type publisher struct {
+	mu        sync.Mutex
+	err       error
+	published []delivery.Publication
+	did       chan struct{} // has room for every publication of a test
+}
+
+var theID = uuid.MustParse("00000000-0000-4000-8000-000000000001")
+
+func (p *publisher) Publish(_ context.Context, pub delivery.Publication) (delivery.Receipt, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return delivery.Receipt{}, p.err
+	}
+	p.published = append(p.published, pub)
+	p.did <- struct{}{}
+	return delivery.Receipt{ID: theID, Seq: delivery.Seq(len(p.published))}, nil
+}
+
+func (p *publisher) all() []delivery.Publication {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]delivery.Publication(nil), p.published...)
+}
+
+func (p *publisher) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// pings is delivery.Pings in memory. It outlives the hub that uses it.
+type pings struct {
+	mu    sync.Mutex
+	err   error
+	count uint64
+	kept  map[string]delivery.Ping
+}
+
+func (p *pings) Ping(_ context.Context, topics []string) ([]delivery.Ping, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	var noted []delivery.Ping
+	for _, topic := range topics {
+		p.count++
+		one := delivery.Ping{Topic: topic, Count: p.count}
+		p.kept[subscription.Key(topic)] = one
+		noted = append(noted, one)
+	}
+	return noted, nil
+}
+
+func (p *pings) Fetched(_ context.Context, one delivery.Ping) (*delivery.Ping, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	kept, ok := p.kept[subscription.Key(one.Topic)]
+	if ok && kept.Count != one.Count {
+		return &kept, nil
+	}
+	delete(p.kept, subscription.Key(one.Topic))
+	return nil, nil
+}
+
+func (p *pings) Waiting(context.Context) iter.Seq2[delivery.Ping, error] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []delivery.Ping
+	for _, one := range p.kept {
+		all = append(all, one)
+	}
+	err := p.err
+	return func(yield func(delivery.Ping, error) bool) {
+		if err != nil {
+			yield(delivery.Ping{}, err)
+			return
+		}
+		for _, one := range all {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (p *pings) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.kept)
+}
+
+func (p *pings) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// audience is who subscribes, by topic.
+type audience map[string][]subscription.Subscription
+
+func (a audience) Topics() []string {
+	var topics []string
+	for t := range a {
+		topics = append(topics, t)
+	}
+	return topics
+}
+
+func (a audience) Subscribers(topic string) []subscription.Subscription { return a[topic] }
+
+// doFunc is a client made of a function.
+type doFunc func(*http.Request) (*http.Response, error)
+
+func (f doFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// respond makes an answer of a status, header lines and a body.
+func respond(r *http.Request, status int, body string, header ...string) *http.Response {
+	resp := &http.Response{
+		StatusCode: status, Header: http.Header{}, Request: r,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		resp.Header.Add(name, value)
+	}
+	return resp
+}
+
+// anywhere lets every address be.
+type anywhere struct{}
+
+func (anywhere) CheckURL(string) error { return nil }
+
+const hubURL = "https://hub.example/websub/"
+
+// good is the Link header of a topic that names the hub.
+func good(topic string) string {
+	return fmt.Sprintf(`Link: <%s>; rel="self", <%s>; rel="hub"`, topic, hubURL)
+}
+
+// stage is a hub among stand-ins.
+type stage struct {
+	hub       *hub.Hub
+	checker   *hub.Checker
+	requests  *requests
+	publisher *publisher
+	pings     *pings
+	audience  audience
+	registry  *prometheus.Registry
+}
+
+// newStage makes a hub whose requests to the world go through client.
+func newStage(t testing.TB, cfg hub.Config, client hub.Client, addresses hub.Addresses) *stage {
+	t.Helper()
+	s := &stage{
+		requests:  &requests{},
+		publisher: &publisher{did: make(chan struct{}, 1000)},
+		pings:     &pings{kept: map[string]delivery.Ping{}},
+		audience:  audience{},
+		registry:  prometheus.NewRegistry(),
+	}
+	s.rebuild(t, cfg, client, addresses)
+	return s
+}
+
+// rebuild makes the hub anew over what is kept, as a restart does.
+func (s *stage) rebuild(t testing.TB, cfg hub.Config, client hub.Client, addresses hub.Addresses) {
+	t.Helper()
+	var err error
+	s.registry = prometheus.NewRegistry()
+	if s.checker, err = hub.NewChecker(cfg, client, nil, s.registry); err != nil {
+		t.Fatal(err)
+	}
+	s.hub, err = hub.New(cfg, hub.Parts{
+		Requests: s.requests, Publisher: s.publisher, Audience: s.audience, Pings: s.pings,
+		Checker: s.checker, Client: client, Addresses: addresses,
+	}, nil, s.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// town is a hub on a real server, which reaches the loopback network only, and a
+// topic server beside it.
+type town struct {
+	*stage
+	hubURL   string
+	topicURL string
+	client   *http.Client
+}
+
+// newTown starts both servers. The topic server serves the topics of topicServer.
+func newTown(t testing.TB, change func(*hub.Config)) *town {
+	t.Helper()
+	dialer, err := egress.New(egress.Config{AllowLoopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var handler http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	cfg := hub.Config{URL: server.URL + "/websub/"}
+	if change != nil {
+		change(&cfg)
+	}
+	topics := topicServer(t, server.URL+"/websub/")
+	client := dialer.Client(0)
+	t.Cleanup(client.CloseIdleConnections)
+	s := newStage(t, cfg, client, dialer)
+	handler = s.hub.Handler()
+	return &town{stage: s, hubURL: cfg.URL, topicURL: topics.URL, client: client}
+}
+
+// topicServer serves /good (names the hub), /post-head (refuses HEAD), /204, /other (names
+// another hub), /elsewhere (names another self), /bare (no links), /moved (redirects),
+// /down (503), and 404 for the rest.
+func topicServer(t testing.TB, hubURL string) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	link := func(self, hub string) string {
+		return fmt.Sprintf("<%s%s>;rel=self, <%s>;rel=hub", server.URL, self, hub)
+	}
+	serve := func(path string, status int, link string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			if link != "" {
+				w.Header().Set("Link", link)
+			}
+			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(status)
+			if status == http.StatusOK {
+				_, _ = io.WriteString(w, "the content")
+			}
+		})
+	}
+	serve("/good", 200, link("/good", hubURL))
+	serve("/set/change/", 200, link("/set/change/", hubURL))
+	serve("/204", 204, link("/204", hubURL))
+	serve("GET /get-only", 200, link("/get-only", hubURL))
+	mux.HandleFunc("HEAD /get-only", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(405) })
+	serve("/other", 200, link("/other", "https://another.example/"))
+	serve("/elsewhere", 200, link("/somewhere", hubURL))
+	serve("/bare", 200, "")
+	serve("/down", 503, "")
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/good", 302) })
+	return server
+}
+
+// post sends a POST and returns the status, the header and the body of the answer.
+func (w *town) post(t testing.TB, contentType, body string, header ...string) (int, http.Header, string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, w.hubURL, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Add(name, value)
+	}
+	return do(t, req)
+}
+
+func do(t testing.TB, req *http.Request) (int, http.Header, string) {
+	t.Helper()
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(body)
+}
+
+const formType = "application/x-www-form-urlencoded"
