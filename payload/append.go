@@ -96,18 +96,18 @@ func appendAttr(dst []byte, open, value string) []byte {
 // maxEscape is the length of the longest escape.
 const maxEscape = len("&quot;")
 
+// escaped has a bit for each character that escapeOf knows: all are below 64.
+const escaped uint64 = 1<<'&' | 1<<'<' | 1<<'>' | 1<<'"' | 1<<'\t' | 1<<'\n' | 1<<'\r'
+
 // appendEscaped appends s so that it reads back the same from text and from an
 // attribute: white space other than a space would be changed in an attribute
 // (XML 1.0 §3.3.3), and a carriage return everywhere (§2.11).
 func appendEscaped(dst []byte, s string) []byte {
 	from := 0
 	for i := range len(s) {
-		if s[i] > '>' {
-			continue
-		}
-		if esc := escapeOf(s[i]); esc != "" {
+		if c := s[i]; c < 64 && escaped>>c&1 == 1 {
 			dst = append(dst, s[from:i]...)
-			dst = append(dst, esc...)
+			dst = append(dst, escapeOf(c)...)
 			from = i + 1
 		}
 	}
@@ -128,10 +128,8 @@ func escapeOf(c byte) string {
 		return "&#9;"
 	case '\n':
 		return "&#10;"
-	case '\r':
-		return "&#13;"
 	}
-	return ""
+	return "&#13;"
 }
 
 // AppendNotificationHead appends everything of a change notification that stands

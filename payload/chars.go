@@ -7,10 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// spaces are the white space characters of XML 1.0 §2.3.
-const spaces = " \t\r\n"
-
+// isSpace tells the white space characters of XML 1.0 §2.3.
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// trimSpace cuts white space from the start of b.
+func trimSpace(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	return b
+}
 
 // outerSpace passes over white space outside the root element, where no other
 // text may stand.
@@ -70,7 +76,7 @@ func (s *scanner) attrValue(b []byte) ([]byte, error) {
 	if bytes.IndexByte(b, '<') >= 0 {
 		return nil, s.syntax("< in an attribute")
 	}
-	if bytes.ContainsAny(b, "\t\r\n") {
+	if hasControl(b) {
 		b = s.lineEnds(b)
 		start := len(s.scratch)
 		for _, c := range b {
@@ -82,6 +88,17 @@ func (s *scanner) attrValue(b []byte) ([]byte, error) {
 		b = s.scratch[start:]
 	}
 	return s.references(b)
+}
+
+// hasControl tells of white space other than the space: of what is below it, XML
+// allows nothing else.
+func hasControl(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' {
+			return true
+		}
+	}
+	return false
 }
 
 // references replaces character references and predefined entities. Any other

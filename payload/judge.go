@@ -216,12 +216,12 @@ func (j *judge) judgeEntry(w *raw) {
 		j.add(clauseCN, "entry %d: change must be created, updated or deleted, not %.60q", n, change)
 	}
 	if told := w.get(w.md[fDatetime]); len(told) > 0 {
-		j.judgeDatetime(string(told))
+		j.judgeDatetime(told)
 	}
 }
 
-func (j *judge) judgeDatetime(told string) {
-	w, ok := scanDatetime(told)
+func (j *judge) judgeDatetime(told []byte) {
+	w, ok := scanDatetime(string(told))
 	if !ok {
 		j.add(clauseCore, "entry %d: datetime must be a W3C Datetime, not %.60q", j.sum.Entries, told)
 		return

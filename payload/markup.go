@@ -159,7 +159,7 @@ func (s *scanner) endTag() (tokenKind, error) {
 		return 0, err
 	}
 	name, rest := cutName(s.buf[s.pos+open : s.pos+n])
-	if len(bytes.TrimLeft(rest, spaces)) > 0 || len(name) == 0 {
+	if len(trimSpace(rest)) > 0 || len(name) == 0 {
 		return 0, s.syntax("a broken end tag")
 	}
 	if len(s.frames) == 0 {
@@ -246,7 +246,7 @@ func (s *scanner) tagEnd() (int, error) {
 func (s *scanner) readAttrs(b []byte) error {
 	s.rawAttrs, s.scratch = s.rawAttrs[:0], s.scratch[:0]
 	for {
-		rest := bytes.TrimLeft(b, spaces)
+		rest := trimSpace(b)
 		if len(rest) == 0 {
 			return nil
 		}
@@ -276,11 +276,11 @@ func (s *scanner) readAttrs(b []byte) error {
 
 // cutValue cuts `= "value"` from the start of b.
 func cutValue(b []byte) (value, after []byte, ok bool) {
-	b = bytes.TrimLeft(b, spaces)
+	b = trimSpace(b)
 	if len(b) == 0 || b[0] != '=' {
 		return nil, nil, false
 	}
-	b = bytes.TrimLeft(b[1:], spaces)
+	b = trimSpace(b[1:])
 	if len(b) == 0 || b[0] != '"' && b[0] != '\'' {
 		return nil, nil, false
 	}

@@ -189,7 +189,7 @@ func (w *raw) link(rel string) string {
 
 // oneSpaced brings a list that is broken over lines to single spaces.
 func oneSpaced(s string) string {
-	if !strings.ContainsAny(s, " \t\r\n") {
+	if strings.TrimSpace(s) == s && !strings.ContainsAny(s, "\t\r\n") && !strings.Contains(s, "  ") {
 		return s
 	}
 	return strings.Join(strings.Fields(s), " ")

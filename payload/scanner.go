@@ -45,7 +45,7 @@ type attr struct {
 // the five predefined entities. Names are checked in their ASCII part only.
 //
 // It stands in for encoding/xml because a hub reads every notification that is
-// published to it: without an allocation for each token it is many times as
+// published to it: without an allocation for each token it is several times as
 // fast, and it holds to what encoding/xml lets pass (two roots, attributes twice,
 // undeclared prefixes).
 type scanner struct {
