@@ -127,17 +127,13 @@ func (w *raw) takeMD(attrs []attr) (err error) {
 }
 
 func (w *raw) takeLink(attrs []attr) error {
-	// A link without text costs memory too: count its spans as text.
-	if len(w.links)*linkCost >= w.limit {
-		return fmt.Errorf("%w: too many links in one entry", ErrTooLarge)
+	if len(w.links) == MaxLinks {
+		return fmt.Errorf("%w: more than %d links in one place", ErrTooLarge, MaxLinks)
 	}
 	fs, err := w.take(attrs)
 	w.links = append(w.links, fs)
 	return err
 }
-
-// linkCost is about what a link costs in memory besides its text, in bytes.
-const linkCost = 256
 
 // entry makes an Entry of w.
 func (w *raw) entry() Entry {

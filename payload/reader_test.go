@@ -153,35 +153,44 @@ func TestReadRefuses(t *testing.T) {
 		doc  string
 		want error
 	}{
-		"HTML":              {"<html/>", payload.ErrNotResourceSync},
-		"no namespace":      {"<urlset/>", payload.ErrNotResourceSync},
-		"other namespace":   {`<urlset xmlns="http://www.google.com/schemas/sitemap/0.84"/>`, payload.ErrNotResourceSync},
-		"url as root":       {`<url xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"/>`, payload.ErrNotResourceSync},
-		"JSON":              {"{}", payload.ErrSyntax},
-		"nothing":           {"", payload.ErrSyntax},
-		"cut off":           {strings.TrimSuffix(urlset(""), ">"), payload.ErrSyntax},
-		"cut off in head":   {strings.TrimSuffix(urlset("<rs:md/>"), "</urlset>"), payload.ErrSyntax},
-		"cut off in entry":  {strings.TrimSuffix(urlset("<url><loc>"), "</urlset>"), payload.ErrSyntax},
-		"broken after":      {urlset("<url/>") + "<a/>", payload.ErrSyntax},
-		"doctype":           {"<!DOCTYPE urlset [<!ENTITY a 'b'>]>" + urlset("<url><loc>&a;</loc></url>"), payload.ErrDoctype},
-		"Latin-1":           {`<?xml version="1.0" encoding="latin1"?>` + urlset(""), payload.ErrEncoding},
-		"three entries":     {urlset("<url/><url/><url/>"), payload.ErrTooManyEntries},
-		"deep":              {urlset("<url><loc><a><b><c/></b></a></loc></url>"), payload.ErrTooDeep},
-		"deep in the head":  {urlset("<rs:md><a><b><c><d/></c></b></a></rs:md>"), payload.ErrTooDeep},
-		"large document":    {urlset(strings.Repeat(" <!-- -->", 1200)), payload.ErrTooLarge},
-		"large loc":         {urlset("<url><loc>" + strings.Repeat("a<!-- -->", 1001) + "</loc></url>"), payload.ErrTooLarge},
-		"large tag":         {urlset(`<url><rs:md type="` + strings.Repeat("a", 1000) + `"/></url>`), payload.ErrTooLarge},
-		"large links":       {urlset(`<url>` + strings.Repeat(`<rs:ln href="`+strings.Repeat("a", 400)+`"/>`, 3) + `</url>`), payload.ErrTooLarge},
-		"many links":        {urlset(`<url>` + strings.Repeat(`<rs:ln/>`, 5) + `</url>`), payload.ErrTooLarge},
-		"large md":          {urlset(`<url><rs:md type="` + strings.Repeat("a", 600) + `"/><lastmod>` + strings.Repeat("a", 600) + `</lastmod></url>`), payload.ErrTooLarge},
-		"many links in the": {urlset(strings.Repeat(`<rs:ln/>`, 5)), payload.ErrTooLarge},
-		"large head":        {urlset(strings.Repeat(`<rs:ln href="`+strings.Repeat("a", 400)+`"/>`, 3)), payload.ErrTooLarge},
+		"HTML":             {"<html/>", payload.ErrNotResourceSync},
+		"no namespace":     {"<urlset/>", payload.ErrNotResourceSync},
+		"other namespace":  {`<urlset xmlns="http://www.google.com/schemas/sitemap/0.84"/>`, payload.ErrNotResourceSync},
+		"url as root":      {`<url xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"/>`, payload.ErrNotResourceSync},
+		"JSON":             {"{}", payload.ErrSyntax},
+		"nothing":          {"", payload.ErrSyntax},
+		"cut off":          {strings.TrimSuffix(urlset(""), ">"), payload.ErrSyntax},
+		"cut off in head":  {strings.TrimSuffix(urlset("<rs:md/>"), "</urlset>"), payload.ErrSyntax},
+		"cut off in entry": {strings.TrimSuffix(urlset("<url><loc>"), "</urlset>"), payload.ErrSyntax},
+		"broken after":     {urlset("<url/>") + "<a/>", payload.ErrSyntax},
+		"doctype":          {"<!DOCTYPE urlset [<!ENTITY a 'b'>]>" + urlset("<url><loc>&a;</loc></url>"), payload.ErrDoctype},
+		"Latin-1":          {`<?xml version="1.0" encoding="latin1"?>` + urlset(""), payload.ErrEncoding},
+		"three entries":    {urlset("<url/><url/><url/>"), payload.ErrTooManyEntries},
+		"deep":             {urlset("<url><loc><a><b><c/></b></a></loc></url>"), payload.ErrTooDeep},
+		"deep in the head": {urlset("<rs:md><a><b><c><d/></c></b></a></rs:md>"), payload.ErrTooDeep},
+		"large document":   {urlset(strings.Repeat(" <!-- -->", 1200)), payload.ErrTooLarge},
+		"large loc":        {urlset("<url><loc>" + strings.Repeat("a<!-- -->", 1001) + "</loc></url>"), payload.ErrTooLarge},
+		"large tag":        {urlset(`<url><rs:md type="` + strings.Repeat("a", 1000) + `"/></url>`), payload.ErrTooLarge},
+		"large links":      {urlset(`<url>` + strings.Repeat(`<rs:ln href="`+strings.Repeat("a", 400)+`"/>`, 3) + `</url>`), payload.ErrTooLarge},
+		"large md":         {urlset(`<url><rs:md type="` + strings.Repeat("a", 600) + `"/><lastmod>` + strings.Repeat("a", 600) + `</lastmod></url>`), payload.ErrTooLarge},
+		"large head":       {urlset(strings.Repeat(`<rs:ln href="`+strings.Repeat("a", 400)+`"/>`, 3)), payload.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := readAll(tt.doc, lim); !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestReadLinksAreBounded(t *testing.T) {
+	for n, want := range map[int]error{payload.MaxLinks: nil, payload.MaxLinks + 1: payload.ErrTooLarge} {
+		links := strings.Repeat(`<rs:ln/>`, n)
+		for _, inner := range []string{links, "<url>" + links + "</url>"} {
+			if _, _, err := readAll(urlset(inner), payload.Limits{}); !errors.Is(err, want) {
+				t.Errorf("%d links: got %v, want %v", n, err, want)
+			}
+		}
 	}
 }
 

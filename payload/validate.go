@@ -15,6 +15,9 @@ const (
 	// MaxEntryBytes is how large one entry may be, written or read. It stops an
 	// entry with endless links from filling a document alone.
 	MaxEntryBytes = 1 << 20
+	// MaxLinks is how many links one entry, or a document's head, may have. A
+	// link costs memory even where it says nothing.
+	MaxLinks = 4096
 )
 
 // FieldError says which field of an entry breaks which rule.
@@ -50,6 +53,9 @@ func (e *Entry) Validate() error {
 		if reason := check(c.value, c.required, c.rule); reason != "" {
 			return &FieldError{Field: c.field, Reason: reason}
 		}
+	}
+	if len(e.Links) > MaxLinks {
+		return &FieldError{Field: "ln", Reason: fmt.Sprintf("must have at most %d links", MaxLinks)}
 	}
 	for i := range e.Links {
 		if err := e.Links[i].validate(); err != nil {

@@ -231,3 +231,20 @@ func TestEntrySize(t *testing.T) {
 		t.Errorf("refused at %d links", n)
 	}
 }
+
+// What may be written may be read: the largest number of the smallest links.
+func TestLinkCount(t *testing.T) {
+	e := payload.Entry{Loc: "http://h", Change: payload.Created, Datetime: start}
+	for range payload.MaxLinks {
+		e.Links = append(e.Links, payload.Link{Rel: "a", Href: "a:b"})
+	}
+	doc, err := payload.AppendEntry(nil, &e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, entries, err := readAll(urlset(string(doc)), payload.Limits{}); err != nil || len(entries[0].Links) != payload.MaxLinks {
+		t.Errorf("reading it back: %v", err)
+	}
+	e.Links = append(e.Links, e.Links[0])
+	wantFieldError(t, e.Validate(), "ln")
+}
