@@ -12,7 +12,6 @@ import (
 type result struct {
 	outcome Outcome
 	settled Seq // where the cursor stands now
-	first   Seq // where the log begins, if that was learned
 	gaps    []Gap
 	gaveUp  bool
 	removed bool  // the subscription was ended
@@ -39,10 +38,10 @@ func (d *Dispatcher) work(ctx context.Context, f *flight) {
 func (d *Dispatcher) fly(ctx context.Context, f *flight) result {
 	r := result{settled: f.settled}
 	topic := f.e.topic.key
-	nt, err := d.cache.get(ctx, topic, max(f.settled+1, f.earliest))
+	nt, err := d.cache.get(ctx, topic, f.settled+1)
 	if errors.Is(err, ErrEndOfLog) {
 		// Durable up to head, and nothing left of it.
-		r.gap(f.attempt.Subscription, f.head, GapTrimmed, ClassNone)
+		r.gap(f.sub.ID, f.head, GapTrimmed, ClassNone)
 		return r
 	}
 	if err != nil {
@@ -53,45 +52,45 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) result {
 	defer d.cache.release(nt)
 	n := nt.n
 	if n.Seq > f.settled+1 {
-		r.first = n.Seq
-		r.gap(f.attempt.Subscription, min(n.Seq-1, f.head), GapTrimmed, ClassNone)
+		r.gap(f.sub.ID, min(n.Seq-1, f.head), GapTrimmed, ClassNone)
 	}
 	if n.Seq > f.head {
 		return r // not known to be durable yet
 	}
-	f.attempt.Notification = n
-	d.try(ctx, f, &r)
+	d.try(ctx, f, n, &r)
 	return r
 }
 
 // try makes the attempt and judges what came of it.
-func (d *Dispatcher) try(ctx context.Context, f *flight, r *result) {
+func (d *Dispatcher) try(ctx context.Context, f *flight, n *Notification, r *result) {
 	if f.gone {
 		r.outcome.Class = ClassGone // said already; its end is still to be stored
 	} else {
 		begun := time.Now()
-		r.outcome = d.sender.Send(ctx, &f.attempt)
+		r.outcome = d.sender.Send(ctx, &Attempt{
+			Subscription: f.sub.ID, Callback: f.sub.Callback, Secret: f.sub.Secret,
+			Notification: n, Number: f.number,
+		})
 		if r.outcome.Class == ClassNone {
 			return // broken off: not known what came of it
 		}
 		d.metrics.attempts.WithLabelValues(r.outcome.Class.String()).Inc()
 		d.metrics.seconds.Observe(time.Since(begun).Seconds())
 	}
-	n := f.attempt.Notification
 	switch r.outcome.Class {
 	case ClassDelivered:
 		r.settled = n.Seq
 	case ClassGone:
 		d.end(ctx, f, r)
 	default:
-		d.log.Debug("a delivery failed", "subscription", f.attempt.Subscription, "notification", n.ID,
-			"attempt", f.attempt.Number, "class", r.outcome.Class.String(), "status", r.outcome.Status, "error", r.outcome.Err)
+		d.log.Debug("a delivery failed", "subscription", f.sub.ID, "notification", n.ID,
+			"attempt", f.number, "class", r.outcome.Class.String(), "status", r.outcome.Status, "error", r.outcome.Err)
 		if time.Since(n.Accepted) > d.cfg.RetryFor {
 			last := d.lastExpired(ctx, f, n.Seq)
 			d.log.Warn("notifications given up: their time is over",
-				"subscription", f.attempt.Subscription, "topic", n.Topic, "first", n.Seq, "last", last,
+				"subscription", f.sub.ID, "topic", n.Topic, "first", n.Seq, "last", last,
 				"class", r.outcome.Class.String(), "status", r.outcome.Status)
-			r.gap(f.attempt.Subscription, last, GapGivenUp, r.outcome.Class)
+			r.gap(f.sub.ID, last, GapGivenUp, r.outcome.Class)
 			r.gaveUp = true
 		}
 	}
@@ -100,9 +99,7 @@ func (d *Dispatcher) try(ctx context.Context, f *flight, r *result) {
 // end removes a subscription whose callback is gone (WebSub §7): the store
 // first, the table when that is done.
 func (d *Dispatcher) end(ctx context.Context, f *flight, r *result) {
-	d.mu.Lock()
-	sub := f.e.subscription()
-	d.mu.Unlock()
+	sub := f.sub // a renewal since then stands
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	removed, err := d.ender.Remove(ctx, sub)
@@ -159,11 +156,13 @@ func (d *Dispatcher) land(ctx context.Context, f *flight, r result) *flight {
 // settle moves an entry on after a flight. mu is held.
 func (d *Dispatcher) settle(f *flight, r result, now int64) {
 	e, sh := f.e, d.shardOf(f.e)
-	e.topic.first = max(e.topic.first, r.first)
 	e.settled = max(e.settled, r.settled)
 	sh.gaps = append(sh.gaps, r.gaps...)
 	for _, g := range r.gaps {
 		d.metrics.gaps.WithLabelValues(g.Reason.String()).Inc()
+	}
+	if r.readErr == nil {
+		d.readPauses = 0
 	}
 	switch {
 	case r.readErr != nil:
@@ -182,7 +181,7 @@ func (d *Dispatcher) settle(f *flight, r result, now int64) {
 		e.failures, e.due, e.class, e.status = 0, 0, ClassNone, 0
 		d.changed(sh, e)
 	default:
-		e.gone = r.outcome.Class == ClassGone && r.outcome.Err != nil
+		e.gone = r.outcome.Class == ClassGone && r.outcome.Err != nil && e.expires == nanos(f.sub.Expires)
 		e.failures++
 		e.class, e.status = r.outcome.Class, uint16(r.outcome.Status)
 		e.due = now + int64(d.cfg.retryDelay(e.failures, r.outcome.RetryAfter))

@@ -9,7 +9,8 @@ import (
 
 // Limits that are the same for everyone.
 const (
-	// loadTimeout bounds the scan of a shard's members when it is gained.
+	// loadTimeout bounds what goes through much of a store at once: the members
+	// of a shard that is gained, the logs that are trimmed.
 	loadTimeout = 5 * time.Minute
 	// engineTimeout bounds every other call to an engine, so that one that
 	// hangs is noticed and tried again.

@@ -215,7 +215,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) drain(breakOff context.CancelFunc) {
 	d.mu.Lock()
 	d.running = false
-	if d.counts[flying] == 0 && d.underWay() == 0 {
+	if d.underWay() == 0 {
 		close(d.drained)
 	}
 	drained := d.drained

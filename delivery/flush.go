@@ -94,7 +94,9 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 		d.restore(batches)
 		return err
 	}
-	d.metrics.flushes.Inc()
+	if len(batches) > 0 {
+		d.metrics.flushes.Inc()
+	}
 	d.unsaved -= outcomes
 	d.kick() // room for more
 	return nil

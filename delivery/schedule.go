@@ -3,6 +3,8 @@ package delivery
 import (
 	"container/heap"
 	"time"
+
+	"carillon/subscription"
 )
 
 // The schedule decides who is next. What is in this file is guarded by
@@ -207,11 +209,11 @@ type flight struct {
 	// prev and next among the young flights, in the order of their start.
 	prev, next *flight
 
-	// What the attempt is made of, as it was at the start; these never change.
-	attempt        Attempt
-	settled        Seq
-	head, earliest Seq
-	gone           bool
+	// The entry as it was at the start; these never change.
+	sub           subscription.Subscription
+	settled, head Seq
+	number        uint32
+	gone          bool
 }
 
 // take returns a flight for the next entry of a lane, or nil.
@@ -264,10 +266,8 @@ func (d *Dispatcher) takeOff(e *entry, l lane, now int64) *flight {
 	d.setState(e, flying)
 	f := &flight{
 		e: e, lane: l, started: now, prev: d.youngest,
-		attempt: Attempt{
-			Subscription: e.id, Callback: e.callback, Secret: e.secret, Number: e.failures + 1,
-		},
-		settled: e.settled, head: e.topic.head, earliest: e.topic.first, gone: e.gone,
+		sub: e.subscription(), settled: e.settled, head: e.topic.head,
+		number: e.failures + 1, gone: e.gone,
 	}
 	if d.youngest == nil {
 		d.oldest = f
@@ -337,8 +337,8 @@ func (d *Dispatcher) age(now int64) (next int64) {
 		}
 		f = following
 	}
-	if stuck && d.cfg.MaxSlow > 0 {
-		return now + after
+	if again := now + after; stuck && d.cfg.MaxSlow > 0 && (next == 0 || again < next) {
+		return again
 	}
 	return next
 }
@@ -383,14 +383,14 @@ func (d *Dispatcher) adapt(f *flight, o Outcome, now int64) {
 func (d *Dispatcher) timer(aging, now int64) time.Duration {
 	next := aging
 	for _, at := range []int64{d.earliestDue(), d.readPause} {
-		if at > 0 && (next == 0 || at < next) && (at > now || at != d.readPause) {
+		if at > now && (next == 0 || at < next) {
 			next = at
 		}
 	}
 	if next == 0 {
 		return 0
 	}
-	return max(time.Duration(next-now), 1)
+	return time.Duration(next - now)
 }
 
 func (d *Dispatcher) earliestDue() int64 {

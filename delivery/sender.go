@@ -233,7 +233,7 @@ func retryAfter(value string) time.Duration {
 	if value = strings.TrimSpace(value); value == "" {
 		return 0
 	}
-	if secs, err := strconv.ParseUint(value, 10, 64); err == nil {
+	if secs, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(secs, 1<<32)) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {

@@ -56,11 +56,9 @@ type entry struct {
 type topic struct {
 	key     string
 	entries []*entry
-	// head is the last durable notification, 0 and not known at first; first
-	// is where the log is known to begin at the earliest.
-	head, first Seq
-	known       bool
-	asking      bool // in Dispatcher.unknown
+	head    Seq // the last durable notification, once it is known
+	known   bool
+	asking  bool // in Dispatcher.unknown
 	// A walk wakes the entries: those before index walk are still to come.
 	walking, again bool
 	walk           int

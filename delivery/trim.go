@@ -30,6 +30,8 @@ func (d *Dispatcher) trim(ctx context.Context) error {
 	if err := d.flush(ctx); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
 	olderThan := time.Now().Add(-d.cfg.KeepAtLeast)
 	for state, err := range d.records.Topics(ctx) {
 		if err != nil {

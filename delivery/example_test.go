@@ -1,0 +1,109 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"carillon/delivery"
+	"carillon/store/pebblestore"
+	"carillon/subscription"
+)
+
+// A hub in small: one process owns all shards, somebody is subscribed, and what
+// is published reaches the callback.
+func ExampleDispatcher() {
+	done := make(chan struct{})
+	callback := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Printf("%s %s %s\n%s\n", r.Method, r.URL, body, r.Header.Get("Link"))
+		close(done)
+	}))
+	defer callback.Close()
+
+	db, err := pebblestore.Open(pebblestore.Config{Dir: "hub-data", FS: vfs.NewMem()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	// A hub goes out through internal/egress.
+	out := &http.Transport{DisableCompression: true}
+	defer out.CloseIdleConnections()
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "https://hub.example/websub/"}, out)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := delivery.New(delivery.Config{}, db.Log(), db.Cursors(), db.Subscriptions(), sender, nil, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// The shards are handed back after deliveries have ended and are saved.
+	ctx, stop := context.WithCancel(context.Background())
+	owning, handBack := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	owned := make(chan struct{}, subscription.Shards)
+	go func() {
+		ended <- db.Shards().Run(owning, func(t delivery.Tenure) error {
+			defer func() { owned <- struct{}{} }()
+			return d.Gained(t)
+		}, d.Lost)
+	}()
+	for range subscription.Shards {
+		<-owned
+	}
+	go func() {
+		defer handBack()
+		ended <- d.Run(ctx)
+	}()
+
+	const topic = "https://example.com/change/"
+	d.Activated(subscription.Subscription{
+		ID: subscription.NewID(topic, callback.URL+"/hook?id=%37"), Topic: topic,
+		Callback: callback.URL + "/hook?id=%37", Expires: time.Now().Add(time.Hour),
+	})
+	receipt, err := d.Publish(context.Background(), delivery.Publication{
+		Topic: topic, ContentType: "text/plain", Body: []byte("something changed"),
+	})
+	fmt.Println("published", receipt.Seq, err)
+	<-done
+	stop()
+	fmt.Println(<-ended, <-ended)
+	// Unordered output:
+	// published 1 <nil>
+	// POST /hook?id=%37 something changed
+	// <https://hub.example/websub/>; rel="hub", <https://example.com/change/>; rel="self"
+	// <nil> <nil>
+}
+
+// An HTTPSender alone makes one attempt and says what came of it.
+func ExampleHTTPSender() {
+	callback := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "120")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer callback.Close()
+	out := &http.Transport{DisableCompression: true}
+	defer out.CloseIdleConnections()
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "https://hub.example/websub/"}, out)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	outcome := sender.Send(context.Background(), &delivery.Attempt{
+		Callback:     callback.URL + "/hook",
+		Secret:       "a secret of the subscriber",
+		Notification: &delivery.Notification{Publication: delivery.Publication{Topic: "https://example.com/change/"}},
+		Number:       1,
+	})
+	fmt.Println(outcome.Class, outcome.Status, outcome.RetryAfter)
+	// Output: client_error 429 2m0s
+}

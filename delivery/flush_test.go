@@ -1,0 +1,143 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// slowMembers stops before it gives the members of a shard.
+type slowMembers struct {
+	*engine
+	begun, more chan struct{}
+}
+
+func (s *slowMembers) Members(ctx context.Context, shard subscription.Shard) iter.Seq2[delivery.Member, error] {
+	return func(yield func(delivery.Member, error) bool) {
+		close(s.begun)
+		<-s.more
+		s.engine.Members(ctx, shard)(yield)
+	}
+}
+
+func TestFlushTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		d := start(t, e, delivery.Config{}, &attempts{})
+		for i := range 100 {
+			d.subscribe(e, fmt.Sprintf("https://h%d.example/", i))
+		}
+		d.publish("x")
+		d.publish("y")
+		synctest.Wait()
+		equal(t, "saves before the interval", e.saves, 0)
+		equal(t, "unsaved", d.Stats().Unsaved, 200)
+		time.Sleep(250 * time.Millisecond)
+		synctest.Wait()
+		equal(t, "saves", e.saves, 1)
+		equal(t, "positions", len(e.positions), 100)
+		equal(t, "unsaved", d.Stats().Unsaved, 0)
+		time.Sleep(time.Hour)
+		equal(t, "saves with nothing new", e.saves, 1)
+	})
+}
+
+// Half of FlushCount is saved without waiting, and FlushCount is never passed
+// by more than what is in flight.
+func TestFlushCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		d := start(t, e, delivery.Config{FlushCount: 10, FlushInterval: time.Hour, MaxInFlight: 3, MaxSlow: -1}, s)
+		d.subscribe(e, callback)
+		for range 4 {
+			d.publish("x")
+		}
+		synctest.Wait()
+		equal(t, "saves below half", e.saves, 0)
+		d.publish("x")
+		synctest.Wait()
+		equal(t, "saves at half", e.saves, 1)
+
+		e.with(func() { e.saveErr = errAway })
+		for i := range 40 {
+			d.subscribe(e, fmt.Sprintf("https://h%d.example/", i))
+		}
+		s.take()
+		d.publish("y")
+		synctest.Wait()
+		if n := len(s.take()); n > 10+3 {
+			t.Errorf("%d deliveries without a save, FlushCount is 10 and 3 may be in flight", n)
+		}
+	})
+}
+
+func TestSaveFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		d := start(t, e, delivery.Config{}, s)
+		sub := d.subscribe(e, callback)
+		e.with(func() { e.saveErr = errAway })
+		d.publish("1")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		equal(t, "paused", d.Stats().Paused, true)
+		sameSeqs(t, "delivered", s.seqs(), 1)
+		d.publish("2") // durable, whatever the cursors do
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		sameSeqs(t, "while nothing can be saved", s.seqs())
+		if d.metric("flush_failures_total", "") < 5 {
+			t.Error("it was not tried again")
+		}
+		e.with(func() { e.saveErr = nil })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		sameSeqs(t, "afterwards", s.seqs(), 2)
+		equal(t, "saved", e.positions[sub.ID].Settled, 2)
+		equal(t, "paused", d.Stats().Paused, false)
+	})
+}
+
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		d := start(t, e, delivery.Config{DrainTimeout: 10 * time.Second}, s)
+		s.setAnswer(func(ctx context.Context, a *delivery.Attempt) delivery.Outcome {
+			select {
+			case <-time.After(map[string]time.Duration{callback: 5 * time.Second}[a.Callback] + time.Second):
+				return delivered
+			case <-ctx.Done():
+				return delivery.Outcome{Err: ctx.Err()}
+			}
+		})
+		slow := d.subscribe(e, callback)
+		s2 := d.subscribe(e, "https://two.example/")
+		d.publish("1")
+		d.publish("2")
+		synctest.Wait()
+		begun := time.Now()
+		d.stop()
+		equal(t, "end after the slowest", time.Since(begun), 6*time.Second)
+		equal(t, "saved, slow", e.positions[slow.ID].Settled, 1)
+		equal(t, "saved", e.positions[s2.ID].Settled, 1)
+		equal(t, "attempts: none starts after the end", len(s.take()), 2)
+
+		hang := start(t, e, delivery.Config{DrainTimeout: 10 * time.Second}, sendFunc(
+			func(ctx context.Context, _ *delivery.Attempt) delivery.Outcome {
+				<-ctx.Done()
+				return delivery.Outcome{Err: ctx.Err()}
+			}))
+		synctest.Wait()
+		equal(t, "in flight", hang.Stats().InFlight, 2)
+		begun = time.Now()
+		hang.stop()
+		equal(t, "end at the limit", time.Since(begun), 10*time.Second)
+		equal(t, "broken off is not a failure", e.positions[slow.ID], delivery.Position{Settled: 1})
+	})
+}

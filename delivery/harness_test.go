@@ -1,0 +1,374 @@
+package delivery_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+const topicURL = "https://example.com/change/"
+
+// engine is a Log, Cursors and Ender in memory for tests whose time is
+// synctest's; the real engine has goroutines of its own, outside of the bubble.
+type engine struct {
+	mu        sync.Mutex
+	logs      map[string][]*delivery.Notification // trimmed ones are nil
+	subs      map[subscription.ID]subscription.Subscription
+	positions map[subscription.ID]delivery.Position
+	gaps      []delivery.Gap
+	epochs    [subscription.Shards]uint64
+	saves     int
+	reads     int
+	// What fails, as long as it is set.
+	readErr, saveErr, removeErr, appendErr, headErr error
+	lost                                            bool // appended although appendErr says no
+	slowRead                                        chan struct{}
+}
+
+var (
+	_ delivery.Log     = (*engine)(nil)
+	_ delivery.Cursors = (*engine)(nil)
+	_ delivery.Ender   = (*engine)(nil)
+)
+
+func newEngine() *engine {
+	return &engine{
+		logs: map[string][]*delivery.Notification{}, subs: map[subscription.ID]subscription.Subscription{},
+		positions: map[subscription.ID]delivery.Position{},
+	}
+}
+
+// with changes the engine while others use it.
+func (e *engine) with(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+}
+
+func (e *engine) Append(ctx context.Context, p delivery.Publication, id uuid.UUID, at time.Time) (delivery.Receipt, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.appendErr != nil && !e.lost {
+		return delivery.Receipt{}, e.appendErr
+	}
+	if err := ctx.Err(); err != nil {
+		return delivery.Receipt{}, err
+	}
+	key := subscription.Key(p.Topic)
+	r := delivery.Receipt{ID: id, Seq: delivery.Seq(len(e.logs[key]) + 1)}
+	if r.Seq > 1 {
+		if last := e.logs[key][r.Seq-2]; last != nil {
+			r.Previous = last.Until
+			if p.Until != "" && last.Until == p.Until && bytes.Equal(last.Body, p.Body) {
+				return delivery.Receipt{ID: last.ID, Seq: last.Seq, Repeated: true, Previous: r.Previous}, nil
+			}
+		}
+	}
+	e.logs[key] = append(e.logs[key], &delivery.Notification{Publication: p, ID: id, Seq: r.Seq, Accepted: at})
+	return r, e.appendErr
+}
+
+func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
+	e.mu.Lock()
+	wait := e.slowRead
+	e.mu.Unlock()
+	if wait != nil {
+		<-wait
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reads++
+	if e.readErr != nil {
+		return nil, e.readErr
+	}
+	for _, n := range e.logs[subscription.Key(topic)] {
+		if n != nil && n.Seq >= from {
+			c := *n
+			return &c, nil
+		}
+	}
+	return nil, delivery.ErrEndOfLog
+}
+
+func (e *engine) Head(_ context.Context, topic string) (delivery.Seq, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return delivery.Seq(len(e.logs[subscription.Key(topic)])), e.headErr
+}
+
+func (e *engine) Trim(_ context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	log := e.logs[subscription.Key(topic)]
+	for i, n := range log {
+		if n != nil && n.Seq < before && n.Accepted.Before(olderThan) {
+			log[i] = nil
+		}
+	}
+	return nil
+}
+
+func (e *engine) Topics(context.Context) iter.Seq2[delivery.TopicState, error] {
+	return func(yield func(delivery.TopicState, error) bool) {
+		e.mu.Lock()
+		var states []delivery.TopicState
+		for key, log := range e.logs {
+			first := slices.IndexFunc(log, func(n *delivery.Notification) bool { return n != nil })
+			if first < 0 {
+				first = len(log)
+			}
+			states = append(states, delivery.TopicState{Topic: key, First: delivery.Seq(first + 1), Head: delivery.Seq(len(log))})
+		}
+		e.mu.Unlock()
+		for _, s := range states {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (e *engine) Members(_ context.Context, s subscription.Shard) iter.Seq2[delivery.Member, error] {
+	return func(yield func(delivery.Member, error) bool) {
+		e.mu.Lock()
+		var members []delivery.Member
+		for id, sub := range e.subs {
+			if subscription.ShardOf(id) == s {
+				p := e.positions[id]
+				p.Settled = max(p.Settled, delivery.Seq(sub.Start))
+				members = append(members, delivery.Member{Subscription: sub, Position: p})
+			}
+		}
+		err := e.readErr
+		e.mu.Unlock()
+		if err != nil {
+			yield(delivery.Member{}, err)
+			return
+		}
+		for _, m := range members {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (e *engine) Save(_ context.Context, batches []delivery.Batch) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.saveErr != nil {
+		return e.saveErr
+	}
+	e.saves++
+	var fenced []subscription.Shard
+	for _, b := range batches {
+		if b.Tenure.Epoch != e.epochs[b.Tenure.Shard] {
+			fenced = append(fenced, b.Tenure.Shard)
+			continue
+		}
+		for _, a := range b.Advances {
+			e.positions[a.Subscription] = a.Position
+		}
+		e.gaps = append(e.gaps, b.Gaps...)
+	}
+	if fenced != nil {
+		return fmt.Errorf("save: %w", &delivery.FencedError{Shards: fenced})
+	}
+	return nil
+}
+
+func (e *engine) Gaps(context.Context, subscription.ID, int) ([]delivery.Gap, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.gaps), nil
+}
+
+func (e *engine) Remove(_ context.Context, sub subscription.Subscription) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.removeErr != nil {
+		return false, e.removeErr
+	}
+	if !e.subs[sub.ID].Expires.Equal(sub.Expires) {
+		return false, nil
+	}
+	delete(e.subs, sub.ID)
+	return true, nil
+}
+
+// sendFunc is a Sender made of a function.
+type sendFunc func(ctx context.Context, a *delivery.Attempt) delivery.Outcome
+
+func (f sendFunc) Send(ctx context.Context, a *delivery.Attempt) delivery.Outcome { return f(ctx, a) }
+
+var (
+	delivered = delivery.Outcome{Class: delivery.ClassDelivered, Status: 200}
+	broken    = delivery.Outcome{Class: delivery.ClassServerError, Status: 500}
+	gone      = delivery.Outcome{Class: delivery.ClassGone, Status: 410}
+)
+
+// attempts records what a Sender was asked to send, and answers by a script.
+type attempts struct {
+	mu     sync.Mutex
+	all    []attempt
+	answer func(ctx context.Context, a *delivery.Attempt) delivery.Outcome
+}
+
+type attempt struct {
+	callback string
+	seq      delivery.Seq
+	number   uint32
+	at       time.Time
+	secret   subscription.Secret
+	note     *delivery.Notification
+}
+
+func (s *attempts) Send(ctx context.Context, a *delivery.Attempt) delivery.Outcome {
+	s.mu.Lock()
+	s.all = append(s.all, attempt{a.Callback, a.Notification.Seq, a.Number, time.Now(), a.Secret, a.Notification})
+	answer := s.answer
+	s.mu.Unlock()
+	if answer == nil {
+		return delivered
+	}
+	return answer(ctx, a)
+}
+
+func (s *attempts) setAnswer(f func(ctx context.Context, a *delivery.Attempt) delivery.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = f
+}
+
+// take returns what was sent since the last call.
+func (s *attempts) take() []attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.all
+	s.all = nil
+	return all
+}
+
+func (s *attempts) seqs() []delivery.Seq {
+	var seqs []delivery.Seq
+	for _, a := range s.take() {
+		seqs = append(seqs, a.seq)
+	}
+	return seqs
+}
+
+// running is a Dispatcher that runs on an engine and owns every shard.
+type running struct {
+	*delivery.Dispatcher
+	t    testing.TB
+	logs *bytes.Buffer // read it when Run has ended
+	reg  *prometheus.Registry
+	stop func() // ends Run and waits for it
+}
+
+// start runs a Dispatcher on the engine until the test ends or stop is called.
+func start(t testing.TB, e *engine, cfg delivery.Config, s delivery.Sender) *running {
+	t.Helper()
+	r := &running{t: t, logs: new(bytes.Buffer), reg: prometheus.NewRegistry()}
+	logger := slog.New(slog.NewTextHandler(r.logs, nil))
+	var err error
+	if r.Dispatcher, err = delivery.New(cfg, e, e, e, s, logger, r.reg); err != nil {
+		t.Fatal(err)
+	}
+	for i := range subscription.Shards {
+		e.with(func() { e.epochs[i]++ })
+		if err := r.Gained(delivery.Tenure{Shard: subscription.Shard(i), Epoch: e.epochs[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// publish appends a notification and returns its place.
+func (r *running) publish(body string) delivery.Receipt {
+	r.t.Helper()
+	rec, err := r.Publish(r.t.Context(), delivery.Publication{Topic: topicURL, ContentType: "text/plain", Body: []byte(body)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return rec
+}
+
+// subscribe activates a subscription to the topic for a day.
+func (r *running) subscribe(e *engine, callback string) subscription.Subscription {
+	sub := subscriptionOf(topicURL, callback)
+	e.with(func() {
+		sub.Start = uint64(len(e.logs[topicURL]))
+		e.subs[sub.ID] = sub
+	})
+	r.Activated(sub)
+	return sub
+}
+
+func subscriptionOf(topic, callback string) subscription.Subscription {
+	return subscription.Subscription{
+		ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback,
+		Lease: 30 * 24 * time.Hour, Expires: time.Now().Add(30 * 24 * time.Hour), Created: time.Now(),
+	}
+}
+
+// metric returns the value of a counter or gauge by its name and label value.
+func (r *running) metric(name, label string) float64 {
+	r.t.Helper()
+	families, err := r.reg.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() != "carillon_delivery_"+name || label != "" && m.GetLabel()[0].GetValue() != label {
+				continue
+			}
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	r.t.Fatalf("no metric %s{%s}", name, label)
+	return 0
+}
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func sameSeqs(t testing.TB, what string, got []delivery.Seq, want ...delivery.Seq) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+var (
+	errAway = fmt.Errorf("in a test: %w", delivery.ErrUnavailable)
+	errOdd  = errors.New("something odd")
+)
