@@ -73,6 +73,8 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 
+	// The first line is this one: nothing is answered before it is out.
+	ready(stdout, f, ln.Addr().String())
 	// The hub verifies the unsubscription too: the callback is served until
 	// Run has returned.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -82,7 +84,6 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	defer cancel()
 	ran := make(chan error, 1)
 	go func() { ran <- d.Run(running) }()
-	ready(stdout, f, ln.Addr().String())
 	select {
 	case err = <-ran:
 		stop()
