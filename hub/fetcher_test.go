@@ -1,0 +1,311 @@
+package hub_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"carillon/delivery"
+	"carillon/hub"
+)
+
+// ping sends a ping for the topics to the handler itself.
+func (s *stage) ping(t *testing.T, topics ...string) {
+	t.Helper()
+	body := "hub.mode=publish"
+	for _, topic := range topics {
+		body += "&" + form("hub.url", topic)
+	}
+	r := httptest.NewRequest(http.MethodPost, hubURL, strings.NewReader(body))
+	r.Header.Set("Content-Type", formType)
+	w := httptest.NewRecorder()
+	s.hub.Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusNoContent || w.Body.Len() > 0 {
+		t.Fatalf("ping: %d %s", w.Code, w.Body)
+	}
+}
+
+// content answers every GET with a body and good links.
+func content(r *http.Request, body string, header ...string) *http.Response {
+	return respond(r, 200, body, append([]string{good(r.URL.String())}, header...)...)
+}
+
+// TestFetched: what becomes of each kind of answer.
+func TestFetched(t *testing.T) {
+	atom := `<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="` + topicURL + `"/><link rel="hub" href="` + hubURL + `"/></feed>`
+	tests := []struct {
+		name   string
+		answer func(r *http.Request) *http.Response
+		result string
+		want   *delivery.Publication
+	}{
+		{
+			"text with links",
+			func(r *http.Request) *http.Response {
+				return content(r, "news", "Content-Type: text/plain;x=y", "Link: </style>; rel=style")
+			},
+			"published",
+			&delivery.Publication{Topic: topicURL, ContentType: "text/plain;x=y", Body: []byte("news"), Links: []string{`<https://source.example/style>; rel="style"`}},
+		},
+		{
+			"without media type",
+			func(r *http.Request) *http.Response { return content(r, "news") },
+			"published",
+			&delivery.Publication{Topic: topicURL, ContentType: "application/octet-stream", Body: []byte("news")},
+		},
+		{
+			"a broken media type",
+			func(r *http.Request) *http.Response { return content(r, "news", "Content-Type: text/\x00plain") },
+			"published",
+			&delivery.Publication{Topic: topicURL, ContentType: "application/octet-stream", Body: []byte("news")},
+		},
+		{
+			"embedded links",
+			func(r *http.Request) *http.Response {
+				return respond(r, 200, atom, "Content-Type: application/atom+xml")
+			},
+			"published",
+			&delivery.Publication{Topic: topicURL, ContentType: "application/atom+xml", Body: []byte(atom)},
+		},
+		{
+			"notification",
+			func(r *http.Request) *http.Response {
+				return content(r, notification, "Content-Type: application/xml")
+			},
+			"published",
+			&delivery.Publication{
+				Topic: topicURL, ContentType: "application/xml", Body: []byte(notification),
+				From: "2013-01-03T00:00:00Z", Until: "2013-01-03T01:00:00Z",
+			},
+		},
+		{
+			"self in another spelling decides",
+			func(r *http.Request) *http.Response {
+				return respond(r, 200, "news", "Link: <https://source.example/%74opic>; rel=self, <"+hubURL+">; rel=hub")
+			},
+			"published",
+			&delivery.Publication{Topic: "https://source.example/%74opic", ContentType: "application/octet-stream", Body: []byte("news")},
+		},
+		{"no content", func(r *http.Request) *http.Response { return respond(r, 204, "") }, "empty", nil},
+		{"empty content", func(r *http.Request) *http.Response { return content(r, "") }, "empty", nil},
+		{"no links", func(r *http.Request) *http.Response { return respond(r, 200, "news") }, "refused", nil},
+		{"another self", func(r *http.Request) *http.Response {
+			return respond(r, 200, "news", good("https://source.example/other"))
+		}, "refused", nil},
+		{"too long", func(r *http.Request) *http.Response { return content(r, strings.Repeat("x", 1001)) }, "refused", nil},
+		{"too long, not announced", func(r *http.Request) *http.Response {
+			resp := content(r, strings.Repeat("x", 1001))
+			resp.ContentLength = -1
+			return resp
+		}, "refused", nil},
+		{"compressed", func(r *http.Request) *http.Response { return content(r, "news", "Content-Encoding: gzip") }, "refused", nil},
+		{"notification as text/xml", func(r *http.Request) *http.Response {
+			return content(r, notification, "Content-Type: text/xml")
+		}, "refused", nil},
+		{"broken notification", func(r *http.Request) *http.Response {
+			return content(r, strings.Replace(notification, "until=", "til=", 1), "Content-Type: application/xml")
+		}, "refused", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, hub.Config{URL: hubURL, MaxBody: 1000}, doFunc(func(r *http.Request) (*http.Response, error) {
+					if r.Method != http.MethodGet || r.Header.Get("Accept") != "*/*" || r.Header.Get("Accept-Encoding") != "identity" {
+						t.Errorf("%s %v", r.Method, r.Header)
+					}
+					return tt.answer(r), nil
+				}), anywhere{})
+				defer s.running(t)()
+				s.ping(t, topicURL)
+				synctest.Wait()
+				if s.pings.waiting() > 0 {
+					t.Error("the ping still waits")
+				}
+				if n := s.fetches(t, tt.result); n != 1 {
+					t.Errorf("%d fetches were %s", n, tt.result)
+				}
+				got := s.publisher.all()
+				switch {
+				case tt.want == nil && len(got) > 0:
+					t.Errorf("published %#v", got)
+				case tt.want != nil && (len(got) != 1 || fmt.Sprintf("%#v", got[0]) != fmt.Sprintf("%#v", *tt.want)):
+					t.Errorf("published %#v\nwant %#v", got, *tt.want)
+				}
+			})
+		})
+	}
+}
+
+// fetches returns how many fetches had the result.
+func (s *stage) fetches(t *testing.T, result string) int {
+	t.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "carillon_hub_fetches_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if m.GetLabel()[0].GetValue() == result {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return 0
+}
+
+// TestFetchRetried: a failure is tried again with growing pauses, to an end.
+func TestFetchRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		c.answer.Store(func(r *http.Request) (*http.Response, error) { return respond(r, 503, ""), nil })
+		s := newStage(t, hub.Config{URL: hubURL, FetchRetryFirst: 5 * time.Second, FetchRetryFor: time.Hour}, c, anywhere{})
+		defer s.running(t)()
+		s.ping(t, topicURL)
+		time.Sleep(time.Minute)
+		if n := c.asked.Load(); n < 3 || n > 8 {
+			t.Errorf("%d attempts in the first minute", n)
+		}
+		c.answer.Store(func(r *http.Request) (*http.Response, error) { return content(r, "news"), nil })
+		time.Sleep(10 * time.Minute)
+		if len(s.publisher.all()) != 1 || s.pings.waiting() > 0 {
+			t.Errorf("published %d, %d pings wait", len(s.publisher.all()), s.pings.waiting())
+		}
+
+		c.asked.Store(0)
+		c.away()
+		s.ping(t, topicURL)
+		time.Sleep(90 * time.Minute)
+		synctest.Wait()
+		if n := c.asked.Load(); n < 10 || n > 40 {
+			t.Errorf("%d attempts before giving up", n)
+		}
+		if s.pings.waiting() > 0 || s.fetches(t, "given_up") != 1 {
+			t.Error("the ping was not given up")
+		}
+	})
+}
+
+// TestFetchOneAtATime: pings that come while a fetch runs are one more fetch, as
+// the content may have changed after the first one began.
+func TestFetchOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most, asked atomic.Int64
+		s := newStage(t, hub.Config{URL: hubURL}, doFunc(func(r *http.Request) (*http.Response, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			time.Sleep(time.Second)
+			return content(r, fmt.Sprint(asked.Add(1))), nil
+		}), anywhere{})
+		defer s.running(t)()
+		s.ping(t, topicURL, topicURL)
+		synctest.Wait()
+		for range 5 {
+			s.ping(t, topicURL, "https://source.example/%74opic")
+		}
+		time.Sleep(time.Minute)
+		if asked.Load() != 2 || most.Load() != 1 || s.pings.waiting() != 0 {
+			t.Errorf("%d fetches, %d at once, %d pings wait", asked.Load(), most.Load(), s.pings.waiting())
+		}
+	})
+}
+
+// TestFetchLimits: so many at once, and so many from one host.
+func TestFetchLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, slow, mostRunning, mostSlow, asked atomic.Int64
+		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2}, doFunc(func(r *http.Request) (*http.Response, error) {
+			asked.Add(1)
+			mostRunning.Store(max(mostRunning.Load(), running.Add(1)))
+			defer running.Add(-1)
+			if r.URL.Host == "slow.example" {
+				mostSlow.Store(max(mostSlow.Load(), slow.Add(1)))
+				defer slow.Add(-1)
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(time.Second)
+			return content(r, "news"), nil
+		}), anywhere{})
+		defer s.running(t)()
+		var topics []string
+		for i := range 10 {
+			topics = append(topics, fmt.Sprintf("http://slow.example/%d", i))
+		}
+		for i := range 10 {
+			topics = append(topics, fmt.Sprintf("http://h%d.example/", i))
+		}
+		s.ping(t, topics...)
+		time.Sleep(30 * time.Second)
+		if n := len(s.publisher.all()); n != 10 {
+			t.Errorf("beside a slow host %d of 10 were published", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if asked.Load() != 20 || mostRunning.Load() != 4 || mostSlow.Load() != 2 {
+			t.Errorf("%d fetches, at most %d at once, %d from one host", asked.Load(), mostRunning.Load(), mostSlow.Load())
+		}
+		if err := testutil.GatherAndCompare(s.registry, strings.NewReader(
+			"# HELP carillon_hub_pings_waiting Topics that wait to be fetched or are being fetched.\n"+
+				"# TYPE carillon_hub_pings_waiting gauge\ncarillon_hub_pings_waiting 0\n"), "carillon_hub_pings_waiting"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFetchAfterRestart: a ping that was answered is carried out by the next
+// process, also when the store needs a while.
+func TestFetchAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		c.answer.Store(func(r *http.Request) (*http.Response, error) { return content(r, "news"), nil })
+		cfg := hub.Config{URL: hubURL}
+		s := newStage(t, cfg, c, anywhere{})
+		s.ping(t, topicURL) // and dies before Run
+		s.rebuild(t, cfg, c, anywhere{})
+		s.pings.fail(delivery.ErrUnavailable)
+		defer s.running(t)()
+		time.Sleep(time.Minute)
+		if len(s.publisher.all()) != 0 {
+			t.Fatal("published without the store")
+		}
+		s.pings.fail(nil)
+		time.Sleep(time.Minute)
+		if len(s.publisher.all()) != 1 || s.pings.waiting() != 0 {
+			t.Errorf("%d published, %d pings wait", len(s.publisher.all()), s.pings.waiting())
+		}
+	})
+}
+
+// TestFetchWithStoreTrouble: the store's trouble never drops a ping, and a
+// publication that it took is not published again when the ping cannot be forgotten.
+func TestFetchWithStoreTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		c.answer.Store(func(r *http.Request) (*http.Response, error) { return content(r, "news"), nil })
+		s := newStage(t, hub.Config{URL: hubURL, FetchRetryFor: time.Minute}, c, anywhere{})
+		defer s.running(t)()
+		s.publisher.fail(fmt.Errorf("%w: full", delivery.ErrUnavailable))
+		s.ping(t, topicURL)
+		time.Sleep(time.Hour)
+		if s.pings.waiting() != 1 {
+			t.Fatal("the ping was dropped")
+		}
+		s.pings.fail(errors.New("disk"))
+		s.publisher.fail(nil)
+		time.Sleep(time.Hour)
+		s.pings.fail(nil)
+		time.Sleep(time.Minute)
+		if n := len(s.publisher.all()); n != 1 || s.pings.waiting() != 0 {
+			t.Errorf("published %d times, %d pings wait", n, s.pings.waiting())
+		}
+	})
+}

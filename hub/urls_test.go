@@ -1,0 +1,106 @@
+package hub_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"carillon/hub"
+)
+
+func TestAppendQuery(t *testing.T) {
+	for callback, want := range map[string]string{
+		"http://h":            "http://h?n=v%20%26%3D",
+		"http://h/":           "http://h/?n=v%20%26%3D",
+		"http://h/?":          "http://h/?n=v%20%26%3D",
+		"http://h/?a":         "http://h/?a&n=v%20%26%3D",
+		"http://h/?a=b&":      "http://h/?a=b&n=v%20%26%3D",
+		"http://h/?n=1&n=%2F": "http://h/?n=1&n=%2F&n=v%20%26%3D",
+		"http://h/?a=b?c":     "http://h/?a=b?c&n=v%20%26%3D",
+		"http://h/a;b&":       "http://h/a;b&?n=v%20%26%3D",
+	} {
+		if got := hub.AppendQuery(callback, "n", "v &="); got != want {
+			t.Errorf("%s: %s, want %s", callback, got, want)
+		}
+	}
+}
+
+// FuzzAppendQuery: the callback stays as the prefix, and who parses the query
+// finds what was appended, in order, as the last values.
+func FuzzAppendQuery(f *testing.F) {
+	for _, callback := range []string{
+		"http://h", "http://h/?", "http://h/?a=b&", "http://h/p?hub.mode=x&a", "http://h?&&", "http://h/%7E?%zz=1;2",
+	} {
+		f.Add(callback, "http://t/?a=b&c=d", "päß +&=")
+	}
+	f.Fuzz(func(t *testing.T, callback, topic, reason string) {
+		if strings.Contains(callback, "#") {
+			return // refused before
+		}
+		got := hub.AppendQuery(callback, "hub.mode", "denied", "hub.topic", topic, "hub.reason", reason)
+		if !strings.HasPrefix(got, callback) {
+			t.Fatalf("%q is not the prefix of %q", callback, got)
+		}
+		_, query, found := strings.Cut(got, "?")
+		if !found {
+			t.Fatalf("%q has no query", got)
+		}
+		pairs := strings.Split(query, "&")
+		if len(pairs) < 3 {
+			t.Fatalf("%q", pairs)
+		}
+		parsed, err := url.ParseQuery(strings.Join(pairs[len(pairs)-3:], "&"))
+		if err != nil || parsed.Get("hub.mode") != "denied" || parsed.Get("hub.topic") != topic || parsed.Get("hub.reason") != reason {
+			t.Fatalf("%q: %v, %v", got, parsed, err)
+		}
+	})
+}
+
+// FuzzForm: whatever is posted, nothing but the refusals and successes of the
+// protocol comes back, and nothing that was posted is in the answer as markup.
+func FuzzForm(f *testing.F) {
+	f.Add("hub.mode=subscribe&hub.topic=http%3A%2F%2Ft%2F&hub.callback=http%3A%2F%2Fc%2F&hub.secret=s&hub.lease_seconds=1")
+	f.Add("hub.mode=publish&hub.url=http://t/&hub.topic=http://t/2")
+	f.Add("hub.mode=unsubscribe&hub.callback=%ff&&&=;=%")
+	f.Add("hub.mode=subscribe&hub.topic=<script>&hub.callback=http://[::1%25eth0]/")
+	s := newStage(f, hub.Config{URL: hubURL}, doFunc(nil), anywhere{})
+	handler := s.hub.Handler()
+	f.Fuzz(func(t *testing.T, body string) {
+		r := httptest.NewRequest(http.MethodPost, hubURL, strings.NewReader(body))
+		r.Header.Set("Content-Type", formType)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		switch w.Code {
+		case 202, 204, 400, 413:
+		default:
+			t.Errorf("status %d for %q", w.Code, body)
+		}
+		if strings.Contains(w.Body.String(), "<") || w.Code != 204 && w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("answer %q to %q", w.Body, body)
+		}
+	})
+}
+
+func TestNormalHub(t *testing.T) {
+	same := []string{
+		"http://hub.example/web~sub/", "HTTP://Hub.Example:80/web%7Esub", "http://hub.example:/web~sub/",
+	}
+	for _, u := range same {
+		if hub.NormalHub(u) != hub.NormalHub(same[0]) {
+			t.Errorf("%s is %s, %s is %s", u, hub.NormalHub(u), same[0], hub.NormalHub(same[0]))
+		}
+	}
+	for _, u := range []string{
+		"https://hub.example/web~sub/", "http://hub.example:8080/web~sub/", "http://hub.example/Web~sub/",
+		"http://hub.example/web~sub/?x", "http://other.example/web~sub/", "/web~sub/", "", "http://hub.example/web%2Fsub",
+	} {
+		if hub.NormalHub(u) == hub.NormalHub(same[0]) {
+			t.Errorf("%q counts as the hub", u)
+		}
+	}
+	if hub.NormalHub("http://h/%2f") != hub.NormalHub("http://h/%2F") {
+		t.Error("the case of escapes counts")
+	}
+}
