@@ -29,8 +29,7 @@
 // A write to the write-ahead log or the manifest fails for any other reason:
 // Pebble can then not be trusted to write again until it is opened anew, so
 // Config.Fatal is called, which by default logs one line and ends the process with
-// status 1. Nothing that was acknowledged is lost by it. Should Fatal return,
-// every further call is ErrUnavailable.
+// status 1. Nothing that was acknowledged is lost by it.
 //
 // A record that cannot be read back is logged with its kind and left out where
 // records are listed, and is ErrDamaged where it alone was asked for. In a topic's

@@ -36,7 +36,9 @@ type engine struct {
 	closed bool           // guarded by mu
 	users  sync.WaitGroup // calls inside; Add only under mu and not closed
 
+	opened  atomic.Bool           // from when on failing is fatal
 	failure atomic.Pointer[error] // why nothing can be written any more
+	broken  chan struct{}         // closed when failure is set
 	stuck   atomic.Bool           // Pebble panicked within a write: it cannot even be closed
 }
 
@@ -71,7 +73,10 @@ func (e *engine) failed() error {
 func (e *engine) fail(cause error) error {
 	err := unavailable(cause)
 	if e.failure.CompareAndSwap(nil, &err) {
-		e.fatal(err)
+		close(e.broken)
+		if e.opened.Load() {
+			e.fatal(err)
+		}
 	}
 	return e.failed()
 }
@@ -137,8 +142,8 @@ func (e *engine) buildAndApply(b *pebble.Batch, lock sync.Locker, build func(*pe
 // apply puts the batch in Pebble's write-ahead log, in order, and before the eyes of
 // readers, but does not wait for the disk.
 func (e *engine) apply(b *pebble.Batch) (err error) {
-	// When the write-ahead log has failed Pebble panics, with its own lock
-	// held: it is of no use afterwards.
+	// When the write-ahead log has failed, and Fatal returned, Pebble panics
+	// with its own lock held: it is of no use afterwards.
 	defer func() {
 		if r := recover(); r != nil {
 			e.stuck.Store(true)

@@ -55,7 +55,6 @@ func listener(log pebble.Logger) *pebble.EventListener {
 		// A damaged table costs the records in it, not the others: reads
 		// of it return errors.
 		DataCorruption: func(info pebble.DataCorruptionInfo) { log.Errorf("%v", info) },
-		DiskSlow:       func(info pebble.DiskSlowInfo) { log.Errorf("%v", info) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			log.Infof("writes wait for the engine: %s", info.Reason)
 		},

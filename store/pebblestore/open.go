@@ -57,21 +57,35 @@ func open(cfg Config, kind string) (*engine, error) {
 		space:  newSpace(cfg.FS, cfg.Dir, cfg.MinFree, cfg.Logger),
 		unlock: lock,
 		fatal:  cfg.Fatal,
+		broken: make(chan struct{}),
 	}
 	logger := &engineLog{log: cfg.Logger, fail: e.fail}
-	opts := cfg.options(e.space.guarded(), logger)
+	opts := cfg.options(watchedFS{e.space.guarded(), e.fail}, logger)
 	opts.Lock = lock
-	e.db, err = pebble.Open(cfg.Dir, opts)
+	e.db, err = openPebble(cfg.Dir, opts)
 	if err == nil {
 		err = e.failed()
 	}
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		_ = lock.Close()
+		return nil, err
 	}
 	if err := e.checkFormat(kind); err != nil {
-		return nil, errors.Join(err, e.close())
+		_ = e.close()
+		return nil, err
 	}
+	e.opened.Store(true)
 	return e, nil
+}
+
+// openPebble is pebble.Open, which panics where a directory cannot be synced.
+func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("open the engine: %v", r)
+		}
+	}()
+	return pebble.Open(dir, opts)
 }
 
 // makeDir makes the directory and its parents, durably, for this user only:

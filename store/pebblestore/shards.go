@@ -19,7 +19,8 @@ var _ delivery.Shards = (*Shards)(nil)
 var errRunning = errors.New("it runs already")
 
 // Run implements delivery.Shards. It raises the epoch of every shard, durably, so
-// that what an earlier Run left behind cannot write.
+// that what an earlier Run left behind cannot write. It ends with an error when the
+// engine cannot write any more.
 func (s *Shards) Run(
 	ctx context.Context, gained func(delivery.Tenure) error, lost func(subscription.Shard),
 ) (err error) {
@@ -49,8 +50,12 @@ func (s *Shards) Run(
 			return fmt.Errorf("take shard %d: %w", t.Shard, err)
 		}
 	}
-	<-ctx.Done()
-	return nil
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.db.engine.broken:
+		return fmt.Errorf("own the shards: %w", s.db.engine.failed())
+	}
 }
 
 // raise gives every shard its next epoch.

@@ -1,0 +1,68 @@
+package pebblestore
+
+import (
+	"bytes"
+	"fmt"
+
+	"carillon/subscription"
+)
+
+// DecodeAll reads the record as each kind of record. What can be read must be
+// the same when it is written and read again.
+func DecodeAll(record []byte) error {
+	var id subscription.ID
+	if v, err := decodeSubscription(id, record); err == nil {
+		if w, err := decodeSubscription(id, encodeSubscription(v)); err != nil || w != v {
+			return fmt.Errorf("subscription %#v became %#v, error %w", v, w, err)
+		}
+	}
+	if v, err := decodeRequest(id, record); err == nil {
+		if w, err := decodeRequest(id, encodeRequest(v)); err != nil || w != v {
+			return fmt.Errorf("request %#v became %#v, error %w", v, w, err)
+		}
+	}
+	if v, err := decodePosition(record); err == nil {
+		if w, err := decodePosition(encodePosition(v)); err != nil || w != v {
+			return fmt.Errorf("position %#v became %#v, error %w", v, w, err)
+		}
+	}
+	if v, err := decodeGap(id, 1, record); err == nil {
+		if w, err := decodeGap(id, 1, encodeGap(v)); err != nil || w != v {
+			return fmt.Errorf("gap %#v became %#v, error %w", v, w, err)
+		}
+	}
+	if v, err := decodeTopic(record); err == nil {
+		if w, err := decodeTopic(encodeTopic(v)); err != nil || w != v {
+			return fmt.Errorf("topic %#v became %#v, error %w", v, w, err)
+		}
+	}
+	if v, err := decodePing(record); err == nil {
+		if w, err := decodePing(encodePing(v)); err != nil || w != v {
+			return fmt.Errorf("ping %#v became %#v, error %w", v, w, err)
+		}
+	}
+	return decodeHeadAgain(record)
+}
+
+func decodeHeadAgain(record []byte) error {
+	v, _, err := decodeHead(1, record)
+	if err != nil {
+		return nil
+	}
+	again := encodeHead(v.Publication, v.ID, v.Accepted)
+	w, _, err := decodeHead(1, again)
+	if err != nil || !bytes.Equal(encodeHead(w.Publication, w.ID, w.Accepted), again) {
+		return fmt.Errorf("notification %#v became %#v, error %w", v, w, err)
+	}
+	return nil
+}
+
+// SampleRecords are one record of each kind.
+func SampleRecords() [][]byte {
+	return [][]byte{
+		encodeSubscription(subscription.Subscription{Topic: "topic", Callback: "callback", Secret: "secret", Start: 300}),
+		encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Lease: 5}),
+		encodeTopic(topicState{key: "topic", head: 7, until: "until", hasDigest: true}),
+		encodeTopic(topicState{key: "topic"}),
+	}
+}
