@@ -35,7 +35,6 @@ type channel struct {
 	log     *slog.Logger
 	metrics *setMetrics
 	header  http.Header // of every POST
-	client  *http.Client
 
 	// state and open belong to the goroutine of run.
 	state Channel
@@ -59,15 +58,23 @@ func newChannel(n *Notifier, set string, state Channel) *channel {
 			"Link":         {n.links(set)},
 			"User-Agent":   {n.cfg.UserAgent},
 		},
-		client: &http.Client{
-			Transport:     n.cfg.Transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
 	}
 	ch.open = newBatch(ch)
-	ch.since = time.Now().Add(-n.cfg.MaxWait) // what an earlier run left has waited long enough
-	ch.poke()
 	return ch
+}
+
+// carryOn makes a channel begin with what an earlier run has left, which has
+// waited long enough.
+func (ch *channel) carryOn(ctx context.Context) error {
+	for _, err := range ch.n.cfg.Journal.Events(ctx, ch.set, ch.state.Next) {
+		if err != nil {
+			return err
+		}
+		ch.since = time.Now().Add(-ch.n.cfg.MaxWait)
+		break
+	}
+	ch.poke()
+	return nil
 }
 
 // arrived tells the channel that there is a new event in the journal.

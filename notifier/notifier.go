@@ -51,6 +51,9 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 			return nil, err
 		}
 		ch := newChannel(n, name, state)
+		if err := ch.carryOn(ctx); err != nil {
+			return nil, err
+		}
 		n.channels = append(n.channels, ch)
 		n.byName[name] = ch
 	}

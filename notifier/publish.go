@@ -110,7 +110,9 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 	req.ContentLength = note.Size
 	// For a connection that turns out to be closed before anything was sent.
 	req.GetBody = func() (io.ReadCloser, error) { return ch.n.cfg.Journal.Body(post, note) }
-	resp, err := ch.client.Do(req)
+	// Not through a http.Client: it would follow redirects, and it opens the
+	// body for those that it is told not to follow.
+	resp, err := ch.n.cfg.Transport.RoundTrip(req)
 	if err != nil {
 		return answer{outcome: outcomeNoAnswer, err: err}, nil
 	}

@@ -118,7 +118,7 @@ func (s *scanner) text() (string, *InputError) {
 		}
 		s.pos++
 	}
-	return "", fault("the string does not end")
+	return "", fault("is a string that does not end")
 }
 
 // textSlow reads on in a string that has more than plain ASCII.
@@ -140,7 +140,7 @@ func (s *scanner) textSlow(start int) (string, *InputError) {
 		}
 		b.WriteRune(r)
 	}
-	return "", fault("the string does not end")
+	return "", fault("is a string that does not end")
 }
 
 // character reads one character of a string, escaped or not.
@@ -165,7 +165,7 @@ func (s *scanner) character(c byte) (rune, *InputError) {
 func (s *scanner) escape() (rune, *InputError) {
 	s.pos++ // the backslash
 	if s.pos == len(s.data) {
-		return 0, fault("the string does not end")
+		return 0, fault("is a string that does not end")
 	}
 	c := s.data[s.pos]
 	s.pos++

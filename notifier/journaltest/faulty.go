@@ -1,0 +1,113 @@
+package journaltest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"carillon/notifier"
+)
+
+// Fault says how a call of a Faulty journal goes.
+type Fault int
+
+// The ways that a call can go.
+const (
+	// Works: the call goes through.
+	Works Fault = iota
+	// Lost: the call fails and has changed nothing.
+	Lost
+	// Kept: the call fails, but what it changed is kept.
+	Kept
+)
+
+// ErrInjected is the cause of every failure that a Faulty journal makes up.
+var ErrInjected = fmt.Errorf("%w: injected", notifier.ErrUnavailable)
+
+// Faulty is a journal whose calls fail as Decide says.
+type Faulty struct {
+	notifier.Journal
+
+	mu     sync.Mutex
+	decide func(call string) Fault
+}
+
+// NewFaulty makes calls of j fail. Decide gets the name of the method and is
+// called for one call at a time; nil lets everything through.
+func NewFaulty(j notifier.Journal, decide func(call string) Fault) *Faulty {
+	return &Faulty{Journal: j, decide: decide}
+}
+
+func (f *Faulty) fault(call string) Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.decide == nil {
+		return Works
+	}
+	return f.decide(call)
+}
+
+// do makes the call as its fault says.
+func (f *Faulty) do(call string, do func() error) error {
+	switch f.fault(call) {
+	case Lost:
+		return ErrInjected
+	case Kept:
+		if err := do(); err != nil {
+			return err
+		}
+		return ErrInjected
+	}
+	return do()
+}
+
+// Open implements notifier.Journal.
+func (f *Faulty) Open(ctx context.Context, set string, now time.Time) (ch notifier.Channel, err error) {
+	err = f.do("Open", func() (err error) {
+		ch, err = f.Journal.Open(ctx, set, now)
+		return err
+	})
+	return ch, err
+}
+
+// Append implements notifier.Journal.
+func (f *Faulty) Append(ctx context.Context, events []notifier.Event, now time.Time) error {
+	return f.do("Append", func() error { return f.Journal.Append(ctx, events, now) })
+}
+
+// Events implements notifier.Journal. A fault comes after the first event.
+func (f *Faulty) Events(ctx context.Context, set string, from time.Time) iter.Seq2[notifier.Event, error] {
+	return func(yield func(notifier.Event, error) bool) {
+		fails := f.fault("Events") != Works
+		for e, err := range f.Journal.Events(ctx, set, from) {
+			if !yield(e, err) {
+				return
+			}
+			if fails {
+				yield(notifier.Event{}, ErrInjected)
+				return
+			}
+		}
+	}
+}
+
+// Seal implements notifier.Journal.
+func (f *Faulty) Seal(ctx context.Context, n notifier.Notification, body []byte) error {
+	return f.do("Seal", func() error { return f.Journal.Seal(ctx, n, body) })
+}
+
+// Body implements notifier.Journal.
+func (f *Faulty) Body(ctx context.Context, n notifier.Notification) (io.ReadCloser, error) {
+	if f.fault("Body") != Works {
+		return nil, ErrInjected
+	}
+	return f.Journal.Body(ctx, n)
+}
+
+// Accept implements notifier.Journal.
+func (f *Faulty) Accept(ctx context.Context, n notifier.Notification, keepFrom time.Time) error {
+	return f.do("Accept", func() error { return f.Journal.Accept(ctx, n, keepFrom) })
+}
