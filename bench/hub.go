@@ -98,10 +98,13 @@ func (h *hub) topic(name string) string {
 	return fmt.Sprintf("http://%s/topic/%s?hub=%s", h.target, name, url.QueryEscape(h.url))
 }
 
-// prepare makes the subscriptions and waits until every one of them is active,
-// which a first notification shows.
+// prepare makes the subscriptions, waits until every one of them is active, and
+// publishes a first notification, which opens the connections.
 func (h *hub) prepare(ctx context.Context, p plan) error {
 	if err := h.subscribe(ctx, h.topic("busy"), p.callbacks); err != nil {
+		return err
+	}
+	if err := h.awaitSubscriptions(ctx, p.callbacks); err != nil {
 		return err
 	}
 	before, err := h.counted(ctx)
