@@ -96,7 +96,7 @@ func TestSweepAndNewSubscription(t *testing.T) {
 func TestDeny(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.deny = func(context.Context, string) error {
-			if len(h.denials) < 3 {
+			if h.timesTold() < 3 {
 				return errAway
 			}
 			return nil

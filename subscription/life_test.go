@@ -195,7 +195,7 @@ func TestFailedVerification(t *testing.T) {
 func TestRetrySchedule(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.confirm = func(_ context.Context, _ subscription.Request, _ string) error {
-			if len(h.askedAt) == 4 {
+			if h.timesAsked() == 4 {
 				return nil
 			}
 			return errAway
@@ -214,6 +214,28 @@ func TestRetrySchedule(t *testing.T) {
 		if want := h.askedAt[3].Add(sub.Lease); sub.Expires.Sub(want).Abs() > time.Millisecond {
 			t.Errorf("the lease ends at %v, want %v: it counts from the verification that was answered", sub.Expires, want)
 		}
+	})
+}
+
+// The verification has a schedule of its own, whatever the topic check used up.
+func TestEachStepHasItsSchedule(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.validate = func(context.Context, string) error {
+			if h.timesChecked() < 4 {
+				return errAway
+			}
+			return nil
+		}
+		h.confirm = func(context.Context, subscription.Request, string) error {
+			if h.timesAsked() < 4 {
+				return errAway
+			}
+			return nil
+		}
+		h.run()
+		h.submit(subscribe(callback, ""))
+		pass(150 * time.Second)
+		h.mustBeActive(callback)
 	})
 }
 
@@ -262,7 +284,7 @@ func TestUnreachableTopic(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inTown(t, func(t *testing.T, h *town) {
 				h.validate = func(context.Context, string) error {
-					if len(h.checks) <= c.fails {
+					if h.timesChecked() <= c.fails {
 						return errUnknown
 					}
 					return nil

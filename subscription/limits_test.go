@@ -28,8 +28,8 @@ func TestHangingHost(t *testing.T) {
 			h.submit(subscribe(fmt.Sprintf("http://hanging.example/%d", i), ""))
 		}
 		synctest.Wait()
-		if h.nowAll != 3 {
-			t.Errorf("%d wait for the host, want 3", h.nowAll)
+		if n, _ := h.atOnce(); n != 3 {
+			t.Errorf("%d wait for the host, want 3", n)
 		}
 		for i := range 100 {
 			h.submit(subscribe(fmt.Sprintf("http://d%d.example/", i), ""))
@@ -73,7 +73,7 @@ func TestManyRequests(t *testing.T) {
 		before := runtime.NumGoroutine()
 		h.cfg.Concurrency = atOnce
 		h.confirm = func(ctx context.Context, r subscription.Request, _ string) error {
-			switch n := len(h.asked); {
+			switch n := h.timesAsked(); {
 			case n <= atOnce:
 				<-time.After(time.Second)
 				return errAway
@@ -87,8 +87,9 @@ func TestManyRequests(t *testing.T) {
 			h.submit(subscribe(fmt.Sprintf("http://d%d.example/", i), ""))
 		}
 		synctest.Wait()
-		if n := runtime.NumGoroutine() - before; n > atOnce+10 || h.nowAll != atOnce {
-			t.Errorf("%d goroutines for %d verifications", n, h.nowAll)
+		asking, _ := h.atOnce()
+		if n := runtime.NumGoroutine() - before; n > atOnce+10 || asking != atOnce {
+			t.Errorf("%d goroutines for %d verifications", n, asking)
 		}
 		pass(2 * time.Second)
 		if n := runtime.NumGoroutine() - before; n > 10 {
@@ -101,8 +102,8 @@ func TestManyRequests(t *testing.T) {
 		if n := len(h.roster.members()); n != requests {
 			t.Errorf("%d are active", n)
 		}
-		if h.mostAll != atOnce {
-			t.Errorf("%d verifications at once, want %d", h.mostAll, atOnce)
+		if _, most := h.atOnce(); most != atOnce {
+			t.Errorf("%d verifications at once, want %d", most, atOnce)
 		}
 		h.mustBeSettled()
 	})
@@ -148,7 +149,6 @@ func TestBacklogDoesNotStarveNewRequests(t *testing.T) {
 			}
 			return nil
 		}
-		h.validate = func(_ context.Context, topic string) error { return nil }
 		h.run()
 		pass(10 * time.Second)
 		for i := range 10 {
@@ -158,6 +158,71 @@ func TestBacklogDoesNotStarveNewRequests(t *testing.T) {
 		if n := len(h.roster.members()); n != 10 {
 			t.Errorf("%d of 10 new requests are settled", n)
 		}
-		h.cfg.DrainTimeout = time.Second
+	})
+}
+
+// Requests from before a restart and new ones share the places of their host.
+func TestBacklogSharesPerHost(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.PerHost = 2
+		h.confirm = hang
+		h.build()
+		for i := range 10 {
+			h.submit(unsubscribe(fmt.Sprintf("http://hanging.example/old%d", i)))
+		}
+		h.build()
+		for i := range 10 {
+			h.submit(unsubscribe(fmt.Sprintf("http://hanging.example/new%d", i)))
+		}
+		h.run()
+		pass(time.Minute)
+		if _, most := h.atOnce(); most != 2 {
+			t.Errorf("%d verifications at once for one host, want 2", most)
+		}
+	})
+}
+
+// mute is a Confirmer that keeps nothing.
+type mute struct{ subscription.Confirmer }
+
+func (mute) Confirm(context.Context, subscription.Request, string) error {
+	return subscription.ErrNoIntent
+}
+
+// Nothing is left in memory of hosts and requests that are done.
+func TestSettledRequestsLeaveNothing(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		const requests = 10_000
+		service, err := subscription.NewService(subscription.Config{}, h.memory, h.world, mute{}, h.roster, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- service.Run(ctx) }()
+		heap := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		for i := range requests {
+			if err := service.Submit(ctx, unsubscribe(fmt.Sprintf("http://d%d.example/", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := h.memory.unsettled(); n != 0 {
+			t.Errorf("%d requests are unsettled", n)
+		}
+		// Maps keep room for what they once held.
+		if grown := (heap() - before) / requests; grown > 150 {
+			t.Errorf("%d bytes are left of each request", grown)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
 	})
 }

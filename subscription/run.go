@@ -53,24 +53,42 @@ func (s *Service) carryOn(ctx context.Context) bool {
 	}
 }
 
-// readRequests queues every request of the store. Where one with its ID is
-// queued already that one is later, or the same: nothing runs yet, so that
-// none can have been settled in between.
+// readRequests queues every request of the store.
 func (s *Service) readRequests(ctx context.Context) (n int, err error) {
 	for r, err := range s.books.store.Requests(ctx) {
 		if err != nil {
 			return n, err
 		}
-		s.mu.Lock()
-		if s.jobs[r.ID] == nil {
-			j := newJob(r)
-			j.class = backlog
-			s.put(j)
+		// A Submit that is under way for this ID comes to its end first.
+		unlock, err := s.books.lock(ctx, r.ID)
+		if err != nil {
+			return n, err
+		}
+		if s.adopt(r) {
 			n++
 		}
-		s.mu.Unlock()
+		unlock()
 	}
 	return n, ctx.Err()
+}
+
+// adopt queues a request that was read from the store. Where a request with its
+// ID is queued already that one is later, or the same: nothing runs yet, so that
+// none can have been settled in between. The caller holds the lock of the books.
+func (s *Service) adopt(r Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := newJob(r)
+	j.class = backlog
+	if old := s.jobs[r.ID]; old != nil {
+		if !old.bare || old.stray != nil && old.stray.Token == r.Token {
+			return false
+		}
+		s.queue.remove(old)
+		j.stray = old.stray
+	}
+	s.put(j)
+	return true
 }
 
 // dispatch starts jobs as they become ready, until ctx ends.

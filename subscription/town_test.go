@@ -273,10 +273,29 @@ func (w *world) Deny(ctx context.Context, topic, callback, reason string) error 
 	return w.deny(ctx, callback)
 }
 
+func (w *world) timesChecked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.checks)
+}
+
 func (w *world) timesAsked() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.asked)
+}
+
+// atOnce gives the number of verifications in flight, and its peak.
+func (w *world) atOnce() (now, most int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nowAll, w.mostAll
+}
+
+func (w *world) timesTold() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.denials)
 }
 
 // hang answers only when the asker gives up.

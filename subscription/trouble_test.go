@@ -16,32 +16,31 @@ import (
 // hooked is a store that lets a test step in.
 type hooked struct {
 	subscription.Store
-	submit  func()                                                                                 // before Submit
-	removed func()                                                                                 // after Remove
-	expired func([]subscription.Subscription)                                                      // after Expired
-	drop    func(context.Context) error                                                            // in the place of Drop
-	settle  func(ctx context.Context, r subscription.Request, sub subscription.Subscription) error // in the place of Activate
+	submit    func()                            // before Submit
+	submitted func() error                      // after Submit: its error
+	activate  activateFunc                      // in the place of Activate
+	removed   func()                            // after Remove
+	expired   func([]subscription.Subscription) // after Expired
 }
+
+type activateFunc func(ctx context.Context, r subscription.Request, sub subscription.Subscription) error
 
 func (s *hooked) Submit(ctx context.Context, r subscription.Request) error {
 	if s.submit != nil {
 		s.submit()
 	}
-	return s.Store.Submit(ctx, r)
+	err := s.Store.Submit(ctx, r)
+	if s.submitted != nil {
+		return s.submitted()
+	}
+	return err
 }
 
 func (s *hooked) Activate(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
-	if s.settle != nil {
-		return s.settle(ctx, r, sub)
+	if s.activate != nil {
+		return s.activate(ctx, r, sub)
 	}
 	return s.Store.Activate(ctx, r, sub)
-}
-
-func (s *hooked) Drop(ctx context.Context, r subscription.Request) error {
-	if s.drop != nil {
-		return s.drop(ctx)
-	}
-	return s.Store.Drop(ctx, r)
 }
 
 func (s *hooked) Remove(ctx context.Context, sub subscription.Subscription) (bool, error) {
@@ -209,7 +208,7 @@ func TestHeadAway(t *testing.T) {
 func TestStoreHangs(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		calls := 0
-		h.store = &hooked{Store: h.memory, settle: func(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
+		h.store = &hooked{Store: h.memory, activate: func(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
 			if calls++; calls < 3 {
 				<-ctx.Done()
 				return ctx.Err()
@@ -289,6 +288,11 @@ func TestFaults(t *testing.T) {
 					if n := h.timesAsked(); n != 6 {
 						t.Errorf("asked %d times for 6 accepted requests", n)
 					}
+					for outcome, n := range map[string]float64{
+						"activated": 3, "renewed": 1, "unsubscribed": 1, "no_intent": 1, "superseded": 0,
+					} {
+						h.mustCount(outcome, n)
+					}
 				})
 			})
 		}
@@ -329,6 +333,56 @@ func TestFailedSubmitSupersedesNothing(t *testing.T) {
 	}
 }
 
+// Run begins while a request is being stored: it is carried out once if that
+// succeeds, and not at all if it seems to fail.
+func TestStartDuringSubmit(t *testing.T) {
+	for _, result := range []error{nil, subscription.ErrUnavailable} {
+		t.Run(fmt.Sprint(result), func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				h.store = &hooked{Store: h.memory, submitted: func() error {
+					h.run()
+					<-time.After(time.Second)
+					return result
+				}}
+				h.build()
+				if err := h.service.Submit(t.Context(), subscribe(callback, "")); !errors.Is(err, result) {
+					t.Errorf("Submit: %v", err)
+				}
+				pass(time.Minute)
+				if _, found := h.active(callback); found != (result == nil) {
+					t.Errorf("active: %v", found)
+				}
+				h.mustCount("superseded", 0)
+				h.mustBeSettled()
+			})
+		})
+	}
+}
+
+// A subscription that is denied before Run carries on with a request for it: the
+// request is not lost.
+func TestDenyBeforeStart(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.run()
+		h.submit(subscribe(callback, "old"))
+		synctest.Wait()
+		sub := h.mustBeActive(callback)
+		h.stop()
+		h.build()
+		h.submit(subscribe(callback, "new"))
+		h.build()
+		if err := h.service.Deny(t.Context(), sub, "no"); err != nil {
+			t.Fatal(err)
+		}
+		h.run()
+		synctest.Wait()
+		if sub := h.mustBeActive(callback); sub.Secret != "new" {
+			t.Errorf("got %+v", sub)
+		}
+		h.mustBeSettled()
+	})
+}
+
 // A later request takes the place of one that is being verified, or waits to be
 // verified again: only the later counts, and the two are never in flight at once.
 func TestReplace(t *testing.T) {
@@ -359,7 +413,7 @@ func TestReplace(t *testing.T) {
 				// Both come before the first one's goroutine has ended.
 				h.submit(subscribe(callback, "two"))
 				h.submit(subscribe(callback, "three"))
-				pass(2 * time.Minute)
+				pass(2 * time.Second)
 				if sub := h.mustBeActive(callback); sub.Secret != "three" {
 					t.Errorf("got %+v", sub)
 				}
@@ -373,6 +427,8 @@ func TestReplace(t *testing.T) {
 					t.Errorf("asked %d times, %d at once", len(h.asked), h.most)
 				}
 				h.mustBeSettled()
+				h.mustCount("superseded", 2)
+				h.mustCount("activated", 1)
 			})
 		})
 	}
@@ -396,5 +452,28 @@ func TestSupersededElsewhere(t *testing.T) {
 		if n := h.metric("carillon_subscription_pending", ""); n != 0 {
 			t.Errorf("%v are pending", n)
 		}
+	})
+}
+
+// A subscription that was stored by a call that seemed to fail reaches delivery
+// though its request was replaced before the call was repeated.
+func TestReplaceInDoubt(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 2, Persisted: true})
+		h.confirm = func(_ context.Context, r subscription.Request, _ string) error {
+			if r.Secret == "two" {
+				return subscription.ErrNoIntent
+			}
+			return nil
+		}
+		h.run()
+		h.submit(subscribe(callback, "one"))
+		synctest.Wait()
+		h.submit(subscribe(callback, "two"))
+		pass(time.Minute)
+		if sub := h.mustBeActive(callback); sub.Secret != "one" {
+			t.Errorf("got %+v", sub)
+		}
+		h.mustBeSettled()
 	})
 }
