@@ -364,3 +364,25 @@ func TestStopBeforeSubscribed(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaseOver: what ended while nobody ran is not carried on; a new
+// subscription has a new callback and secret.
+func TestLeaseOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		w := newWorld(t)
+		w.start(w.config(dir))
+		a := w.subscribed(300 * time.Second)
+		w.cancel()
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		<-w.asked // unsubscribe, which the hub never verified
+		time.Sleep(300 * time.Second)
+		w.start(w.config(dir))
+		if again := w.subscribed(time.Hour); again.callback() == a.callback() || again.secret() == a.secret() {
+			t.Error("the callback or secret of a subscription that is over is used again")
+		}
+		w.stop()
+	})
+}
