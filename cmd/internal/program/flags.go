@@ -38,6 +38,7 @@ func Parse(name, summary string, flags any, args []string, stdout io.Writer) err
 		kong.Exit(func(int) { done = true }),
 		kong.Configuration(loadYAML),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(describe),
 	)
 	if err != nil {
 		return err
@@ -50,6 +51,19 @@ func Parse(name, summary string, flags any, args []string, stdout io.Writer) err
 		return fmt.Errorf("%w (%s --help lists the flags)", err, name)
 	}
 	return nil
+}
+
+// describe is a flag's help: what it is for, its default where the name of the
+// flag does not show it, and its environment variable.
+func describe(value *kong.Value) string {
+	help := value.OrigHelp
+	if value.HasDefault && value.Default != "" && value.Flag != nil && value.Flag.PlaceHolder != "" {
+		help = strings.TrimSuffix(help, ".") + ". Default " + value.Default + "."
+	}
+	if len(value.Tag.Envs) == 0 {
+		return help
+	}
+	return help + " ($" + strings.Join(value.Tag.Envs, ", $") + ")"
 }
 
 func envPrefix(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
