@@ -20,12 +20,12 @@ func (h *Hub) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]b
 		end:     time.Now().Add(h.cfg.BodyTimeout),
 	}
 	body, err := readAll(in, r.ContentLength)
-	// The server watches the connection from the end of the body on; an old
-	// deadline would look as if the client had hung up.
-	_ = in.control.SetReadDeadline(time.Time{})
 	if err != nil {
 		return nil, readError(err)
 	}
+	// The server watches the connection from the end of the body on; an old
+	// deadline would look as if the client had hung up.
+	_ = in.control.SetReadDeadline(time.Time{})
 	return body, nil
 }
 
@@ -68,4 +68,28 @@ func (p *patientReader) Read(b []byte) (int, error) {
 	// A writer without deadlines leaves the waiting to the server's own.
 	_ = p.control.SetReadDeadline(deadline)
 	return p.in.Read(b)
+}
+
+// lingering is how long a body that nobody wants any more is still taken in, so that
+// the client comes to read the answer.
+const lingering = time.Second
+
+// trackedBody knows whether the body was read to its end.
+type trackedBody struct {
+	io.ReadCloser
+	done bool
+}
+
+// Read reads from the body.
+func (b *trackedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.done = b.done || err == io.EOF
+	return n, err
+}
+
+// abandon prepares an answer to a request whose body was not read to its end: the
+// server would wait for the rest before it answers, however long that takes.
+func abandon(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingering))
 }

@@ -143,7 +143,8 @@ func validHubURL(raw string) error {
 		return fmt.Errorf("the hub URL %q is not an absolute http or https URL", raw)
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
 		return fmt.Errorf("the hub URL %q has userinfo, a query or a fragment", u.Redacted())
-	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r >= 0x7f }),
+		u.RawPath != "" && u.RawPath != u.EscapedPath():
 		return fmt.Errorf("the hub URL %q contains characters that must be escaped", raw)
 	}
 	return nil

@@ -47,8 +47,13 @@ func endpointPaths(hubURL string) []string {
 func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &statusRecorder{ResponseWriter: w}
+		body := &trackedBody{ReadCloser: r.Body, done: r.ContentLength == 0}
+		r.Body = body
 		kind, err := f(rec, r)
 		if err != nil {
+			if !body.done {
+				abandon(rec)
+			}
 			h.writeError(rec, r, err)
 		}
 		h.metrics.requests.WithLabelValues(kind, statusLabel(rec.status)).Inc()
