@@ -79,9 +79,11 @@ func (d *Destination) Close() error {
 	return d.dir.close()
 }
 
-// Run subscribes, or carries on with the subscription in the data directory, and
-// renews it until ctx ends; then it unsubscribes, within StopWithin, and
-// returns nil. The callback must be served until it has returned.
+// Run subscribes and renews until ctx ends; then it unsubscribes, within
+// StopWithin, and returns nil. The callback must be served until it has
+// returned. A subscription in the data directory whose lease lasts is carried
+// on: its deliveries are taken from the start, and it is renewed at once, in
+// case the hub has forgotten it.
 //
 // A topic or a hub that is away, or a disk that is full, is tried again for
 // ever. What ends Run is a hub that says no (ErrDenied, ErrRefused) and a Sink
@@ -101,14 +103,13 @@ func (d *Destination) Run(ctx context.Context) error {
 
 // keep holds the subscription until ctx ends or there is no point in going on.
 func (d *Destination) keep(ctx context.Context) error {
-	wait := d.untilRenewal()
-	if wait > 0 {
-		d.cfg.Logger.Info("carrying on with the subscription", "topic", d.cfg.Topic, "renewal_in", wait.String())
+	if sub := d.current(); sub != nil {
+		d.cfg.Logger.Info("carrying on with the subscription", "topic", sub.Topic, "until", sub.LeaseEnd)
 	}
 	retry := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(d.cfg.RetryFirst), backoff.WithMaxInterval(d.cfg.RetryMax),
 		backoff.WithMaxElapsedTime(0))
-	for attempt := 0; ; attempt++ {
+	for attempt, wait := 0, time.Duration(0); ; attempt++ {
 		if err := d.wait(ctx, wait, nil); err != nil {
 			return err
 		}

@@ -338,12 +338,12 @@ func TestStopIsBounded(t *testing.T) {
 			t.Errorf("stopped after %s, want %s", d, destination.DefaultStopWithin)
 		}
 		// The hub still has the subscription, and so has the next start.
+		<-w.asked // unsubscribe
 		w.start(w.config(dir))
-		synctest.Wait()
 		if rec := w.deliver(a, a.secret(), "", minute(1)); rec.Code != http.StatusNoContent {
 			t.Errorf("a delivery to the old callback is answered %d", rec.Code)
 		}
-		<-w.asked // unsubscribe, from the first run
+		w.subscribed(time.Hour)
 		w.stop()
 	})
 }

@@ -1,0 +1,26 @@
+package egress_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"carillon/internal/egress"
+)
+
+func ExampleDialer_CheckURL() {
+	d, err := egress.New(egress.Config{AllowNets: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, callback := range []string{"https://example.com/callback", "http://10.1.2.3/callback", "http://10.2.2.3/callback", "example.com"} {
+		err := d.CheckURL(callback)
+		fmt.Println(callback, errors.Is(err, egress.ErrForbidden), err)
+	}
+	// Output:
+	// https://example.com/callback false <nil>
+	// http://10.1.2.3/callback false <nil>
+	// http://10.2.2.3/callback true forbidden address: 10.2.2.3 is in a private or special network
+	// example.com false bad URL: it is not absolute with the scheme http or https
+}
