@@ -19,7 +19,7 @@ const (
 	DefaultMaxPingTopics      = 100
 	DefaultBodyIdle           = 30 * time.Second
 	DefaultBodyTimeout        = 10 * time.Minute
-	DefaultStoreTimeout       = 30 * time.Second
+	DefaultStoreTimeout       = 10 * time.Second
 	DefaultRetryAfter         = 5 * time.Second
 	DefaultTopicCheckTTL      = 10 * time.Minute
 	DefaultTopicRefusalTTL    = 5 * time.Second
@@ -72,8 +72,8 @@ type Config struct {
 	// Default 30 s and 10 min.
 	BodyIdle    time.Duration
 	BodyTimeout time.Duration
-	// StoreTimeout is how long a request waits for the store: 503 beyond.
-	// Default 30 s.
+	// StoreTimeout is how long a request waits for the
+	// store: 503 beyond. The end of Run may take it twice. Default 10 s.
 	StoreTimeout time.Duration
 	// RetryAfter is what a 503 and a 502 advise, whole seconds. Default 5 s.
 	RetryAfter time.Duration

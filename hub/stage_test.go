@@ -316,7 +316,7 @@ func topicServer(t testing.TB, hubURL string) *httptest.Server {
 	serve("/elsewhere", 200, link("/somewhere", hubURL))
 	serve("/bare", 200, "")
 	serve("/down", 503, "")
-	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/good", 302) })
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/good", http.StatusFound) })
 	return server
 }
 

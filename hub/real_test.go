@@ -1,0 +1,201 @@
+package hub_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon/delivery"
+	"carillon/hub"
+	"carillon/internal/egress"
+	"carillon/store/pebblestore"
+	"carillon/subscription"
+)
+
+// roster tells a test when a subscription has become active or ended.
+type roster struct {
+	*delivery.Dispatcher
+	activated chan subscription.Subscription
+	ended     chan subscription.ID
+}
+
+func (r roster) Activated(s subscription.Subscription) {
+	r.Dispatcher.Activated(s)
+	r.activated <- s
+}
+
+func (r roster) Ended(id subscription.ID) {
+	r.Dispatcher.Ended(id)
+	r.ended <- id
+}
+
+// house is a hub with its real rooms over the real engine, on a real server.
+type house struct {
+	hubURL, topicURL string
+	roster           roster
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dialer, err := egress.New(egress.Config{AllowLoopback: true})
+	ok(err)
+	db, err := pebblestore.NewMemory()
+	ok(err)
+	var handler http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	cfg := hub.Config{URL: server.URL + "/websub/"}
+	client := dialer.Client(0)
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: cfg.URL}, dialer.Transport())
+	ok(err)
+	dispatcher, err := delivery.New(delivery.Config{}, db.Log(), db.Cursors(), db.Subscriptions(), sender, nil, nil)
+	ok(err)
+	checker, err := hub.NewChecker(cfg, client, nil, nil)
+	ok(err)
+	verifier, err := hub.NewVerifier(cfg, client, nil)
+	ok(err)
+	r := roster{dispatcher, make(chan subscription.Subscription, 10), make(chan subscription.ID, 10)}
+	service, err := subscription.NewService(subscription.Config{}, db.Subscriptions(), checker, verifier, r, nil, nil)
+	ok(err)
+	h, err := hub.New(cfg, hub.Parts{
+		Requests: service, Publisher: dispatcher, Audience: dispatcher, Pings: db.Pings(),
+		Checker: checker, Client: client, Addresses: dialer,
+	}, nil, nil)
+	ok(err)
+	handler = h.Handler()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var g errgroup.Group
+	g.Go(func() error { return h.Run(ctx) })
+	g.Go(func() error { return service.Run(ctx) })
+	g.Go(func() error { return dispatcher.Run(ctx) })
+	g.Go(func() error { return db.Shards().Run(ctx, dispatcher.Gained, dispatcher.Lost) })
+	t.Cleanup(func() {
+		server.Close()
+		cancel()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &house{hubURL: cfg.URL, topicURL: topicServer(t, cfg.URL).URL, roster: r}
+}
+
+func (h *house) post(t *testing.T, want int, contentType, body, link string) string {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, h.hubURL, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	if link != "" {
+		req.Header.Set("Link", link)
+	}
+	status, _, answer := do(t, req)
+	if status != want {
+		t.Fatalf("%d %s, want %d", status, answer, want)
+	}
+	return answer
+}
+
+// subscriber confirms everything, and shows what it was asked and what it got.
+type subscriber struct {
+	url   string
+	asked chan url.Values
+	got   chan received
+}
+
+type received struct {
+	query  string
+	header http.Header
+	body   string
+}
+
+func newSubscriber(t *testing.T) *subscriber {
+	s := &subscriber{asked: make(chan url.Values, 10), got: make(chan received, 10)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			s.asked <- r.URL.Query()
+			_, _ = io.WriteString(w, r.URL.Query().Get("hub.challenge"))
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		s.got <- received{r.URL.RawQuery, r.Header, string(body)}
+	}))
+	t.Cleanup(server.Close)
+	s.url = server.URL + "/cb?id=%7e1"
+	return s
+}
+
+// TestWholeLife: with the real rooms, from subscribing to the end.
+func TestWholeLife(t *testing.T) {
+	h, s := newHouse(t), newSubscriber(t)
+	topic := h.topicURL + "/good"
+	link := fmt.Sprintf("<%s>; rel=self, <%s>; rel=hub", topic, h.hubURL)
+	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url, "hub.secret", "key", "hub.lease_seconds", "86400"), "")
+	q := <-s.asked
+	if q.Get("hub.mode") != "subscribe" || q.Get("hub.topic") != topic || q.Get("hub.lease_seconds") != "86400" || q.Get("id") != "~1" || len(q.Get("hub.challenge")) < 16 {
+		t.Errorf("asked %v", q)
+	}
+	<-h.roster.activated
+
+	id := strings.TrimSpace(h.post(t, 200, "text/plain", "Hello", link))
+	got := <-s.got
+	mac := hmac.New(sha256.New, []byte("key"))
+	_, _ = mac.Write([]byte("Hello"))
+	if got.body != "Hello" || got.query != "id=%7e1" || got.header.Get("Content-Type") != "text/plain" ||
+		got.header.Get("X-Hub-Notification-Id") != id || got.header.Get("X-Hub-Signature") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
+		t.Errorf("delivered %+v, id %s", got, id)
+	}
+	h.post(t, 204, formType, form("hub.mode", "publish", "hub.url", topic), "")
+	if got := <-s.got; got.body != "the content" || !strings.Contains(got.header.Get("Link"), "<"+topic+`>; rel="self"`) {
+		t.Errorf("after the ping %+v", got)
+	}
+	// A Source that had no answer repeats itself; it is told the same, and nothing is
+	// delivered twice: the next thing that arrives is the publication after it.
+	first := h.post(t, 200, "application/xml", notification, link)
+	if again := h.post(t, 200, "application/xml", notification, link); again != first {
+		t.Errorf("repeated: %s, then %s", first, again)
+	}
+	h.post(t, 200, "text/plain", "after", link)
+	if one, two := <-s.got, <-s.got; one.body != notification || two.body != "after" {
+		t.Errorf("delivered %q, then %q", one.body, two.body)
+	}
+
+	h.post(t, 202, formType, form("hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", s.url), "")
+	if q := <-s.asked; q.Get("hub.mode") != "unsubscribe" || q.Get("hub.topic") != topic {
+		t.Errorf("asked %v", q)
+	}
+	if id := <-h.roster.ended; id != subscription.NewID(topic, s.url) {
+		t.Errorf("ended %v", id)
+	}
+}
+
+// TestDeniedSubscription: a topic that does not name the hub is 202 and then denied.
+func TestDeniedSubscription(t *testing.T) {
+	h, s := newHouse(t), newSubscriber(t)
+	topic := h.topicURL + "/other"
+	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url), "")
+	q := <-s.asked
+	if q.Get("hub.mode") != "denied" || q.Get("hub.topic") != topic || q.Has("hub.challenge") ||
+		q.Get("hub.reason") != "none of its links with rel=hub names this hub" {
+		t.Errorf("told %v", q)
+	}
+}
