@@ -100,6 +100,41 @@ func newBreakable(disk vfs.FS, breaks func(op errorfs.Op) bool, with error) *bre
 	return b
 }
 
+// TestRepetitionWaitsForTheSync: a Source that repeats itself is told so only when
+// what it repeats is durable.
+func TestRepetitionWaitsForTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var armed atomic.Bool
+		gate := make(chan struct{})
+		db := openOn(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if armed.Load() && isSync(op) && ofWAL(op) {
+				<-gate
+			}
+			return nil
+		})))
+		armed.Store(true)
+		p := delivery.Publication{Topic: topic, Body: []byte("x"), From: "1", Until: "2"}
+		receipts := make(chan delivery.Receipt, 2)
+		for range 2 {
+			go func() {
+				receipt, err := db.Log().Append(t.Context(), p, uuid.New(), time.Now())
+				if err != nil {
+					t.Error(err)
+				}
+				receipts <- receipt
+			}()
+			synctest.Wait()
+		}
+		if len(receipts) > 0 {
+			t.Errorf("answered before the sync: %+v", <-receipts)
+		}
+		close(gate)
+		if first, second := <-receipts, <-receipts; first.ID != second.ID || first.Repeated == second.Repeated {
+			t.Errorf("got %+v and %+v, want one notification and its repetition", first, second)
+		}
+	})
+}
+
 // breaks are the ways in which a disk fails the write-ahead log.
 func breaks() map[string]func(op errorfs.Op) bool {
 	return map[string]func(op errorfs.Op) bool{
