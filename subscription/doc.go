@@ -20,6 +20,15 @@
 // its subscription stands unchanged (WebSub §5.1); of several requests for
 // one topic and callback only the last counts; no lease is perpetual.
 //
+// A subscription that is active can also be denied (Deny), when its topic left
+// the hub; its callback is told then, too.
+//
+// A host that hangs holds a few places and no more (Config.PerHost), and a
+// request that waits for anything has no goroutine. Trouble with the store stops
+// nothing: every change is repeated until the store takes it, and what was
+// verified is not asked again. Delivery hears of changes in the order in which
+// they were stored, also of those that were stored by a call that seemed to fail.
+//
 // What it does not: it speaks no HTTP. The topic check and the verification of
 // intent are interfaces that package hub implements, storage is the Store
 // interface that the engines implement. Package hub submits requests, package

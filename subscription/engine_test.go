@@ -87,7 +87,7 @@ func TestOnPebble(t *testing.T) {
 	expect("activated")
 
 	short := subscribe(callback, "two")
-	short.Lease, short.LeaseGiven = time.Second, true
+	short.Lease, short.LeaseGiven = 2*time.Second, true
 	submit(s, short)
 	expect("activated")
 	sub, err := db.Subscriptions().Get(t.Context(), subscription.NewID(topic, callback))

@@ -477,3 +477,39 @@ func TestReplaceInDoubt(t *testing.T) {
 		h.mustBeSettled()
 	})
 }
+
+// Before Run has carried on: a Submit that fails neither loses the request from
+// before, nor is carried out itself though a denial comes on top.
+func TestFailedSubmitBeforeStart(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.build()
+		h.submit(subscribe(callback, "accepted"))
+		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 1})
+		h.build()
+		if err := h.service.Submit(t.Context(), subscribe(callback, "refused")); !errors.Is(err, subscription.ErrUnavailable) {
+			t.Fatalf("Submit: %v", err)
+		}
+		h.run()
+		synctest.Wait()
+		sub := h.mustBeActive(callback)
+		if sub.Secret != "accepted" {
+			t.Errorf("got %+v", sub)
+		}
+		h.stop()
+
+		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 1, Persisted: true})
+		h.build()
+		if err := h.service.Submit(t.Context(), subscribe(callback, "refused")); !errors.Is(err, subscription.ErrUnavailable) {
+			t.Fatalf("Submit: %v", err)
+		}
+		if err := h.service.Deny(t.Context(), sub, "no"); err != nil {
+			t.Fatal(err)
+		}
+		h.run()
+		synctest.Wait()
+		if _, found := h.active(callback); found || h.timesAsked() != 1 || h.timesTold() != 1 {
+			t.Errorf("active %v, asked %d times, told %d times", found, h.timesAsked(), h.timesTold())
+		}
+		h.mustBeSettled()
+	})
+}
