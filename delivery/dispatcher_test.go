@@ -298,6 +298,23 @@ func TestLeaseOver(t *testing.T) {
 	})
 }
 
+// A lease that ends while its subscription waits for its turn is over.
+func TestLeaseOverInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return work(time.Minute) })
+		d := start(t, e, delivery.Config{MaxInFlight: 1, MaxSlow: -1}, s)
+		for i := range 2 {
+			sub := subscriptionOf(topicURL, fmt.Sprintf("https://h%d.example/", i))
+			sub.Expires = time.Now().Add(30 * time.Second)
+			d.Activated(sub)
+		}
+		d.publish("x")
+		time.Sleep(5 * time.Minute)
+		equal(t, "attempts", len(s.take()), 1)
+	})
+}
+
 func TestShardsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
@@ -369,20 +386,21 @@ func TestPublishOutlivesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
 		d := start(t, e, delivery.Config{}, &attempts{})
+		e.slowAppend = make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
-		e.mu.Lock() // the append hangs here
 		done := make(chan error)
 		go func() {
 			_, err := d.Publish(ctx, delivery.Publication{Topic: topicURL})
 			done <- err
 		}()
+		<-e.slowAppend
 		cancel()
-		e.mu.Unlock()
-		// Either it had not begun, or it was carried through.
-		err := <-done
-		head, headErr := d.Head(t.Context(), topicURL)
-		if headErr != nil || (err == nil) != (head == 1) {
-			t.Errorf("error %v, head %d (%v)", err, head, headErr)
+		<-e.slowAppend
+		if err := <-done; err != nil {
+			t.Errorf("what was begun was broken off: %v", err)
+		}
+		if head, err := d.Head(t.Context(), topicURL); head != 1 || err != nil {
+			t.Errorf("head %d, %v", head, err)
 		}
 		if _, err := d.Publish(ctx, delivery.Publication{Topic: topicURL}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a publication by one who is gone already: %v", err)
@@ -515,7 +533,7 @@ func TestTrim(t *testing.T) {
 		})
 		slow := d.subscribe(e, "https://slow.example/")
 		dead := subscriptionOf(topicURL, "https://dead.example/")
-		dead.Expires = time.Now().Add(time.Nanosecond)
+		dead.Expires = time.Now() // over, so its cursor holds nothing back
 		d.Activated(dead)
 		const other = "https://example.com/nobody/"
 		if _, err := d.Publish(t.Context(), delivery.Publication{Topic: other}); err != nil {

@@ -36,6 +36,7 @@ type engine struct {
 	readErr, saveErr, removeErr, appendErr, headErr error
 	lost                                            bool // appended although appendErr says no
 	slowRead                                        chan struct{}
+	slowAppend                                      chan struct{} // taken when an append begins, and again when it may go on
 }
 
 var (
@@ -59,6 +60,10 @@ func (e *engine) with(f func()) {
 }
 
 func (e *engine) Append(ctx context.Context, p delivery.Publication, id uuid.UUID, at time.Time) (delivery.Receipt, error) {
+	if e.slowAppend != nil {
+		e.slowAppend <- struct{}{}
+		e.slowAppend <- struct{}{}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.appendErr != nil && !e.lost {

@@ -236,6 +236,34 @@ func TestWakeAllocatesNothing(t *testing.T) {
 	})
 }
 
+// What is published while a topic's subscriptions are being woken reaches those
+// that were passed already.
+func TestPublishDuringAWalk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		var sent atomic.Int64
+		var d *running
+		d = start(t, e, delivery.Config{}, sendFunc(func(context.Context, *delivery.Attempt) delivery.Outcome {
+			if sent.Add(1) == 100 { // of those that were woken first
+				d.publish("y")
+			}
+			return delivered
+		}))
+		const subscribers = 20_000
+		for i := range subscribers {
+			d.Activated(subscriptionOf(topicURL, fmt.Sprintf("https://h%d.example/%d", i%50, i)))
+		}
+		synctest.Wait()
+		d.publish("x")
+		synctest.Wait()
+		for _, sub := range d.Subscribers(topicURL) {
+			if p, _ := d.Position(sub.ID); p.Settled != 2 {
+				t.Fatalf("%s stands at %d of 2", sub.Callback, p.Settled)
+			}
+		}
+	})
+}
+
 // The body is in memory once, however many deliveries of it are in flight.
 func TestBodyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
