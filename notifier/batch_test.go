@@ -180,13 +180,12 @@ func TestDrainDoesNotWaitForTheBatch(t *testing.T) {
 // clock, and intake goes on.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var offset time.Duration
-		now := func() time.Time { return time.Now().Add(offset) }
-		w := newWorld(t, notifier.Config{Now: now}, &hub{})
+		clock := &wildClock{}
+		w := newWorld(t, notifier.Config{Now: clock.now}, &hub{})
 		w.add(inDefault, "1")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		offset = -time.Minute
+		clock.step(-time.Minute)
 		w.add(inDefault, "2")
 		time.Sleep(57 * time.Second)
 		synctest.Wait()

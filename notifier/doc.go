@@ -22,6 +22,17 @@
 // sends no empty notifications; an event whose request got no answer, or a 5xx,
 // may be in the journal or not.
 //
+// What it keeps: events that are not published, for as long as it takes; events of
+// accepted notifications for Config.Keep, with their datetimes, so that Change
+// Lists can be made from them; the bytes of the notification that is outstanding and
+// of the one accepted last. So a journal grows with the events of Config.Keep, about
+// 100 to 300 bytes for each event and set before compression, and with the backlog
+// while the hub is away; not with the number of notifications.
+//
+// If the clock is set back, intake goes on, with datetimes that still rise, and
+// publishing waits until the clock has caught up: until is never in the
+// future. A log line and the metric clock_behind_seconds say so.
+//
 // The journal is an interface that the engines implement; package journaltest
 // is its conformance suite. cmd/notifier connects an engine, the two listeners
 // (Public and Intake) and Run.

@@ -43,7 +43,7 @@ func TestTopic(t *testing.T) {
 			t.Errorf("the other topic: %d %v", got.Code, got.Header())
 		}
 		// While the next is under way the topic has what the hub accepted.
-		h.answer = slowly(30 * time.Second)
+		h.set(slowly(30 * time.Second))
 		w.add([]string{"a"}, "2")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -54,7 +54,7 @@ func TestTopic(t *testing.T) {
 		w.restart()
 		public = w.Public()
 		check("GET", length, first)
-		h.answer = nil
+		h.set(nil)
 		w.drain()
 		if got := ask(public, "GET", "/a/change/", "", "If-None-Match: "+tag); got.Code != 200 || !bytes.Equal(got.Body.Bytes(), h.received()[1].body) {
 			t.Errorf("after the second: %d", got.Code)

@@ -185,7 +185,7 @@ func (s *scanner) escape() (rune, *InputError) {
 	case 'u':
 		return s.escapedUnicode()
 	}
-	return 0, fault("has the escape \\%c, which JSON does not know", c)
+	return 0, fault("has the escape %q, which JSON does not know", "\\"+string(rune(c)))
 }
 
 func (s *scanner) escapedUnicode() (rune, *InputError) {

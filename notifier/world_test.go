@@ -55,13 +55,26 @@ func (h *hub) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.posts = append(h.posts, post{at: time.Now(), header: r.Header, body: body})
 	h.mu.Unlock()
 	resp, err := status(http.StatusOK), error(nil)
-	if h.answer != nil {
-		resp, err = h.answer(number, r)
+	if answer := h.answers(); answer != nil {
+		resp, err = answer(number, r)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.posts[number-1].took = err == nil && resp.StatusCode/100 == 2
 	return resp, err
+}
+
+func (h *hub) answers() func(int, *http.Request) (*http.Response, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answer
+}
+
+// set changes how the hub answers while the notifier is running.
+func (h *hub) set(answer func(int, *http.Request) (*http.Response, error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = answer
 }
 
 func status(code int) *http.Response {

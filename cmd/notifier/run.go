@@ -139,8 +139,8 @@ func (f *flags) config(public net.Listener, logger *slog.Logger) notifier.Config
 }
 
 // serve runs the parts until ctx ends, one of them fails, or all that stdin had
-// is published. Events are refused first, what is under way is finished, and
-// then publishing stops.
+// is published. Each part finishes what it has under way, within a bound; what is
+// not published stays in the journal for the next start.
 func (f *flags) serve(
 	ctx context.Context, n *notifier.Notifier, public, intake net.Listener,
 	stdin io.Reader, stderr io.Writer, logger *slog.Logger,
