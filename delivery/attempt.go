@@ -168,9 +168,11 @@ func (d *Dispatcher) settle(f *flight, r result, now int64) {
 	case r.readErr != nil:
 		d.pauseReads(e, r.readErr, now)
 		return
-	case r.removed:
+	case r.removed && e.expires == nanos(f.sub.Expires):
 		d.forget(sh, e)
 		return
+	case r.removed:
+		// Subscribed to anew since the store removed it: that one stands.
 	case r.outcome.Class == ClassNone:
 		if len(r.gaps) > 0 {
 			d.changed(sh, e)

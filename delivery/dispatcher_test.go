@@ -260,6 +260,33 @@ func TestGoneButRenewed(t *testing.T) {
 	}
 }
 
+// A callback that said gone subscribes again before its end is through: the
+// new subscription stands, from its own start.
+func TestGoneAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		d := start(t, e, delivery.Config{}, s)
+		sub := d.subscribe(e, callback)
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return gone })
+		e.with(func() {
+			e.removed = func() {
+				s.setAnswer(nil)
+				anew := sub
+				anew.Start, anew.Expires = 1, sub.Expires.Add(time.Hour)
+				e.subs[sub.ID] = anew
+				d.Activated(anew)
+			}
+		})
+		d.publish("1")
+		synctest.Wait()
+		sameSeqs(t, "sent to the old one", s.seqs(), 1)
+		d.publish("2")
+		synctest.Wait()
+		sameSeqs(t, "sent to the new one", s.seqs(), 2)
+		equal(t, "subscriptions", d.Stats().Subscriptions, 1)
+	})
+}
+
 func TestRenewalKeepsThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

@@ -34,7 +34,8 @@ type engine struct {
 	reads     int
 	// What fails, as long as it is set.
 	readErr, saveErr, removeErr, appendErr, headErr error
-	lost                                            bool // appended although appendErr says no
+	removed                                         func() // called when a subscription was removed, mu held
+	lost                                            bool   // appended although appendErr says no
 	slowRead                                        chan struct{}
 	slowAppend                                      chan struct{} // taken when an append begins, and again when it may go on
 }
@@ -211,6 +212,9 @@ func (e *engine) Remove(_ context.Context, sub subscription.Subscription) (bool,
 		return false, nil
 	}
 	delete(e.subs, sub.ID)
+	if e.removed != nil {
+		e.removed()
+	}
 	return true, nil
 }
 

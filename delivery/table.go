@@ -257,13 +257,15 @@ func (d *Dispatcher) insert(sh *shardTable, sub subscription.Subscription) *entr
 	return e
 }
 
-// fill takes over what a subscription says, its place in the log left aside.
+// fill takes over what a subscription says. Its place in the log stays, unless
+// it starts behind it.
 func (e *entry) fill(sub subscription.Subscription) {
 	e.topicURL, e.callback, e.secret = sub.Topic, sub.Callback, sub.Secret
 	if e.topicURL == e.topic.key {
 		e.topicURL = e.topic.key // the same string, held once
 	}
 	e.start, e.lease = Seq(sub.Start), sub.Lease
+	e.settled = max(e.settled, e.start) // a new life of the same subscription starts anew
 	e.created, e.expires = nanos(sub.Created), nanos(sub.Expires)
 }
 

@@ -67,7 +67,8 @@ func (e *Invalid) Unwrap() error { return e.cause }
 // ValidateNotification reads a change notification and judges it by the musts of
 // Change Notification 1.0.1 and of the clauses of core §7 that it refers to. What
 // is only recommended is not judged, and a notification without entries
-// passes. The error is an *Invalid, or trouble with r itself, wrapped. The
+// passes. So does a notification of another kind (a framework notification):
+// its frame is the same. The error is an *Invalid, or trouble with r itself, wrapped. The
 // Summary holds what was read, also beside an error.
 //
 // A datetime equal to until passes: core §7 allows it, though consecutive
@@ -168,9 +169,10 @@ func (j *judge) judgeHead() {
 		return
 	}
 	get := func(f field) string { return string(head.get(head.md[f])) }
-	switch j.sum.Capability = get(fCapability); j.sum.Capability {
-	case ChangeNotification:
-	case "":
+	switch j.sum.Capability = get(fCapability); {
+	case strings.HasSuffix(j.sum.Capability, notificationSuffix):
+		// A framework notification has the same frame: urlset, from, until, order.
+	case j.sum.Capability == "":
 		j.add(clauseCN, "capability is missing")
 	default:
 		j.add(clauseCN, "capability must be %s, not %.60q", ChangeNotification, j.sum.Capability)

@@ -32,6 +32,7 @@ func TestValidateNotificationAccepts(t *testing.T) {
 		"from equals until":    urlset(strings.Replace(goodHead, "10:00", "09:00", 1)),
 		"lastmod out of order": urlset(goodHead + strings.Replace(goodURL, "</loc>", "</loc><lastmod>2027-01-01</lastmod>", 1)),
 		"broken hash":          urlset(goodHead + strings.Replace(goodURL, "change=", `hash="x" length="y" change=`, 1)),
+		"another kind":         urlset(strings.Replace(goodHead, "change-not", "framework-not", 1)),
 		"relative loc":         urlset(goodHead + strings.Replace(goodURL, "http://h/a", "/a", 1)),
 	} {
 		if _, err := payload.ValidateNotification(strings.NewReader(doc)); err != nil {

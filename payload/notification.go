@@ -11,6 +11,9 @@ import (
 // channel in a Capability List (CN §3, §5).
 const ChangeNotification = "change-notification"
 
+// notificationSuffix ends the capability of every kind of notification.
+const notificationSuffix = "-notification"
+
 // Errors that say why a NotificationWriter refuses an entry, or its Close.
 var (
 	// ErrOrder: the entry's datetime is before the one written last (CN §3:

@@ -20,5 +20,5 @@ func IsNotification(body []byte) bool {
 	// An error further on in the head is for the validator to name.
 	_ = r.begin()
 	capability := r.head.get(r.head.md[fCapability])
-	return r.root == RootURLSet && strings.HasSuffix(string(capability), "-notification")
+	return r.root == RootURLSet && strings.HasSuffix(string(capability), notificationSuffix)
 }

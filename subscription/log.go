@@ -12,7 +12,7 @@ func (s Subscription) LogValue() slog.Value {
 		slog.String("id", s.ID.String()),
 		slog.String("topic", s.Topic),
 		slog.String("callback_host", hostOf(s.Callback)),
-		slog.Duration("lease", s.Lease),
+		slog.String("lease", s.Lease.String()),
 		slog.Time("expires", s.Expires),
 	)
 }
@@ -24,6 +24,6 @@ func (r Request) LogValue() slog.Value {
 		slog.String("mode", string(r.Mode)),
 		slog.String("topic", r.Topic),
 		slog.String("callback_host", hostOf(r.Callback)),
-		slog.Duration("lease", r.Lease),
+		slog.String("lease", r.Lease.String()),
 	)
 }
