@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"carillon/payload"
 )
@@ -186,12 +187,15 @@ func under(name string, err *InputError) *InputError {
 	return &InputError{Field: name, Reason: err.Reason}
 }
 
-// shown shortens a name that a stranger chose for a message.
+// shown makes a name that a stranger chose fit for a message: short, and with
+// nothing in it that would break the line.
 func shown(name string) string {
 	const longest = 40
-	runes := []rune(name)
-	if len(runes) > longest {
-		return string(runes[:longest]) + "…"
+	if runes := []rune(name); len(runes) > longest {
+		name = string(runes[:longest]) + "…"
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(name)
 	}
 	return name
 }

@@ -61,6 +61,7 @@ func TestParseEventRefuses(t *testing.T) {
 		{"unknown field", event(`"colour":"red"`), "colour is not a field"},
 		{"field in another case", event(`"Type":"a/b"`), "Type is not a field"},
 		{"long unknown field", event(`"` + strings.Repeat("x", 99) + `":1`), strings.Repeat("x", 40) + "… is not"},
+		{"unknown field over two lines", event(`"a\nb":1`), `"a\nb" is not a field`},
 		{"field twice", event(`"loc":"http://a.example/"`), "loc stands twice"},
 		{"field twice by an escape", event(`"\u006coc":"http://a.example/"`), "loc stands twice"},
 		{"field of a link twice", event(`"ln":[{"rel":"via","rel":"via","href":"http://b.example/"}]`), "ln[0].rel stands twice"},
