@@ -59,7 +59,7 @@ func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link
 	if method == http.MethodHead {
 		return headerLinks(resp, topic), nil
 	}
-	return discover(resp, topic, io.LimitReader(resp.Body, weblink.MaxDocument)), nil
+	return discover(resp, topic, resp.Body), nil
 }
 
 // errStatus: the server answered, with a status that says it cannot tell.
@@ -95,7 +95,8 @@ func headerLinks(resp *http.Response, topic string) []weblink.Link {
 }
 
 // discover returns the links of an answer: those of the header, and for a
-// relation that the header lacks those which the document embeds (WebSub §4).
+// relation that the header lacks those which the document embeds (WebSub §4), of
+// whose beginning weblink reads so much as it allows.
 func discover(resp *http.Response, topic string, body io.Reader) []weblink.Link {
 	links := headerLinks(resp, topic)
 	noSelf, noHub := len(weblink.Find(links, relSelf)) == 0, len(weblink.Find(links, relHub)) == 0

@@ -49,6 +49,7 @@ func TestTopicCheck(t *testing.T) {
 		{"Atom", reply{status: 200}, reply{200, []string{"Content-Type: application/atom+xml"}, atom}, nil, "HEAD GET", ""},
 		{"HTML", reply{status: 200}, reply{200, []string{"Content-Type: text/html"}, html}, nil, "HEAD GET", ""},
 		{"hub in the header, self in the page", link(200, `<`+hubURL+`>; rel=hub`), reply{200, []string{"Content-Type: text/html", `Link: <` + hubURL + `>; rel=hub`}, html}, nil, "HEAD GET", ""},
+		{"self in the header goes before that of the page", reply{status: 200}, reply{200, []string{"Content-Type: text/html", `Link: <` + topicURL + `>; rel=self`}, strings.Replace(html, topicURL, "https://x.example/", 1)}, nil, "HEAD GET", ""},
 		{"header goes before the page", reply{status: 200}, reply{200, []string{"Content-Type: text/html", `Link: <https://x.example/>; rel=self, <` + hubURL + `>; rel=hub`}, html}, refused, "HEAD GET", "another address"},
 		{"no links at all", reply{status: 200}, reply{status: 200}, refused, "HEAD GET", "no link with rel=self"},
 		{"another hub", link(200, `<`+topicURL+`>; rel=self, <https://x.example/>; rel=hub`), link(200, `<`+topicURL+`>; rel=self, <https://x.example/>; rel=hub`), refused, "HEAD GET", "names this hub"},

@@ -39,6 +39,10 @@ type fetcher struct {
 	due     fetchQueue            // those that wait for their time. Owned by mu.
 	hosts   map[string]*fetchHost // those with a running or parked job. Owned by mu.
 	running int                   // Owned by mu.
+	// settled holds the pings that were carried out while those of before the start
+	// were being read, by key: what is read may be older than that. It is nil
+	// afterwards. Owned by mu.
+	settled map[string]uint64
 }
 
 // fetchJob is one topic that is to be fetched. While it runs its fields belong
@@ -69,6 +73,8 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		logger: logger,
 		jobs:   make(map[string]*fetchJob),
 		hosts:  make(map[string]*fetchHost),
+
+		settled: make(map[string]uint64),
 	}
 }
 
@@ -79,6 +85,7 @@ func (f *fetcher) add(pings ...delivery.Ping) {
 	for _, p := range pings {
 		key := subscription.Key(p.Topic)
 		switch j := f.jobs[key]; {
+		case p.Count <= f.settled[key]:
 		case j == nil:
 			j = &fetchJob{ping: p, host: hostOf(p.Topic), at: time.Now()}
 			f.jobs[key] = j
@@ -148,6 +155,9 @@ func (f *fetcher) readWaiting(ctx context.Context) error {
 		}
 		f.add(p)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settled = nil
 	return nil
 }
 
@@ -196,7 +206,11 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 		delete(f.hosts, j.host)
 	}
 	if done {
-		delete(f.jobs, subscription.Key(j.ping.Topic))
+		key := subscription.Key(j.ping.Topic)
+		delete(f.jobs, key)
+		if f.settled != nil {
+			f.settled[key] = j.ping.Count
+		}
 	} else {
 		j.at = time.Now().Add(pause)
 		heap.Push(&f.due, j)

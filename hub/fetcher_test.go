@@ -3,11 +3,13 @@ package hub_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -100,7 +102,11 @@ func TestFetched(t *testing.T) {
 		{"another self", func(r *http.Request) *http.Response {
 			return respond(r, 200, "news", good("https://source.example/other"))
 		}, "refused", nil},
-		{"too long", func(r *http.Request) *http.Response { return content(r, strings.Repeat("x", 1001)) }, "refused", nil},
+		{"too long, as announced", func(r *http.Request) *http.Response {
+			resp := content(r, "")
+			resp.Body, resp.ContentLength = io.NopCloser(iotest.ErrReader(errors.New("it was read"))), 1001
+			return resp
+		}, "refused", nil},
 		{"too long, not announced", func(r *http.Request) *http.Response {
 			resp := content(r, strings.Repeat("x", 1001))
 			resp.ContentLength = -1
@@ -281,6 +287,33 @@ func TestFetchAfterRestart(t *testing.T) {
 		time.Sleep(time.Minute)
 		if len(s.publisher.all()) != 1 || s.pings.waiting() != 0 {
 			t.Errorf("%d published, %d pings wait", len(s.publisher.all()), s.pings.waiting())
+		}
+	})
+}
+
+// TestFetchDuringStart: a ping that comes while those of before the start are being
+// read is fetched once, though it is read again.
+func TestFetchDuringStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		c.answer.Store(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return content(r, "news"), nil
+		})
+		s := newStage(t, hub.Config{URL: hubURL}, c, anywhere{})
+		s.pings.read = make(chan struct{})
+		s.ping(t, topicURL)
+		defer s.running(t)()
+		time.Sleep(2 * time.Second) // it was read as waiting, and then fetched
+		close(s.pings.read)
+		time.Sleep(2 * time.Second)
+		if n := c.asked.Load(); n != 1 || s.pings.waiting() != 0 {
+			t.Errorf("%d fetches, %d pings wait", n, s.pings.waiting())
+		}
+		s.ping(t, topicURL)
+		time.Sleep(2 * time.Second)
+		if n := c.asked.Load(); n != 2 {
+			t.Errorf("%d fetches after the next ping", n)
 		}
 	})
 }

@@ -112,9 +112,7 @@ func parseLease(values url.Values) (lease time.Duration, given bool, err error) 
 		if c < '0' || c > '9' {
 			return 0, false, badRequest("hub.lease_seconds must be a positive whole number of seconds in decimal digits.")
 		}
-		if seconds < most {
-			seconds = min(most, seconds*10+int64(c-'0'))
-		}
+		seconds = min(most, seconds*10+int64(c-'0'))
 	}
 	if seconds == 0 {
 		return 0, false, badRequest("hub.lease_seconds must be greater than 0.")

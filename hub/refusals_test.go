@@ -203,6 +203,15 @@ func TestOwnTrouble(t *testing.T) {
 	}
 }
 
+// TestPingRepeated: a topic counts once, however often it is named.
+func TestPingRepeated(t *testing.T) {
+	w := newTown(t, nil)
+	status, _, body := w.post(t, formType, "hub.mode=publish"+strings.Repeat("&"+form("hub.url", aTopic), 200))
+	if status != http.StatusNoContent || w.pings.waiting() != 1 || w.pings.count != 1 {
+		t.Errorf("%d %s, %d waiting", status, body, w.pings.waiting())
+	}
+}
+
 func TestWishes(t *testing.T) {
 	w := newTown(t, nil)
 	// As given: escapes, case and an empty query stay (WebSub §5.1.1, §8.3).

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +103,8 @@ type pings struct {
 	err   error
 	count uint64
 	kept  map[string]delivery.Ping
+	// read, if not nil, is waited for by Waiting after it has read.
+	read chan struct{}
 }
 
 func (p *pings) Ping(_ context.Context, topics []string) ([]delivery.Ping, error) {
@@ -142,6 +146,9 @@ func (p *pings) Waiting(context.Context) iter.Seq2[delivery.Ping, error] {
 	}
 	err := p.err
 	return func(yield func(delivery.Ping, error) bool) {
+		if p.read != nil {
+			<-p.read
+		}
 		if err != nil {
 			yield(delivery.Ping{}, err)
 			return
@@ -167,17 +174,29 @@ func (p *pings) fail(err error) {
 }
 
 // audience is who subscribes, by topic.
-type audience map[string][]subscription.Subscription
-
-func (a audience) Topics() []string {
-	var topics []string
-	for t := range a {
-		topics = append(topics, t)
-	}
-	return topics
+type audience struct {
+	mu   sync.Mutex
+	subs map[string][]subscription.Subscription
 }
 
-func (a audience) Subscribers(topic string) []subscription.Subscription { return a[topic] }
+func (a *audience) Topics() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.subs))
+}
+
+func (a *audience) Subscribers(topic string) []subscription.Subscription {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.subs[topic]
+}
+
+// is sets who subscribes.
+func (a *audience) is(subs map[string][]subscription.Subscription) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.subs = subs
+}
 
 // doFunc is a client made of a function.
 type doFunc func(*http.Request) (*http.Response, error)
@@ -216,7 +235,7 @@ type stage struct {
 	requests  *requests
 	publisher *publisher
 	pings     *pings
-	audience  audience
+	audience  *audience
 	registry  *prometheus.Registry
 }
 
@@ -227,7 +246,7 @@ func newStage(t testing.TB, cfg hub.Config, client hub.Client, addresses hub.Add
 		requests:  &requests{},
 		publisher: &publisher{did: make(chan struct{}, 1000)},
 		pings:     &pings{kept: map[string]delivery.Ping{}},
-		audience:  audience{},
+		audience:  &audience{},
 		registry:  prometheus.NewRegistry(),
 	}
 	s.rebuild(t, cfg, client, addresses)

@@ -18,18 +18,21 @@ func TestWatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &clerk{}
 			s := newStage(t, hub.Config{URL: hubURL, TopicWatchInterval: time.Hour}, c, anywhere{})
-			s.audience[topicURL] = []subscription.Subscription{{Topic: topicURL, Callback: callback}}
-			s.audience["https://source.example/nobody"] = nil
 			defer s.running(t)()
 			for _, kind := range kinds {
-				map[rune]func(){'g': c.good, 'r': c.refuse, 'a': c.away, '!': c.refuse}[kind]()
+				subs := map[string][]subscription.Subscription{"https://source.example/nobody": nil}
+				if kind != 'x' { // x: nobody subscribes any more
+					subs[topicURL] = []subscription.Subscription{{Topic: topicURL, Callback: callback}}
+				}
+				s.audience.is(subs)
+				map[rune]func(){'g': c.good, 'r': c.refuse, 'a': c.away, '!': c.refuse, 'x': c.refuse}[kind]()
 				s.requests.fail(nil)
 				if kind == '!' {
 					s.requests.fail(subscription.ErrBusy)
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if c.asked.Swap(0) == 0 {
+				if c.asked.Swap(0) == 0 && kind != 'x' {
 					t.Errorf("%s: no check in a round", kinds)
 				}
 			}
@@ -48,6 +51,7 @@ func TestWatch(t *testing.T) {
 		{"rrr", told},
 		{"rrgrr", nil},
 		{"rarar", told},
+		{"rrxr", nil},
 		{"rr!", nil},
 		{"rr!r", told},
 	} {
