@@ -122,10 +122,15 @@ func done(t *testing.T) context.Context {
 // together calls f for 0 to n-1 at once and joins the errors.
 func together(n int, f func(i int) error) error {
 	errs := make([]error, n)
+	gate := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { errs[i] = f(i) })
+		wg.Go(func() {
+			<-gate
+			errs[i] = f(i)
+		})
 	}
+	close(gate)
 	wg.Wait()
 	return errors.Join(errs...)
 }

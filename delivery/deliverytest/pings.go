@@ -85,6 +85,9 @@ func testPing(t *testing.T, open Open) {
 		},
 		"a topic given twice is noted once": func(t *testing.T, h Harness) {
 			pings := ping(t, h.Pings, topicA, topicB, topicA2)
+			if pings[0].Count != pings[2].Count {
+				t.Fatalf("got %+v, want one count for the topic", pings)
+			}
 			wantWaiting(t, h.Pings, pings[1], pings[2])
 			fetched(t, h.Pings, pings[2])
 			wantWaiting(t, h.Pings, pings[1])

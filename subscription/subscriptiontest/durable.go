@@ -117,7 +117,7 @@ func canceled(err error) error {
 func testAtOnce(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("one of several Activates settles the request", func(t *testing.T) {
 		s := open(t).Store
-		for n := range 20 {
+		for n := range 200 {
 			r := subscribe(n)
 			submit(t, s, r)
 			won := together(8, func(int) error { return s.Activate(t.Context(), r, granted(r)) })
@@ -178,10 +178,15 @@ func testAtOnce(t *testing.T, open func(t *testing.T) Harness) {
 // together calls f for 0 to n-1 at once and returns the errors in that order.
 func together(n int, f func(i int) error) []error {
 	errs := make([]error, n)
+	gate := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { errs[i] = f(i) })
+		wg.Go(func() {
+			<-gate
+			errs[i] = f(i)
+		})
 	}
+	close(gate)
 	wg.Wait()
 	return errs
 }
