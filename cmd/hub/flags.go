@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
@@ -49,16 +48,35 @@ func parseStore(s string) (engine, error) {
 	return engine{kind, where}, nil
 }
 
-// checkURL tells whether the hub can be served under the URL.
-func checkURL(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return fmt.Errorf("--url: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf("--url %s: it must be absolute, http or https", raw)
-	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return fmt.Errorf("--url %s: it must have no user, query or fragment", raw)
+// Validate refuses values that cannot be kept, by the names that the operator
+// knows. It is called when the flags are parsed.
+func (f *flags) Validate() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"lease-min", f.LeaseMin},
+		{"lease-default", f.LeaseDefault},
+		{"lease-max", f.LeaseMax},
+		{"retry-first", f.RetryFirst},
+		{"retry-max", f.RetryMax},
+		{"retry-for", f.RetryFor},
+		{"delivery-timeout", f.DeliveryTimeout},
+		{"topic-check-ttl", f.TopicCheckTTL},
+	} {
+		if d.value <= 0 {
+			return fmt.Errorf("--%s must be more than 0, not %s", d.name, d.value)
+		}
 	}
-	return nil
+	switch {
+	case f.LeaseMin > f.LeaseDefault || f.LeaseDefault > f.LeaseMax:
+		return fmt.Errorf("the leases must be --lease-min <= --lease-default <= --lease-max, not %s, %s, %s",
+			f.LeaseMin, f.LeaseDefault, f.LeaseMax)
+	case f.RetryFirst > f.RetryMax:
+		return fmt.Errorf("--retry-first (%s) must not be longer than --retry-max (%s)", f.RetryFirst, f.RetryMax)
+	case f.MaxBody <= 0:
+		return fmt.Errorf("--max-body must be more than 0, not %d", f.MaxBody)
+	}
+	_, err := parseStore(f.Store)
+	return err
 }

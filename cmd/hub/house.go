@@ -40,33 +40,36 @@ type house struct {
 
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
-func open(ctx context.Context, f flags, logger *slog.Logger) (h *house, err error) {
-	where, err := parseStore(f.Store)
-	if err != nil {
+func open(ctx context.Context, f flags, logger *slog.Logger) (*house, error) {
+	h := &house{url: f.URL, logger: logger, metrics: newRegistry()}
+	if err := h.open(ctx, f); err != nil {
+		h.close()
 		return nil, err
 	}
-	h = &house{url: f.URL, logger: logger, metrics: newRegistry()}
-	defer func() {
-		if err != nil {
-			h.close()
-		}
-	}()
+	return h, nil
+}
+
+func (h *house) open(ctx context.Context, f flags) (err error) {
 	if h.public, err = program.Listen(ctx, "listen", f.Listen); err != nil {
-		return nil, err
+		return err
 	}
 	if h.operator, err = program.Listen(ctx, "admin", f.Admin); err != nil {
-		return nil, err
+		return err
 	}
 	if h.url == "" {
 		h.url = program.BaseURL(h.public, "/websub/")
 	}
-	if err := checkURL(h.url); err != nil {
-		return nil, err
+	if err := (hub.Config{URL: h.url}).Validate(); err != nil {
+		return fmt.Errorf("--url: %w", err)
 	}
-	if h.store, err = pebblestore.Open(pebblestore.Config{Dir: where.where, Logger: logger}); err != nil {
-		return nil, fmt.Errorf("--store %s: %w", f.Store, err)
+	e, err := parseStore(f.Store)
+	if err != nil {
+		return err
 	}
-	return h, h.join(f)
+	if h.store, err = pebblestore.Open(pebblestore.Config{Dir: e.where, Logger: h.logger}); err != nil {
+		return fmt.Errorf("--store %s: %w", f.Store, err)
+	}
+	return h.join(f)
 }
 
 func newRegistry() *prometheus.Registry {

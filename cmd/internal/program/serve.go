@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// Limits of every server: what a client may cost.
+// Limits of every server: what a client may cost. A handler may set closer
+// deadlines for a request.
 const (
 	readHeaderTimeout = 10 * time.Second // a client that trickles its header
-	readTimeout       = 5 * time.Minute  // a client that trickles its body
-	writeTimeout      = 6 * time.Minute  // a client that does not read the answer; over readTimeout, which it includes
+	readTimeout       = 10 * time.Minute // a client that trickles its body
+	writeTimeout      = 11 * time.Minute // a client that does not read the answer; it includes readTimeout
 	idleTimeout       = 2 * time.Minute  // a connection kept for nothing
-	maxHeaderBytes    = 32 << 10         // a header without end: 431
+	maxHeaderBytes    = 64 << 10         // a header without end: 431
 )
 
 // DrainWithin bounds how long a server that stops waits for the requests it

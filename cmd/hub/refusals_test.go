@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Every refusal to start is one line on stderr that names what to change, and a
+// status that is not 0.
+func TestRefusesToStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	inUse := t.TempDir()
+	startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+inUse)
+
+	for name, test := range map[string]struct{ args, want string }{
+		"unknown flag":        {"--lisen=x", "--lisen"},
+		"public port taken":   {"--listen=" + taken.Addr().String(), "--listen " + taken.Addr().String()},
+		"admin port taken":    {"--admin=" + taken.Addr().String(), "--admin " + taken.Addr().String()},
+		"no such address":     {"--listen=300.1.1.1:1", "--listen"},
+		"url not absolute":    {"--url=/websub/", "--url"},
+		"url not http":        {"--url=ftp://hub.example/", "--url"},
+		"url with a query":    {"--url=http://hub.example/?a=b", "--url"},
+		"unknown engine":      {"--store=paper:x", "--store paper:x"},
+		"no directory":        {"--store=pebble:", "--store pebble:"},
+		"directory in use":    {"--store=pebble:" + inUse, "another process"},
+		"not a network":       {"--allow-net=10.0.0.0/99", "allow-net"},
+		"leases out of line":  {"--lease-min=400h", "--lease-min"},
+		"lease of nothing":    {"--lease-min=0s", "--lease-min"},
+		"retries out of line": {"--retry-first=2h", "--retry-first"},
+		"no time to retry":    {"--retry-for=-1h", "--retry-for"},
+		"no time to deliver":  {"--delivery-timeout=0s", "--delivery-timeout"},
+		"no topic check":      {"--topic-check-ttl=0s", "--topic-check-ttl"},
+		"no body":             {"--max-body=0", "--max-body"},
+		"unknown signature":   {"--signature=md5", "--signature"},
+		"no such file":        {"--config=none.yaml", "none.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + t.TempDir(), test.args}
+			code := run(context.Background(), args, &stdout, &stderr)
+			if code == 0 || stdout.Len() > 0 {
+				t.Errorf("status %d, stdout %q; want a failure and nothing there", code, &stdout)
+			}
+			if line := stderr.String(); strings.Count(line, "\n") != 1 || !strings.Contains(line, test.want) {
+				t.Errorf("stderr is %q; want one line that names %q", line, test.want)
+			}
+		})
+	}
+}
+
+// What a refusal opened is closed again: the next start finds port and
+// directory free.
+func TestARefusalLeavesNothingOpen(t *testing.T) {
+	port, dir := freePort(t), t.TempDir()
+	args := func(extra string) []string {
+		return []string{"--listen", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "--admin", "127.0.0.1:0", "--store", "pebble:" + dir, extra}
+	}
+	var out bytes.Buffer
+	if code := run(context.Background(), args("--url=ftp://x/"), &out, &out); code == 0 {
+		t.Fatal("it started")
+	}
+	startHub(t, args("--log-level=warn")...)
+}
