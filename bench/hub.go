@@ -35,9 +35,9 @@ type hub struct {
 
 func buildHub(ctx context.Context, dir string) (string, error) {
 	binary := dir + "/hub"
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/hub").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "carillon/cmd/hub").CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("building the hub (run bench from the root of the module): %w\n%s", err, out)
+		return "", fmt.Errorf("building the hub (bench runs inside the module): %w\n%s", err, out)
 	}
 	return binary, nil
 }
