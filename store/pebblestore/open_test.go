@@ -106,6 +106,12 @@ func TestOpenRefuses(t *testing.T) {
 			prepare: func(t *testing.T, fs *vfs.MemFS) { plainPebble(t, fs, dir, "\x00format", "\x01\xffcar") },
 			want:    pebblestore.ErrDamaged, says: "format",
 		},
+		"a format record with something behind it": {
+			prepare: func(t *testing.T, fs *vfs.MemFS) {
+				plainPebble(t, fs, dir, "\x00format", "\x01\x0ccarillon hub\x01\x00")
+			},
+			want: pebblestore.ErrDamaged, says: "too many",
+		},
 		"a file in its place": {
 			prepare: func(t *testing.T, fs *vfs.MemFS) { write(t, fs, dir) },
 			says:    "not a directory",
