@@ -1,9 +1,13 @@
 package pebblestore_test
 
 import (
+	"bytes"
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
 	"carillon/delivery"
@@ -40,4 +44,34 @@ func TestGapsAreBounded(t *testing.T) {
 	if err != nil || len(gaps) != 100 || gaps[0].First != 1929 {
 		t.Errorf("%d gaps are kept, error %v; want the latest 100", len(gaps), err)
 	}
+}
+
+// TestNothingIsLeftOfWhatEnded looks behind the store's back for records that
+// nobody would ever read again.
+func TestNothingIsLeftOfWhatEnded(t *testing.T) {
+	disk := vfs.NewMem()
+	db := openOn(t, disk)
+	id := subscription.NewID(topic, "https://destination.example/")
+	fill(t, db, id, id)
+	renewal := subscription.Request{ID: id, Token: uuid.New()}
+	renewed := subscription.Subscription{ID: id, Expires: time.Now()}
+	err := errors.Join(db.Subscriptions().Submit(t.Context(), renewal),
+		db.Subscriptions().Activate(t.Context(), renewal, renewed))
+	removed, removal := db.Subscriptions().Remove(t.Context(), renewed)
+	if err := errors.Join(err, removal); err != nil || !removed {
+		t.Fatalf("removed is %v, error %v", removed, err)
+	}
+	closeDB(t, db)
+	withPebble(t, disk, "var/store", func(db *pebble.DB) error {
+		it, err := db.NewIter(nil)
+		if err != nil {
+			return err
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			if bytes.Contains(it.Key(), id[:]) {
+				t.Errorf("the record %x is left", it.Key())
+			}
+		}
+		return it.Close()
+	})
 }
