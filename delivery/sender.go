@@ -11,12 +11,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"carillon/internal/egress"
+	"carillon/internal/retryafter"
 	"carillon/subscription"
 )
 
@@ -132,7 +132,7 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 	return Outcome{
 		Class:      classOfStatus(resp.StatusCode),
 		Status:     resp.StatusCode,
-		RetryAfter: retryAfter(resp.Header.Get("Retry-After")),
+		RetryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()),
 	}
 }
 
@@ -225,19 +225,4 @@ func classOfError(ctx context.Context, err error) Class {
 		return ClassRefused
 	}
 	return ClassProtocol
-}
-
-// retryAfter reads the header (RFC 9110 §10.2.3): seconds or a date. What is
-// neither, and what is over, is 0.
-func retryAfter(value string) time.Duration {
-	if value = strings.TrimSpace(value); value == "" {
-		return 0
-	}
-	if secs, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(secs, 1<<32)) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
 }

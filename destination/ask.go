@@ -7,13 +7,17 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
+
+	"carillon/internal/retryafter"
 )
 
 // ErrRefused: the hub refuses the request itself, and would do so again.
 var ErrRefused = errors.New("the hub refuses the subscription")
+
+// maxRetryAfter is how far a hub's Retry-After is heeded.
+const maxRetryAfter = time.Hour
 
 // maxReason is how much of a hub's explanation is repeated, bytes.
 const maxReason = 500
@@ -74,7 +78,7 @@ func outcome(resp *http.Response) (next string, err error) {
 		return u.String(), nil
 	case code/100 != 4 || code == http.StatusNotFound || code == http.StatusRequestTimeout ||
 		code == http.StatusTooEarly || code == http.StatusTooManyRequests:
-		return "", &busyError{resp.Status, reasonOf(resp), retryAfter(resp)}
+		return "", &busyError{resp.Status, reasonOf(resp), min(retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()), maxRetryAfter)}
 	default:
 		return "", fmt.Errorf("%w: %s: %s", ErrRefused, resp.Status, reasonOf(resp))
 	}
@@ -85,13 +89,4 @@ func outcome(resp *http.Response) (next string, err error) {
 func reasonOf(resp *http.Response) string {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
 	return line(string(text))
-}
-
-// retryAfter reads the header's form in seconds, up to an hour.
-func retryAfter(resp *http.Response) time.Duration {
-	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 32)
-	if err != nil {
-		return 0
-	}
-	return min(time.Duration(seconds)*time.Second, time.Hour)
 }

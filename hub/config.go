@@ -114,7 +114,8 @@ type Config struct {
 	// FetchTimeout bounds one fetch, from dialing to the last byte. Default 2 min.
 	FetchTimeout time.Duration
 	// FetchRetryFirst is about how long after a failed fetch the next one
-	// follows; the time grows up to FetchRetryMax. FetchRetryFor is how long
+	// follows; the time grows up to FetchRetryMax, and is not less than what the
+	// topic's server asks for (Retry-After) within it. FetchRetryFor is how long
 	// after the first failure the ping is dropped; a restart begins anew.
 	// Default 5 s, 5 min and 1 h.
 	FetchRetryFirst time.Duration

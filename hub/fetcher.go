@@ -271,6 +271,9 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 		f.logger.Warn("fetching a pinged topic was given up", "topic", topic, "error", err)
 		return 0, true
 	}
+	if answer := (*statusError)(nil); errors.As(err, &answer) {
+		pause = max(pause, min(answer.retryAfter, f.cfg.FetchRetryMax))
+	}
 	f.logger.Info("fetching a pinged topic failed; trying again", "topic", topic, "after", pause, "error", err)
 	return pause, false
 }

@@ -202,6 +202,30 @@ func TestFetchRetried(t *testing.T) {
 	})
 }
 
+// TestFetchHeedsRetryAfter: a topic's server is not asked before the time that
+// it named, and a time beyond FetchRetryMax is cut to that.
+func TestFetchHeedsRetryAfter(t *testing.T) {
+	for asked, least := range map[string]time.Duration{"120": 2 * time.Minute, "86400": 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &clerk{}
+			c.answer.Store(func(r *http.Request) (*http.Response, error) {
+				return respond(r, 503, "", "Retry-After: "+asked), nil
+			})
+			s := newStage(t, hub.Config{URL: hubURL, FetchRetryFirst: time.Second, FetchRetryMax: 5 * time.Minute}, c, anywhere{})
+			defer s.running(t)()
+			s.ping(t, topicURL)
+			time.Sleep(least - time.Second)
+			if n := c.asked.Load(); n != 1 {
+				t.Errorf("Retry-After %s: %d attempts before that time; want 1", asked, n)
+			}
+			time.Sleep(time.Minute)
+			if n := c.asked.Load(); n != 2 {
+				t.Errorf("Retry-After %s: %d attempts a minute after it; want 2", asked, n)
+			}
+		})
+	}
+}
+
 // TestFetchOneAtATime: pings that come while a fetch runs are one more fetch, as
 // the content may have changed after the first one began.
 func TestFetchOneAtATime(t *testing.T) {

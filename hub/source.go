@@ -9,8 +9,10 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"carillon/delivery"
+	"carillon/internal/retryafter"
 	"carillon/internal/weblink"
 	"carillon/payload"
 	"carillon/subscription"
@@ -71,13 +73,26 @@ func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication,
 		return delivery.Publication{}, nil
 	}
 	if resp.StatusCode != http.StatusOK {
-		return delivery.Publication{}, fmt.Errorf("the topic answers with status %d", resp.StatusCode)
+		return delivery.Publication{}, &statusError{
+			status: resp.StatusCode, retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()),
+		}
 	}
 	body, err := s.read(resp)
 	if err != nil || len(body) == 0 {
 		return delivery.Publication{}, err
 	}
 	return s.publication(resp, topic, body)
+}
+
+// statusError is an answer of a topic that brings no content.
+type statusError struct {
+	status     int
+	retryAfter time.Duration // what the answer asks for, 0 for nothing
+}
+
+// Error tells the status.
+func (e *statusError) Error() string {
+	return fmt.Sprintf("the topic answers with status %d", e.status)
 }
 
 // read reads an answer's content within the limit.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
+	"carillon/internal/retryafter"
 	"carillon/payload"
 )
 
@@ -120,7 +120,7 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 	_, _ = io.CopyN(io.Discard, resp.Body, answerLimit) // the status has said it all
 	return answer{
 		outcome: outcomeOf(resp.StatusCode), status: resp.StatusCode,
-		retryAfter: retryAfter(resp.Header.Get("Retry-After"), ch.n.cfg.Now()),
+		retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), ch.n.cfg.Now()),
 	}, nil
 }
 
@@ -143,16 +143,4 @@ func (ch *channel) accept(ctx context.Context, note Notification, attempts int) 
 	ch.log.Info("the hub accepted a notification", "entries", note.Entries, "bytes", note.Size,
 		"from", payload.FormatDatetime(note.From), "until", payload.FormatDatetime(note.Until), "attempts", attempts)
 	return nil
-}
-
-// retryAfter reads a Retry-After header (RFC 9110 §10.2.3); 0 if it says
-// nothing.
-func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
 }
