@@ -14,7 +14,7 @@ type flags struct {
 	program.Common
 
 	Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one."`
-	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http://, the listener's address and /websub/."`
+	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http://, the listener's address and /websub/. Needed where the hub listens on every address."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: /healthz, /readyz, /metrics."`
 	Store  string `default:"pebble:hub-data" placeholder:"ENGINE:WHERE" help:"Where everything is kept: pebble:DIRECTORY."`
 
@@ -33,6 +33,9 @@ type flags struct {
 	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub."`
 	MaxBody         int64         `default:"52428800" placeholder:"BYTES" help:"Largest content of a topic, published or fetched."`
 }
+
+// maxMaxBody is the largest --max-body: a publication is held in memory.
+const maxMaxBody = 1 << 30
 
 // engine is what --store says.
 type engine struct{ kind, where string }
@@ -74,8 +77,8 @@ func (f *flags) Validate() error {
 			f.LeaseMin, f.LeaseDefault, f.LeaseMax)
 	case f.RetryFirst > f.RetryMax:
 		return fmt.Errorf("--retry-first (%s) must not be longer than --retry-max (%s)", f.RetryFirst, f.RetryMax)
-	case f.MaxBody <= 0:
-		return fmt.Errorf("--max-body must be more than 0, not %d", f.MaxBody)
+	case f.MaxBody < 1 || f.MaxBody > maxMaxBody:
+		return fmt.Errorf("--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
 	}
 	_, err := parseStore(f.Store)
 	return err

@@ -57,6 +57,11 @@ func (h *house) open(ctx context.Context, f flags) (err error) {
 		return err
 	}
 	if h.url == "" {
+		// The default would be a loopback URL, which allows loopback callbacks
+		// and topics: strangers could have this machine's own services asked.
+		if program.OnEveryAddress(h.public) {
+			return fmt.Errorf("--listen %s is every address of this machine: give --url, the hub URI as the world sees it", f.Listen)
+		}
 		h.url = program.BaseURL(h.public, "/websub/")
 	}
 	if err := (hub.Config{URL: h.url}).Validate(); err != nil {
@@ -170,7 +175,7 @@ func (h *house) run(ctx context.Context) error {
 		failed <- err
 		return err
 	})
-	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.hub.Handler(), h.logger) })
+	intake.Go(func() error { return program.Serve(intakeCtx, program.Limited(h.public), h.hub.Handler(), h.logger) })
 	intake.Go(func() error { return program.Serve(intakeCtx, h.operator, h.admin(), h.logger) })
 	intake.Go(func() error { return h.hub.Run(intakeCtx) })
 	intake.Go(func() error { return h.service.Run(intakeCtx) })

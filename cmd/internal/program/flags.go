@@ -17,7 +17,7 @@ import (
 type Common struct {
 	Config   kong.ConfigFlag  `placeholder:"FILE" help:"Read settings from a YAML file whose keys are the names of the flags. Flags win over the environment, the environment over the file."`
 	LogLevel string           `enum:"debug,info,warn,error" default:"info" help:"Least level of the log lines on stderr: debug, info, warn or error."`
-	Version  kong.VersionFlag `help:"Print the version and end."`
+	Version  kong.VersionFlag `env:"-" help:"Print the version and end."`
 }
 
 // ErrDone: help or version was asked for and printed; the command ends with

@@ -98,6 +98,22 @@ func TestParseRefusals(t *testing.T) {
 	}
 }
 
+// A variable that happens to be named like the version flag prints nothing and
+// ends nothing.
+func TestParseVersionInTheEnvironment(t *testing.T) {
+	t.Setenv("BELL_VERSION", "1.2.3")
+	if _, out, err := parse(t); err != nil || out != "" {
+		t.Errorf("err = %v, output %q", err, out)
+	}
+}
+
+func TestFailIsOneLine(t *testing.T) {
+	var out bytes.Buffer
+	if code := program.Fail(&out, "bell", errors.New("one\n  two\r\nthree")); code != 1 || out.String() != "bell: one;   two; three\n" {
+		t.Errorf("status %d, %q", code, &out)
+	}
+}
+
 func TestParseHelpAndVersion(t *testing.T) {
 	_, out, err := parse(t, "--help")
 	if !errors.Is(err, program.ErrDone) || !strings.Contains(out, "BELL_LISTEN") {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -46,6 +47,7 @@ func Main(run Run) int {
 // Fail prints the one line that says why a command cannot go on, and returns
 // the exit status for it.
 func Fail(stderr io.Writer, name string, err error) int {
-	fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	fmt.Fprintf(stderr, "%s: %s\n", name, line)
 	return 1
 }

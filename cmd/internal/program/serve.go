@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Limits of every server: what a client may cost. A handler may set closer
@@ -21,6 +23,7 @@ const (
 	writeTimeout      = 11 * time.Minute // a client that does not read the answer; it includes readTimeout
 	idleTimeout       = 2 * time.Minute  // a connection kept for nothing
 	maxHeaderBytes    = 64 << 10         // a header without end: 431
+	maxConnections    = 16_384           // a flood of connections; see Limited
 )
 
 // DrainWithin bounds how long a server that stops waits for the requests it
@@ -29,12 +32,23 @@ const DrainWithin = 10 * time.Second
 
 // Listen opens a listener; its error names the flag that the address came from.
 func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, fmt.Errorf("--%s is empty: give HOST:PORT", flag)
+	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
 	}
 	return ln, nil
+}
+
+// Limited bounds the connections that ln has open at a time: to maxConnections,
+// and to half of the files that the process may open, so that a flood of
+// connections leaves descriptors to the store, to the other listeners and to
+// what goes out. Further connections wait.
+func Limited(ln net.Listener) net.Listener {
+	return netutil.LimitListener(ln, max(1, min(maxConnections, openFiles()/2)))
 }
 
 // Serve answers requests on ln until ctx ends, then finishes those under way
@@ -65,6 +79,12 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, logger *s
 		return fmt.Errorf("closing %s: %w", ln.Addr(), err)
 	}
 	return nil
+}
+
+// OnEveryAddress tells whether ln can be reached by every address of the machine.
+func OnEveryAddress(ln net.Listener) bool {
+	ap, err := netip.ParseAddrPort(ln.Addr().String())
+	return err == nil && ap.Addr().IsUnspecified()
 }
 
 // BaseURL returns the URL of path on ln, for a command whose --url was not

@@ -49,6 +49,12 @@ func TestServeFinishesWhatItBegan(t *testing.T) {
 	}
 }
 
+func TestListenRefusesAnEmptyAddress(t *testing.T) {
+	if _, err := program.Listen(t.Context(), "admin", ""); err == nil || !strings.Contains(err.Error(), "--admin") {
+		t.Fatalf("err = %v; want one that names the flag", err)
+	}
+}
+
 func TestListenNamesTheFlag(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
