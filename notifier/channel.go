@@ -292,10 +292,14 @@ func (ch *channel) awaitClock(ctx context.Context, until time.Time) error {
 	}
 }
 
+// setAccepted makes n what the topic URI serves. It never goes back: what the
+// hub has taken it has taken, also where the journal could not note it.
 func (ch *channel) setAccepted(n *Notification) {
 	ch.mu.Lock()
-	ch.accepted = n
-	ch.mu.Unlock()
+	defer ch.mu.Unlock()
+	if n != nil && (ch.accepted == nil || n.Until.After(ch.accepted.Until)) {
+		ch.accepted = n
+	}
 }
 
 // latest is the notification that the hub accepted last; nil if there is none.

@@ -124,7 +124,7 @@ func TestIntakeWithoutItsJournal(t *testing.T) {
 		w.cfg.Transport = w.hub
 		w.wrap = func(j notifier.Journal) notifier.Journal {
 			return journaltest.NewFaulty(j, func(call string) journaltest.Fault {
-				if broken && call == "Append" {
+				if call == "Append" && broken {
 					return journaltest.Lost
 				}
 				return journaltest.Works

@@ -2,6 +2,7 @@ package notifier
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -89,36 +90,48 @@ func (ch *channel) serveTopic(w http.ResponseWriter, r *http.Request) error {
 		header.Set("Content-Length", "0")
 		return nil
 	}
-	tag := `"` + strconv.FormatInt(note.Until.UnixMicro(), 36) + `"`
-	header.Set("ETag", tag)
+	var body io.ReadCloser
+	if r.Method == http.MethodGet && !hasTag(r.Header.Values("If-None-Match"), tagOf(note)) {
+		var err error
+		if note, body, err = ch.openLatest(r.Context()); err != nil {
+			return err
+		}
+		defer body.Close()
+	}
+	header.Set("ETag", tagOf(note))
 	header.Set("Last-Modified", note.Until.UTC().Format(http.TimeFormat))
-	if hasTag(r.Header.Values("If-None-Match"), tag) {
+	if hasTag(r.Header.Values("If-None-Match"), tagOf(note)) {
 		header.Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	header.Set("Content-Length", strconv.FormatInt(note.Size, 10))
-	if r.Method == http.MethodHead {
+	if body == nil { // HEAD
 		return nil
 	}
-	return ch.sendBody(w, r, *note)
-}
-
-// sendBody copies the notification from the journal. The next may be accepted
-// in the moment before: then that is the latest.
-func (ch *channel) sendBody(w http.ResponseWriter, r *http.Request, note Notification) error {
-	body, err := ch.n.cfg.Journal.Body(r.Context(), note)
-	if errors.Is(err, ErrGone) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if err != nil {
-		return err
-	}
-	defer body.Close()
 	if _, err := io.Copy(w, body); err != nil {
 		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
 	}
 	return nil
+}
+
+// tagOf is the entity tag of a notification.
+func tagOf(n *Notification) string { return `"` + strconv.FormatInt(n.Until.UnixMicro(), 36) + `"` }
+
+// openLatest opens the notification that the hub accepted last. Where the next one
+// was accepted between the look and the opening, that is the latest.
+func (ch *channel) openLatest(ctx context.Context) (*Notification, io.ReadCloser, error) {
+	for note := ch.latest(); ; {
+		body, err := ch.n.cfg.Journal.Body(ctx, *note)
+		if !errors.Is(err, ErrGone) {
+			return note, body, err
+		}
+		newer := ch.latest()
+		if newer == note {
+			return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		note = newer
+	}
 }
 
 // hasTag tells whether an If-None-Match header (RFC 9110 §13.1.2) names the tag.

@@ -2,6 +2,8 @@ package notifier_test
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -59,6 +61,65 @@ func TestTopic(t *testing.T) {
 		if got := ask(public, "GET", "/a/change/", "", "If-None-Match: "+tag); got.Code != 200 || !bytes.Equal(got.Body.Bytes(), h.received()[1].body) {
 			t.Errorf("after the second: %d", got.Code)
 		}
+	})
+}
+
+// held is a journal in which a test can stop a call at a moment of its choice.
+type held struct {
+	notifier.Journal
+	accepted func() // Accept has changed the journal, and is not durable yet
+	body     func() // Body is about to look
+}
+
+func (h *held) Accept(ctx context.Context, n notifier.Notification, keepFrom time.Time) error {
+	err := h.Journal.Accept(ctx, n, keepFrom)
+	h.accepted()
+	return err
+}
+
+func (h *held) Body(ctx context.Context, n notifier.Notification) (io.ReadCloser, error) {
+	h.body()
+	return h.Journal.Body(ctx, n)
+}
+
+// TestTopicWhileAnAcceptanceIsNoted: the topic URI has the latest notification at
+// every moment, also while the journal waits for the disk, and also for a
+// request that looked just before.
+func TestTopicWhileAnAcceptanceIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{accepted: func() {}, body: func() {}}
+		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
+		w.cfg.Transport = w.hub
+		w.wrap = func(j notifier.Journal) notifier.Journal { h.Journal = j; return h }
+		w.start()
+		defer w.stop()
+		w.add(inDefault, "1")
+		w.drain()
+		check := func(when string) {
+			t.Helper()
+			got := ask(w.Public(), "GET", "/default/change/", "")
+			posts := w.hub.received()
+			if got.Code != 200 || !bytes.Equal(got.Body.Bytes(), posts[len(posts)-1].body) {
+				t.Errorf("%s: %d %s", when, got.Code, got.Body)
+			}
+		}
+		synced := make(chan struct{})
+		h.accepted = func() { <-synced }
+		w.add(inDefault, "2")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := len(w.hub.received()); got != 2 {
+			t.Fatalf("%d POSTs, want 2", got)
+		}
+		check("before Accept is durable")
+		close(synced)
+		synctest.Wait()
+		h.body = func() {
+			h.body = func() {}
+			w.add(inDefault, "3")
+			w.drain()
+		}
+		check("accepted between the look and the opening")
 	})
 }
 

@@ -126,6 +126,9 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 
 // accept notes that the hub has taken the notification.
 func (ch *channel) accept(ctx context.Context, note Notification, attempts int) error {
+	// First, because the journal lets the one before go while Accept is still
+	// waiting for the disk. The bytes of this one are there all the time.
+	ch.setAccepted(&note)
 	// Also when the notifier is stopping: what was accepted need not be sent
 	// again at the next start.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), postGrace)
@@ -135,7 +138,6 @@ func (ch *channel) accept(ctx context.Context, note Notification, attempts int) 
 		return fmt.Errorf("note that the hub accepted a notification: %w", err)
 	}
 	ch.state.Sealed, ch.state.Accepted = nil, &note
-	ch.setAccepted(&note)
 	ch.metrics.failures.Set(0)
 	ch.metrics.notifications.Inc()
 	ch.metrics.entries.Add(float64(note.Entries))
