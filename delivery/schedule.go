@@ -236,6 +236,7 @@ func (d *Dispatcher) take(l lane, now int64) *flight {
 			e = h.queue[l].pop()
 		}
 		if e == nil {
+			d.enter(h, again) // its retries may have waited for the queue that is empty now
 			continue
 		}
 		f := d.takeOff(e, l, now)
@@ -253,12 +254,21 @@ func (d *Dispatcher) pick(now int64) *flight {
 		now < d.readPause || young >= d.cfg.MaxInFlight {
 		return nil
 	}
-	if d.young[again] < max(1, d.cfg.MaxInFlight/4) {
-		if f := d.take(again, now); f != nil {
-			return f
-		}
+	if f := d.retry(now); f != nil {
+		return f
 	}
-	return d.take(fresh, now)
+	if f := d.take(fresh, now); f != nil {
+		return f
+	}
+	return d.retry(now) // of a host that left its last slot to fresh ones, which had all ended
+}
+
+// retry returns a flight for the next retry, or nil.
+func (d *Dispatcher) retry(now int64) *flight {
+	if d.young[again] >= max(1, d.cfg.MaxInFlight/4) {
+		return nil
+	}
+	return d.take(again, now)
 }
 
 // takeOff starts a flight.
