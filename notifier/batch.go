@@ -12,6 +12,7 @@ import (
 type batch struct {
 	ch      *channel
 	next    time.Time // where to read on
+	first   time.Time // datetime of the first event
 	last    time.Time // datetime of the last event
 	entries int
 	bytes   int // of the whole document
@@ -57,6 +58,9 @@ func (b *batch) read(ctx context.Context) error {
 		if b.bytes+len(b.scratch) > cfg.MaxBytes {
 			b.full = true
 			break
+		}
+		if b.entries == 0 {
+			b.first = event.Datetime
 		}
 		b.entries++
 		b.bytes += len(b.scratch)

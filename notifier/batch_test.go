@@ -176,6 +176,36 @@ func TestDrainDoesNotWaitForTheBatch(t *testing.T) {
 	})
 }
 
+// TestDrainEndsWhileEventsCome: what comes during a drain is neither waited
+// for nor hurried.
+func TestDrainEndsWhileEventsCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hub{answer: slowly(time.Second)}
+		w := newWorld(t, notifier.Config{MaxWait: time.Hour}, h)
+		w.add(inDefault, "first")
+		go func() {
+			for i := range 600 {
+				time.Sleep(100 * time.Millisecond)
+				w.add(inDefault, fmt.Sprint(i))
+			}
+		}()
+		begun := time.Now()
+		w.drain()
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("draining took %s", took)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := len(h.received()); got > 1 {
+			t.Errorf("%d notifications; only the first event was waited for", got)
+		}
+		w.drain()
+		if err := checkChain(h.notes(t, notifier.DefaultSet)); err != nil || len(h.received()) != 2 {
+			t.Errorf("%d notifications, %v", len(h.received()), err)
+		}
+	})
+}
+
 // TestClockSetBack: until is never in the future, so publishing waits for the
 // clock, and intake goes on.
 func TestClockSetBack(t *testing.T) {

@@ -44,9 +44,9 @@ type channel struct {
 	wake chan struct{} // holds one token: there is something new
 
 	mu       sync.Mutex
-	since    time.Time       // guarded by mu: the first arrival that the batch does not know of
-	draining []chan struct{} // guarded by mu: closed when the journal has nothing left
-	accepted *Notification   // guarded by mu: what the topic URI serves
+	since    time.Time     // guarded by mu: the first arrival that the batch does not know of
+	draining []drainer     // guarded by mu
+	accepted *Notification // guarded by mu: what the topic URI serves
 }
 
 func newChannel(n *Notifier, set string, state Channel) *channel {
@@ -94,12 +94,18 @@ func (ch *channel) poke() {
 	}
 }
 
-// drain asks for word when the journal has nothing left to publish, and ends
-// waiting for batches to fill.
-func (ch *channel) drain() <-chan struct{} {
+// drainer waits until every event up to a datetime is accepted.
+type drainer struct {
+	upTo time.Time
+	done chan struct{}
+}
+
+// drain asks for word when every event dated upTo or before is accepted, and
+// ends waiting for the batches that have such events.
+func (ch *channel) drain(upTo time.Time) <-chan struct{} {
 	done := make(chan struct{})
 	ch.mu.Lock()
-	ch.draining = append(ch.draining, done)
+	ch.draining = append(ch.draining, drainer{upTo, done})
 	ch.mu.Unlock()
 	ch.poke()
 	return done
@@ -148,16 +154,16 @@ func (ch *channel) step(ctx context.Context) error {
 	return ch.seal(ctx)
 }
 
-// fill waits until the open batch is closed by count, by size or by time.
+// fill waits until the open batch is closed by count, by size or by time, or
+// because it has events that somebody waits for.
 func (ch *channel) fill(ctx context.Context) error {
 	for {
 		draining := ch.takeArrival()
 		if err := ch.open.read(ctx); err != nil {
 			return err
 		}
-		if ch.open.entries == 0 {
-			ch.finish(draining)
-		} else if ch.open.full || len(draining) > 0 {
+		hurry := ch.finish(draining)
+		if ch.open.entries > 0 && (ch.open.full || hurry) {
 			return nil
 		}
 		if closed := ch.await(ctx); closed || ctx.Err() != nil {
@@ -184,29 +190,34 @@ func (ch *channel) await(ctx context.Context) (closed bool) {
 }
 
 // takeArrival tells the batch when its first event arrived; it is called before
-// the journal is read, so that no arrival is forgotten. It returns who waits for
-// the journal to be empty.
-func (ch *channel) takeArrival() []chan struct{} {
+// the journal is read, so that no arrival is forgotten. It returns how many wait.
+func (ch *channel) takeArrival() (draining int) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if !ch.since.IsZero() {
 		ch.open.arrival(ch.since)
 		ch.since = time.Time{}
 	}
-	return append([]chan struct{}(nil), ch.draining...)
+	return len(ch.draining)
 }
 
-// finish tells those who waited that there is nothing left.
-func (ch *channel) finish(draining []chan struct{}) {
-	if len(draining) == 0 {
-		return
-	}
+// finish tells those of the first waiting whose events are all before the open
+// batch; hurry is whether others are left. Nothing is outstanding when it is called,
+// and those who came after the journal was read are for the next time.
+func (ch *channel) finish(waiting int) (hurry bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	for _, done := range draining {
-		close(done)
+	var left []drainer
+	for i, d := range ch.draining {
+		if i < waiting && (ch.open.entries == 0 || ch.open.first.After(d.upTo)) {
+			close(d.done)
+			continue
+		}
+		hurry = hurry || i < waiting
+		left = append(left, d)
 	}
-	ch.draining = ch.draining[len(draining):] // they are the oldest
+	ch.draining = left
+	return hurry
 }
 
 // seal makes the open batch the outstanding notification.

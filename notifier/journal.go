@@ -76,6 +76,10 @@ type Journal interface {
 	// a set has no channel.
 	Append(ctx context.Context, events []Event, now time.Time) error
 
+	// Last returns the datetime of the newest event, in whichever set, or a later
+	// one that no event to come will have or be before.
+	Last(ctx context.Context) (time.Time, error)
+
 	// Events gives the events of a set with a datetime of from or later, with
 	// their datetimes and without their Sets, oldest first. Breaking off
 	// early costs nothing.

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // ErrBadLines: some lines were no events that could be taken.
@@ -112,12 +110,5 @@ func (n *Notifier) appendPatiently(ctx context.Context, events []Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	return backoff.Retry(func() error {
-		err := n.Append(ctx, events)
-		if !errors.Is(err, ErrUnavailable) {
-			return backoff.Permanent(err)
-		}
-		n.log.Error("trouble with the journal; reading will go on", "error", err)
-		return err
-	}, backoff.WithContext(newBackOff(), ctx))
+	return n.patiently(ctx, "reading lines", func() error { return n.Append(ctx, events) })
 }

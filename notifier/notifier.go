@@ -2,10 +2,12 @@ package notifier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"golang.org/x/sync/errgroup"
 
 	"carillon/payload"
@@ -118,14 +120,22 @@ func (n *Notifier) knows(e *Event) error {
 }
 
 // Drain waits until everything that was in the journal when it was called is in
-// notifications that the hub has accepted. It does not wait for batches to
-// fill.
+// notifications that the hub has accepted. Batches that have such events are not
+// waited for to fill; what comes later is not waited for at all.
 func (n *Notifier) Drain(ctx context.Context) error {
-	var empty []<-chan struct{}
-	for _, ch := range n.channels {
-		empty = append(empty, ch.drain())
+	var last time.Time
+	err := n.patiently(ctx, "draining", func() (err error) {
+		last, err = n.cfg.Journal.Last(ctx)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	for _, done := range empty {
+	var accepted []<-chan struct{}
+	for _, ch := range n.channels {
+		accepted = append(accepted, ch.drain(last))
+	}
+	for _, done := range accepted {
 		select {
 		case <-done:
 		case <-ctx.Done():
@@ -133,6 +143,18 @@ func (n *Notifier) Drain(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// patiently does something with the journal for as long as it takes it to be there.
+func (n *Notifier) patiently(ctx context.Context, what string, do func() error) error {
+	return backoff.Retry(func() error {
+		err := do()
+		if !errors.Is(err, ErrUnavailable) {
+			return backoff.Permanent(err)
+		}
+		n.log.Error("trouble with the journal; it is tried again", "while", what, "error", err)
+		return err
+	}, backoff.WithContext(newBackOff(), ctx))
 }
 
 // publicURL gives the URI of a public path below the base.

@@ -78,6 +78,15 @@ func (f *Faulty) Append(ctx context.Context, events []notifier.Event, now time.T
 	return f.do("Append", func() error { return f.Journal.Append(ctx, events, now) })
 }
 
+// Last implements notifier.Journal.
+func (f *Faulty) Last(ctx context.Context) (last time.Time, err error) {
+	err = f.do("Last", func() (err error) {
+		last, err = f.Journal.Last(ctx)
+		return err
+	})
+	return last, err
+}
+
 // Events implements notifier.Journal. A fault comes after the first event.
 func (f *Faulty) Events(ctx context.Context, set string, from time.Time) iter.Seq2[notifier.Event, error] {
 	return func(yield func(notifier.Event, error) bool) {

@@ -28,6 +28,7 @@ func Run(t *testing.T, start func(t *testing.T) Place) {
 		"Datetimes":            testDatetimes,
 		"ClockStepsBack":       testClockStepsBack,
 		"AllOrNothing":         testAllOrNothing,
+		"Last":                 testLast,
 		"EventsComeBack":       testEventsComeBack,
 		"ConcurrentAppends":    testConcurrentAppends,
 		"Seal":                 testSeal,
@@ -196,6 +197,24 @@ func testAllOrNothing(t *testing.T, at Place) {
 	a, b := all(t, j, "a", time.Time{}), all(t, j, "b", time.Time{})
 	if len(a) != 1 || len(b) != 1 || !a[0].Datetime.Equal(b[0].Datetime) {
 		t.Errorf("an event of two sets is in them as %v and %v", a, b)
+	}
+}
+
+func testLast(t *testing.T, at Place) {
+	j := at()
+	open(t, j, "a", noon)
+	open(t, j, "b", noon)
+	add(t, j, noon.Add(time.Minute), Created("http://a.example/1", "a"), Created("http://a.example/2", "b"))
+	j = at()
+	last, err := j.Last(t.Context())
+	if err != nil {
+		t.Fatalf("Last: %v", err)
+	}
+	newest := all(t, j, "b", time.Time{})[0].Datetime
+	add(t, j, noon, Created("http://a.example/3", "a"))
+	next := all(t, j, "a", noonMicro.Add(time.Minute+time.Microsecond))[0].Datetime
+	if last.Before(newest) || !last.Before(next) {
+		t.Errorf("Last is %s, between the newest event, %s, and the next, %s", last, newest, next)
 	}
 }
 

@@ -153,6 +153,17 @@ func (j *Journal) stamp(wish, now time.Time) int64 {
 	return datetime
 }
 
+// Last implements notifier.Journal.
+func (j *Journal) Last(ctx context.Context) (time.Time, error) {
+	if err := j.engine.enter(ctx); err != nil {
+		return time.Time{}, fmt.Errorf("read the journal's last datetime: %w", journalError(err))
+	}
+	defer j.engine.leave()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return journalTime(j.last), nil
+}
+
 // Events implements notifier.Journal.
 func (j *Journal) Events(ctx context.Context, set string, from time.Time) iter.Seq2[notifier.Event, error] {
 	return func(yield func(notifier.Event, error) bool) {
