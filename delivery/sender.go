@@ -138,7 +138,7 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 
 // request builds the delivery: WebSub §7 and §7.1.
 func (s *HTTPSender) request(ctx context.Context, a *Attempt) (*http.Request, error) {
-	target, err := parseTarget(a.Callback)
+	target, err := egress.Target(a.Callback)
 	if err != nil {
 		return nil, err
 	}

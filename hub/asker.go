@@ -43,11 +43,10 @@ func (a *asker) ask(ctx context.Context, topic string) error {
 
 // links requests the topic and returns the links of its answer.
 func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link, error) {
-	req, err := http.NewRequestWithContext(ctx, method, topic, nil)
+	req, err := a.cfg.request(ctx, method, topic)
 	if err != nil {
 		return nil, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
 	}
-	a.cfg.header(req, "*/*")
 	resp, err := a.client.Do(req)
 	if err != nil {
 		return nil, requestFailed(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -158,12 +157,4 @@ func (c *Checker) run(ctx context.Context) error {
 			})
 		}
 	}
-}
-
-// header sets what every request of the hub carries.
-func (c Config) header(req *http.Request, accept string) {
-	req.Header.Set("User-Agent", c.userAgent())
-	req.Header.Set("Accept", accept)
-	// What comes back is looked at as it is; it is never decompressed.
-	req.Header.Set("Accept-Encoding", "identity")
 }

@@ -158,7 +158,7 @@ func (c *clerk) Do(r *http.Request) (*http.Response, error) {
 
 func (c *clerk) good() {
 	c.answer.Store(func(r *http.Request) (*http.Response, error) {
-		return respond(r, 200, "", good(r.URL.String())), nil
+		return respond(r, 200, "", good(address(r))), nil
 	})
 }
 
@@ -235,7 +235,7 @@ func TestTopicCheckShared(t *testing.T) {
 			if err := r.Context().Err(); err != nil {
 				return nil, err
 			}
-			return respond(r, 200, "", good(r.URL.String())), nil
+			return respond(r, 200, "", good(address(r))), nil
 		})
 		s := newStage(t, hub.Config{URL: hubURL}, c, anywhere{})
 		impatient, giveUp := context.WithCancel(t.Context())
@@ -271,7 +271,7 @@ func TestTopicCheckHangingHost(t *testing.T) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
-			return respond(r, 200, "", good(r.URL.String())), nil
+			return respond(r, 200, "", good(address(r))), nil
 		})
 		s := newStage(t, hub.Config{URL: hubURL, TopicChecks: 4, TopicChecksPerHost: 2, TopicCheckTimeout: 10 * time.Second}, c, anywhere{})
 		results := make(chan error, 10)

@@ -37,7 +37,7 @@ func (s *stage) ping(t *testing.T, topics ...string) {
 
 // content answers every GET with a body and good links.
 func content(r *http.Request, body string, header ...string) *http.Response {
-	return respond(r, 200, body, append([]string{good(r.URL.String())}, header...)...)
+	return respond(r, 200, body, append([]string{good(address(r))}, header...)...)
 }
 
 // TestFetched: what becomes of each kind of answer.

@@ -59,11 +59,10 @@ func definitive(err error) bool {
 func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.FetchTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, topic, nil)
+	req, err := s.cfg.request(ctx, http.MethodGet, topic)
 	if err != nil {
 		return delivery.Publication{}, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
 	}
-	s.cfg.header(req, "*/*")
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return delivery.Publication{}, requestFailed(err)

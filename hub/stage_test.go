@@ -203,6 +203,9 @@ type doFunc func(*http.Request) (*http.Response, error)
 
 func (f doFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
+// address is the URL that a request was made to.
+func address(r *http.Request) string { return r.URL.Scheme + "://" + r.URL.Host + r.URL.RequestURI() }
+
 // respond makes an answer of a status, header lines and a body.
 func respond(r *http.Request, status int, body string, header ...string) *http.Response {
 	resp := &http.Response{

@@ -124,11 +124,10 @@ func (v *Verifier) Deny(ctx context.Context, topic, callback, reason string) err
 // get requests the address. The error is ErrNoIntent if it never can be, and
 // ErrNoAnswer if it could not be this time.
 func (v *Verifier) get(ctx context.Context, address string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	req, err := v.cfg.request(ctx, http.MethodGet, address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", subscription.ErrNoIntent, err)
 	}
-	v.cfg.header(req, "*/*")
 	resp, err := v.client.Do(req)
 	switch {
 	case errors.Is(err, egress.ErrForbidden):

@@ -93,6 +93,9 @@ func TestVerificationRequest(t *testing.T) {
 		"/%7Ea%2fb;c/..//d?%zz='<|\"": "/%7Ea%2fb;c/..//d?%zz='<|\"&",
 		"/cb?back=http://x/?y#"[:20]:  "/cb?back=http://x/?y&",
 		"//double/slash":              "//double/slash?",
+		"/a{b}%2Fc":                   "/a{b}%2Fc?",
+		"/[x]^`|\"<>/%zz":             "/[x]^`|\"<>/%zz?",
+		"/\u00e9/%2f?\u00e9=\u00fc":   "/%C3%A9/%2f?%C3%A9=%C3%BC&",
 	} {
 		err := v.Confirm(t.Context(), subscription.Request{
 			Mode: "subscribe", Topic: topic, Callback: address + suffix, Lease: 864000 * time.Second,
@@ -111,6 +114,32 @@ func TestVerificationRequest(t *testing.T) {
 				t.Errorf("no %q in\n%s", line, header)
 			}
 		}
+	}
+}
+
+// TestTopicRequest: a topic is asked and fetched at its address byte for byte, as it
+// names itself.
+func TestTopicRequest(t *testing.T) {
+	for _, path := range []string{"/a{b}%2Fc", "/%7Ex/..//y?%zz&a=;", "//double?", ""} {
+		address, requests := listen(t, "HTTP/1.1 204 No Content\r\n\r\n")
+		want := " " + path + " HTTP/1.1"
+		if path == "" {
+			want = " / HTTP/1.1"
+		}
+		client := loopbackClient(t)
+		s := newStage(t, hub.Config{URL: hubURL}, client, anywhere{})
+		_ = s.checker.Validate(t.Context(), address+path)
+		for _, method := range []string{"HEAD", "GET"} {
+			if got := (<-requests)[0]; got != method+want {
+				t.Errorf("%s: checked with %s", path, got)
+			}
+		}
+		stop := s.running(t)
+		s.ping(t, address+path)
+		if got := (<-requests)[0]; got != "GET"+want {
+			t.Errorf("%s: fetched with %s", path, got)
+		}
+		stop()
 	}
 }
 
