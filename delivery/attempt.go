@@ -14,7 +14,6 @@ type result struct {
 	settled Seq // where the cursor stands now
 	gaps    []Gap
 	gaveUp  bool
-	removed bool  // the subscription was ended
 	readErr error // the log could not be read: nothing was tried
 }
 
@@ -96,8 +95,8 @@ func (d *Dispatcher) try(ctx context.Context, f *flight, n *Notification, r *res
 	}
 }
 
-// end removes a subscription whose callback is gone (WebSub §7): the store
-// first, the table when that is done.
+// end ends a subscription whose callback is gone (WebSub §7). The Ender takes
+// it out of the table; one that is still there was renewed, or is to be ended yet.
 func (d *Dispatcher) end(ctx context.Context, f *flight, r *result) {
 	sub := f.sub // a renewal since then stands
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
@@ -109,7 +108,7 @@ func (d *Dispatcher) end(ctx context.Context, f *flight, r *result) {
 		r.outcome.Err = err
 		return
 	}
-	if r.removed = removed; removed {
+	if removed {
 		d.log.Info("subscription ended: its callback is gone", "subscription", sub.ID, "topic", sub.Topic)
 	}
 }
@@ -168,11 +167,6 @@ func (d *Dispatcher) settle(f *flight, r result, now int64) {
 	case r.readErr != nil:
 		d.pauseReads(e, r.readErr, now)
 		return
-	case r.removed && e.expires == nanos(f.sub.Expires):
-		d.forget(sh, e)
-		return
-	case r.removed:
-		// Subscribed to anew since the store removed it: that one stands.
 	case r.outcome.Class == ClassNone:
 		if len(r.gaps) > 0 {
 			d.changed(sh, e)

@@ -19,9 +19,13 @@ import (
 
 const tooManyRequests = http.StatusTooManyRequests
 
-// Ender ends subscriptions whose callback said that it is gone.
-// subscription.Store is one; its contract is that of Store.Remove.
+// Ender ends subscriptions whose callback said that it is gone (WebSub §7).
+// subscription.Service is one. It is called from several goroutines.
 type Ender interface {
+	// Remove ends the subscription unless it was renewed since sub was read;
+	// removed tells. When it returns without an error it has told the
+	// Dispatcher what holds: Ended, or Activated with the one that stands.
+	// After an error it is called again, with the sub of then.
 	Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error)
 }
 

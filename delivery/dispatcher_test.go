@@ -212,22 +212,26 @@ func TestGiveUp(t *testing.T) {
 }
 
 func TestGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, s := newEngine(), &attempts{}
-		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return gone })
-		e.removeErr = errAway
-		d := start(t, e, delivery.Config{}, s)
-		d.subscribe(e, callback)
-		d.publish("x")
-		synctest.Wait()
-		equal(t, "subscriptions while the store is away", d.Stats().Subscriptions, 1)
-		e.with(func() { e.removeErr = nil })
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		equal(t, "subscriptions", d.Stats().Subscriptions, 0)
-		equal(t, "subscriptions stored", len(e.subs), 0)
-		sameSeqs(t, "sent", s.seqs(), 1) // a callback that said gone is not asked again
-	})
+	for name, lost := range map[string]bool{"not removed": false, "removed, the answer lost": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, s := newEngine(), &attempts{}
+				s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return gone })
+				e.removeErr, e.lost = errAway, lost
+				d := start(t, e, delivery.Config{}, s)
+				d.subscribe(e, callback)
+				d.publish("x")
+				synctest.Wait()
+				equal(t, "subscriptions while the store is away", d.Stats().Subscriptions, 1)
+				e.with(func() { e.removeErr = nil })
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				equal(t, "subscriptions", d.Stats().Subscriptions, 0)
+				equal(t, "subscriptions stored", len(e.subs), 0)
+				sameSeqs(t, "sent", s.seqs(), 1) // a callback that said gone is not asked again
+			})
+		})
+	}
 }
 
 // A renewal that comes in while the callback says gone stands, whether the

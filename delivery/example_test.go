@@ -40,7 +40,8 @@ func ExampleDispatcher() {
 		fmt.Println(err)
 		return
 	}
-	d, err := delivery.New(delivery.Config{}, db.Log(), db.Cursors(), db.Subscriptions(), sender, nil, nil)
+	// A hub's Ender is its subscription.Service. Nobody answers 410 here.
+	d, err := delivery.New(delivery.Config{}, db.Log(), db.Cursors(), nil, sender, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -34,8 +34,9 @@ type engine struct {
 	reads     int
 	// What fails, as long as it is set.
 	readErr, saveErr, removeErr, appendErr, headErr error
-	removed                                         func() // called when a subscription was removed, mu held
-	lost                                            bool   // appended although appendErr says no
+	ended                                           func(subscription.ID) // told of what was removed
+	removed                                         func()                // called after that, mu held
+	lost                                            bool                  // appended although appendErr says no, or removed although removeErr does
 	slowRead                                        chan struct{}
 	slowAppend                                      chan struct{} // taken when an append begins, and again when it may go on
 }
@@ -202,20 +203,27 @@ func (e *engine) Gaps(context.Context, subscription.ID, int) ([]delivery.Gap, er
 	return slices.Clone(e.gaps), nil
 }
 
+// Remove does what subscription.Service does on a store.
 func (e *engine) Remove(_ context.Context, sub subscription.Subscription) (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.removeErr != nil && !e.lost {
+		return false, e.removeErr
+	}
+	stored, found := e.subs[sub.ID]
+	if found && !stored.Expires.Equal(sub.Expires) {
+		return false, nil // renewed, which the Dispatcher was told then
+	}
+	delete(e.subs, sub.ID)
+	delete(e.positions, sub.ID)
 	if e.removeErr != nil {
 		return false, e.removeErr
 	}
-	if !e.subs[sub.ID].Expires.Equal(sub.Expires) {
-		return false, nil
-	}
-	delete(e.subs, sub.ID)
+	e.ended(sub.ID)
 	if e.removed != nil {
 		e.removed()
 	}
-	return true, nil
+	return found, nil
 }
 
 // sendFunc is a Sender made of a function.
@@ -297,6 +305,7 @@ func start(t testing.TB, e *engine, cfg delivery.Config, s delivery.Sender) *run
 	if r.Dispatcher, err = delivery.New(cfg, e, e, e, s, logger, r.reg); err != nil {
 		t.Fatal(err)
 	}
+	e.with(func() { e.ended = r.Ended })
 	for i := range subscription.Shards {
 		e.with(func() { e.epochs[i]++ })
 		if err := r.Gained(delivery.Tenure{Shard: subscription.Shard(i), Epoch: e.epochs[i]}); err != nil {

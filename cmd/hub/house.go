@@ -124,18 +124,26 @@ func (h *house) joinDelivery(f flags, sending *egress.Dialer) error {
 		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
 		DrainTimeout: drainWithin,
-	}, h.store.Log(), h.store.Cursors(), h.store.Subscriptions(), sender, h.logger, h.metrics)
+	}, h.store.Log(), h.store.Cursors(), ender{h}, sender, h.logger, h.metrics)
 	return err
+}
+
+// ender ends subscriptions for the dispatcher, which is made before the service
+// and runs after it is made.
+type ender struct{ *house }
+
+func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool, error) {
+	return e.service.Remove(ctx, sub)
 }
 
 func (h *house) joinHub(f flags, asking *egress.Dialer) error {
 	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL}
-	client := asking.Client(0)
-	checker, err := hub.NewChecker(cfg, client, h.logger, h.metrics)
+	transport := asking.Transport()
+	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
-	verifier, err := hub.NewVerifier(cfg, client, h.metrics)
+	verifier, err := hub.NewVerifier(cfg, transport, h.metrics)
 	if err != nil {
 		return err
 	}
@@ -148,7 +156,7 @@ func (h *house) joinHub(f flags, asking *egress.Dialer) error {
 	}
 	h.hub, err = hub.New(cfg, hub.Parts{
 		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings(),
-		Checker: checker, Client: client, Addresses: asking,
+		Checker: checker, Transport: transport, Addresses: asking,
 	}, h.logger, h.metrics)
 	return err
 }
