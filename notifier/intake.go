@@ -1,11 +1,8 @@
 package notifier
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/sync/semaphore"
 
 	"carillon/payload"
 )
@@ -29,15 +25,9 @@ const (
 	// maxStoredBytes bounds what one request adds to the journal, where an event
 	// is kept once for each of its sets: 413.
 	maxStoredBytes = 4 * MaxIntakeBytes
-	// maxIntakeBytes bounds the bodies of all requests that are read at
-	// the same time: the others wait up to intakePatience, then 503.
-	maxIntakeBytes = 4 * MaxIntakeBytes
-	intakePatience = 10 * time.Second
 	// appendTimeout bounds the journal's part of a request.
 	appendTimeout = 20 * time.Second
 )
-
-const tooLongText = "The events of one request may have 52428800 bytes in all."
 
 // Intake returns what only the Source's own systems should reach:
 //
@@ -68,12 +58,12 @@ func (n *Notifier) Intake() http.Handler {
 }
 
 // takes answers POST with h, which returns how many events it took.
-func (n *Notifier) takes(h func(*http.Request) (int, error)) http.Handler {
+func (n *Notifier) takes(h func(http.ResponseWriter, *http.Request) (int, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := only(r, http.MethodPost)
 		accepted := 0
 		if err == nil {
-			accepted, err = h(r)
+			accepted, err = h(w, r)
 		}
 		if err != nil {
 			n.metrics.answered(n.fail(w, r, err))
@@ -89,12 +79,12 @@ func (n *Notifier) takes(h func(*http.Request) (int, error)) http.Handler {
 	})
 }
 
-func (n *Notifier) takeForSet(r *http.Request) (int, error) {
+func (n *Notifier) takeForSet(w http.ResponseWriter, r *http.Request) (int, error) {
 	set := mux.Vars(r)["set"]
 	if n.byName[set] == nil {
 		return 0, refuse(http.StatusNotFound, "There is no such set.")
 	}
-	return n.take(r, func(e *Event) error {
+	return n.take(w, r, func(e *Event) error {
 		if e.Sets != nil {
 			return &InputError{Field: "sets", Reason: "must be left out, as the path names the set"}
 		}
@@ -103,23 +93,21 @@ func (n *Notifier) takeForSet(r *http.Request) (int, error) {
 	})
 }
 
-func (n *Notifier) takeForAny(r *http.Request) (int, error) { return n.take(r, n.knows) }
+func (n *Notifier) takeForAny(w http.ResponseWriter, r *http.Request) (int, error) {
+	return n.take(w, r, n.knows)
+}
 
 // take reads a request's events, judges each by its sets, and appends them.
-func (n *Notifier) take(r *http.Request, judge func(*Event) error) (int, error) {
+func (n *Notifier) take(w http.ResponseWriter, r *http.Request, judge func(*Event) error) (int, error) {
 	parse, unit, err := formatOf(r.Header)
 	if err != nil {
 		return 0, err
 	}
-	release, err := n.intake.take(r)
+	body, release, err := n.intake.readBody(w, r)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	body, err := readBody(r)
-	if err != nil {
-		return 0, err
-	}
 	placed, err := parse(body)
 	if err != nil {
 		return 0, err
@@ -181,67 +169,3 @@ func formatOf(header http.Header) (parse func([]byte) (parsed, error), unit stri
 
 var errMediaType = refuse(http.StatusUnsupportedMediaType,
 	"The Content-Type must be application/json (an event or an array of events) or application/x-ndjson (an event on each line), in UTF-8.")
-
-// readBody reads the whole body, unpacked.
-func readBody(r *http.Request) ([]byte, error) {
-	if r.ContentLength > MaxIntakeBytes {
-		return nil, refuse(http.StatusRequestEntityTooLarge, tooLongText)
-	}
-	limited := http.MaxBytesReader(nil, r.Body, MaxIntakeBytes)
-	var source io.Reader = limited
-	switch coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); coding {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		unpacked, err := gzip.NewReader(limited)
-		if err != nil {
-			return nil, bodyError(err)
-		}
-		source = unpacked
-	default:
-		return nil, &httpError{
-			status: http.StatusUnsupportedMediaType, header: http.Header{"Accept-Encoding": {"gzip"}},
-			text: "The Content-Encoding must be gzip, or there must be none.",
-		}
-	}
-	body, err := io.ReadAll(io.LimitReader(source, MaxIntakeBytes+1))
-	if err != nil {
-		return nil, bodyError(err)
-	}
-	if len(body) > MaxIntakeBytes {
-		return nil, refuse(http.StatusRequestEntityTooLarge, tooLongText)
-	}
-	return body, nil
-}
-
-// bodyError says what is wrong with a body that cannot be read.
-func bodyError(err error) error {
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
-		return err
-	}
-	return &httpError{
-		status: http.StatusBadRequest,
-		text:   "The body could not be read to its end; with Content-Encoding: gzip it must be whole and valid gzip data.",
-	}
-}
-
-// budget bounds the memory for the requests that are read at the same time.
-type budget struct {
-	sem *semaphore.Weighted
-}
-
-func newBudget(size int64) *budget { return &budget{semaphore.NewWeighted(size)} }
-
-// take waits for the room that the request needs; release gives it back.
-func (b *budget) take(r *http.Request) (release func(), err error) {
-	need := r.ContentLength
-	if need < 0 || need > MaxIntakeBytes || r.Header.Get("Content-Encoding") != "" {
-		need = MaxIntakeBytes // it can be anything
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), intakePatience)
-	defer cancel()
-	if err := b.sem.Acquire(ctx, need); err != nil {
-		return nil, fmt.Errorf("room for a request of %d bytes: %w", need, err)
-	}
-	return func() { b.sem.Release(need) }, nil
-}

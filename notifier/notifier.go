@@ -42,7 +42,7 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	cfg = cfg.withDefaults()
 	n := &Notifier{
 		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Registry, cfg.Sets),
-		byName: map[string]*channel{}, intake: newBudget(maxIntakeBytes), builders: make(chan []byte, builders),
+		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes), builders: make(chan []byte, builders),
 	}
 	for range builders {
 		n.builders <- nil

@@ -1,0 +1,126 @@
+package notifier_test
+
+import (
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/notifier"
+)
+
+// stalling is a body that has some bytes and then stands still until it is released.
+type stalling struct {
+	bytes int
+	end   <-chan struct{}
+}
+
+func (s *stalling) Read(p []byte) (int, error) {
+	if s.bytes == 0 {
+		<-s.end
+		return 0, io.ErrUnexpectedEOF
+	}
+	n := min(len(p), s.bytes)
+	for i := range p[:n] {
+		p[i] = ' '
+	}
+	s.bytes -= n
+	return n, nil
+}
+
+// TestIntakeBesideStalledUploads: uploads that stand still hold up nobody who
+// sends little, however many they are and whatever they have sent; only what
+// they have sent counts against others that send much.
+func TestIntakeBesideStalledUploads(t *testing.T) {
+	const one = `{"loc":"http://a.example/","change":"created"}`
+	large := one + strings.Repeat(" ", 1<<20)
+	for _, c := range []struct {
+		name         string
+		stalled, had int
+		largeCode    int
+	}{
+		{"before their first byte", 20, 0, 202},
+		{"nearly at their end", 4, 48 << 20, 503},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, notifier.Config{}, &hub{})
+				end := make(chan struct{})
+				for range c.stalled {
+					go func() {
+						r := httptest.NewRequest("POST", "/sets/default/events", &stalling{c.had, end})
+						r.Header.Set("Content-Type", "application/json")
+						w.Intake().ServeHTTP(httptest.NewRecorder(), r)
+					}()
+				}
+				synctest.Wait()
+				begun := time.Now()
+				if got := ask(w.Intake(), "POST", "/sets/default/events", one, asJSON); got.Code != 202 || time.Since(begun) > 0 {
+					t.Errorf("a small request: %d %s after %s", got.Code, got.Body, time.Since(begun))
+				}
+				got := ask(w.Intake(), "POST", "/sets/default/events", large, asJSON)
+				if got.Code != c.largeCode {
+					t.Errorf("a large request: %d %s", got.Code, got.Body)
+				}
+				if got.Code == 503 && (!strings.Contains(got.Body.String(), "too many large requests") || got.Header().Get("Retry-After") == "") {
+					t.Errorf("%s %v; want its own text, with Retry-After", got.Body, got.Header())
+				}
+				close(end)
+				synctest.Wait()
+				if got := ask(w.Intake(), "POST", "/sets/default/events", large, asJSON); got.Code != 202 {
+					t.Errorf("a large request when they are gone: %d %s", got.Code, got.Body)
+				}
+			})
+		})
+	}
+}
+
+// onConn is an answer's writer whose connection has deadlines.
+type onConn struct {
+	*httptest.ResponseRecorder
+	conn net.Conn
+}
+
+func (c onConn) SetReadDeadline(t time.Time) error { return c.conn.SetReadDeadline(t) }
+
+// TestIntakeOfSlowBodies: a body that stands still, or trickles, is cut off in time.
+func TestIntakeOfSlowBodies(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		every    time.Duration // between two bytes; 0: never a second one
+		min, max time.Duration
+	}{
+		{"standing still", 0, 10 * time.Second, 11 * time.Second},
+		{"trickling", 3 * time.Second, 30 * time.Second, 31 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, notifier.Config{}, &hub{})
+				ours, theirs := net.Pipe()
+				var sender sync.WaitGroup
+				sender.Go(func() {
+					for {
+						if _, err := theirs.Write([]byte(" ")); err != nil || c.every == 0 {
+							return
+						}
+						time.Sleep(c.every)
+					}
+				})
+				begun := time.Now()
+				r := httptest.NewRequest("POST", "/sets/default/events", ours)
+				r.Header.Set("Content-Type", "application/json")
+				got := onConn{httptest.NewRecorder(), ours}
+				w.Intake().ServeHTTP(got, r)
+				if took := time.Since(begun); got.Code != 408 || took < c.min || took > c.max {
+					t.Errorf("%d %s after %s", got.Code, got.Body, took)
+				}
+				ours.Close()
+				sender.Wait()
+			})
+		})
+	}
+}
