@@ -14,13 +14,13 @@ import (
 
 // asker makes the requests of a topic check.
 type asker struct {
-	cfg    Config
-	self   string // the hub URL in the form to compare by
-	client Client
+	cfg       Config
+	self      string // the hub URL in the form to compare by
+	transport http.RoundTripper
 }
 
-func newAsker(cfg Config, client Client) *asker {
-	return &asker{cfg: cfg, self: normalHub(cfg.URL), client: client}
+func newAsker(cfg Config, transport http.RoundTripper) *asker {
+	return &asker{cfg: cfg, self: normalHub(cfg.URL), transport: transport}
 }
 
 // ask returns nil if the topic names this hub, a *subscription.Refusal if it does
@@ -47,7 +47,7 @@ func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link
 	if err != nil {
 		return nil, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
 	}
-	resp, err := a.client.Do(req)
+	resp, err := a.transport.RoundTrip(req)
 	if err != nil {
 		return nil, requestFailed(err)
 	}

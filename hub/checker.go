@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,12 +46,12 @@ var _ subscription.Validator = (*Checker)(nil)
 
 // NewChecker returns a Checker, or an error that says what is wrong with the
 // Config. The logger and the registerer may be nil.
-func NewChecker(cfg Config, client Client, logger *slog.Logger, reg prometheus.Registerer) (*Checker, error) {
+func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, reg prometheus.Registerer) (*Checker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("hub: topic check: %w", err)
 	}
-	if client == nil {
-		return nil, errors.New("hub: topic check: no client")
+	if transport == nil {
+		return nil, errors.New("hub: topic check: no transport")
 	}
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -58,7 +59,7 @@ func NewChecker(cfg Config, client Client, logger *slog.Logger, reg prometheus.R
 	cfg = cfg.withDefaults()
 	c := &Checker{
 		cfg:    cfg,
-		asker:  newAsker(cfg, client),
+		asker:  newAsker(cfg, transport),
 		known:  newVerdicts(cfg.TopicCheckEntries),
 		gate:   newGate(cfg.TopicChecks, cfg.TopicChecksPerHost),
 		renew:  make(chan string, renewals),

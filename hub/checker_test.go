@@ -151,7 +151,7 @@ type clerk struct {
 	answer atomic.Value // func(*http.Request) (*http.Response, error)
 }
 
-func (c *clerk) Do(r *http.Request) (*http.Response, error) {
+func (c *clerk) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.asked.Add(1)
 	return c.answer.Load().(func(*http.Request) (*http.Response, error))(r)
 }

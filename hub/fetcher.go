@@ -68,7 +68,7 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 	return &fetcher{
 		cfg:    cfg,
 		pings:  parts.Pings,
-		source: &source{cfg: cfg, self: normalHub(cfg.URL), client: parts.Client, publisher: parts.Publisher},
+		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher},
 		wake:   make(chan struct{}, 1),
 		logger: logger,
 		jobs:   make(map[string]*fetchJob),

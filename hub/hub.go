@@ -40,14 +40,6 @@ type Audience interface {
 	Subscribers(topic string) []subscription.Subscription
 }
 
-// Client makes requests to topics and callbacks. It follows no redirects, asks for
-// no compression, and refuses forbidden addresses with egress.ErrForbidden.
-// The client of an egress.Dialer is one; its own timeout should be none, as
-// each request comes with a deadline.
-type Client interface {
-	Do(*http.Request) (*http.Response, error)
-}
-
 // Addresses refuses, without the network, URLs that may not be requested: with
 // egress.ErrForbidden or egress.ErrBadURL. egress.Dialer is one.
 type Addresses interface {
@@ -55,19 +47,24 @@ type Addresses interface {
 }
 
 // Parts are what a Hub works with. All are needed.
+//
+// Transport makes the requests to topics and callbacks. It asks for no
+// compression and refuses forbidden addresses with egress.ErrForbidden, as that of
+// an egress.Dialer does. It is not an http.Client, which would read the Location of
+// a redirect that nobody follows, and put the address into every error.
 type Parts struct {
 	Requests  Requests
 	Publisher Publisher
 	Audience  Audience
 	Pings     delivery.Pings
 	Checker   *Checker
-	Client    Client
+	Transport http.RoundTripper
 	Addresses Addresses
 }
 
 func (p Parts) validate() error {
 	if p.Requests == nil || p.Publisher == nil || p.Audience == nil || p.Pings == nil ||
-		p.Checker == nil || p.Client == nil || p.Addresses == nil {
+		p.Checker == nil || p.Transport == nil || p.Addresses == nil {
 		return errors.New("a part is missing")
 	}
 	return nil

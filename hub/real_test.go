@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -45,7 +46,8 @@ type house struct {
 	roster           roster
 }
 
-func newHouse(t *testing.T) *house {
+// newHouse starts a house. The logger may be nil.
+func newHouse(t *testing.T, logger *slog.Logger) *house {
 	t.Helper()
 	ok := func(err error) {
 		t.Helper()
@@ -60,22 +62,22 @@ func newHouse(t *testing.T) *house {
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	cfg := hub.Config{URL: server.URL + "/websub/"}
-	client := dialer.Client(0)
+	transport := dialer.Transport()
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: cfg.URL}, dialer.Transport())
 	ok(err)
 	dispatcher, err := delivery.New(delivery.Config{}, db.Log(), db.Cursors(), db.Subscriptions(), sender, nil, nil)
 	ok(err)
-	checker, err := hub.NewChecker(cfg, client, nil, nil)
+	checker, err := hub.NewChecker(cfg, transport, logger, nil)
 	ok(err)
-	verifier, err := hub.NewVerifier(cfg, client, nil)
+	verifier, err := hub.NewVerifier(cfg, transport, nil)
 	ok(err)
 	r := roster{dispatcher, make(chan subscription.Subscription, 10), make(chan subscription.ID, 10)}
-	service, err := subscription.NewService(subscription.Config{}, db.Subscriptions(), checker, verifier, r, nil, nil)
+	service, err := subscription.NewService(subscription.Config{}, db.Subscriptions(), checker, verifier, r, logger, nil)
 	ok(err)
 	h, err := hub.New(cfg, hub.Parts{
 		Requests: service, Publisher: dispatcher, Audience: dispatcher, Pings: db.Pings(),
-		Checker: checker, Client: client, Addresses: dialer,
-	}, nil, nil)
+		Checker: checker, Transport: transport, Addresses: dialer,
+	}, logger, nil)
 	ok(err)
 	handler = h.Handler()
 
@@ -146,7 +148,7 @@ func newSubscriber(t *testing.T) *subscriber {
 
 // TestWholeLife: with the real rooms, from subscribing to the end.
 func TestWholeLife(t *testing.T) {
-	h, s := newHouse(t), newSubscriber(t)
+	h, s := newHouse(t, nil), newSubscriber(t)
 	topic := h.topicURL + "/good"
 	link := fmt.Sprintf("<%s>; rel=self, <%s>; rel=hub", topic, h.hubURL)
 	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url, "hub.secret", "key", "hub.lease_seconds", "86400"), "")
@@ -190,12 +192,44 @@ func TestWholeLife(t *testing.T) {
 
 // TestDeniedSubscription: a topic that does not name the hub is 202 and then denied.
 func TestDeniedSubscription(t *testing.T) {
-	h, s := newHouse(t), newSubscriber(t)
+	h, s := newHouse(t, nil), newSubscriber(t)
 	topic := h.topicURL + "/other"
 	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url), "")
 	q := <-s.asked
 	if q.Get("hub.mode") != "denied" || q.Get("hub.topic") != topic || q.Has("hub.challenge") ||
 		q.Get("hub.reason") != "none of its links with rel=hub names this hub" {
 		t.Errorf("told %v", q)
+	}
+}
+
+// logged gives each line of a log.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// TestLogKeepsSecrets: what a callback's address holds is known to the subscriber alone
+// (WebSub §8.2), and a challenge to the callback: neither is in the log, not
+// even that of the one who looks for a fault.
+func TestLogKeepsSecrets(t *testing.T) {
+	lines := make(logged, 1000)
+	h := newHouse(t, slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	silent, requests := listen(t, "")
+	notThere := "http://127.0.0.1:1/s3cret-path?token=s3cret"
+	for _, callback := range []string{silent + "/s3cret-path?token=s3cret", notThere} {
+		h.post(t, 202, formType, form("hub.mode", "unsubscribe", "hub.topic", h.topicURL+"/good", "hub.callback", callback), "")
+	}
+	_, challenge, _ := strings.Cut((<-requests)[0], "hub.challenge=")
+	challenge = challenge[:16]
+	for failed := 0; failed < 2; {
+		line := <-lines
+		if strings.Contains(line, "s3cret") || strings.Contains(line, challenge) || strings.Contains(line, "hub.challenge") {
+			t.Errorf("logged: %s", line)
+		}
+		if strings.Contains(line, "callback did not answer") {
+			failed++
+		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 type source struct {
 	cfg       Config
 	self      string // the hub URL in the form to compare by
-	client    Client
+	transport http.RoundTripper
 	publisher Publisher
 }
 
@@ -63,7 +63,7 @@ func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication,
 	if err != nil {
 		return delivery.Publication{}, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
 	}
-	resp, err := s.client.Do(req)
+	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return delivery.Publication{}, requestFailed(err)
 	}

@@ -198,10 +198,10 @@ func (a *audience) is(subs map[string][]subscription.Subscription) {
 	a.subs = subs
 }
 
-// doFunc is a client made of a function.
+// doFunc is a transport made of a function.
 type doFunc func(*http.Request) (*http.Response, error)
 
-func (f doFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
+func (f doFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // address is the URL that a request was made to.
 func address(r *http.Request) string { return r.URL.Scheme + "://" + r.URL.Host + r.URL.RequestURI() }
@@ -242,8 +242,8 @@ type stage struct {
 	registry  *prometheus.Registry
 }
 
-// newStage makes a hub whose requests to the world go through client.
-func newStage(t testing.TB, cfg hub.Config, client hub.Client, addresses hub.Addresses) *stage {
+// newStage makes a hub whose requests to the world go through transport.
+func newStage(t testing.TB, cfg hub.Config, transport http.RoundTripper, addresses hub.Addresses) *stage {
 	t.Helper()
 	s := &stage{
 		requests:  &requests{},
@@ -252,21 +252,21 @@ func newStage(t testing.TB, cfg hub.Config, client hub.Client, addresses hub.Add
 		audience:  &audience{},
 		registry:  prometheus.NewRegistry(),
 	}
-	s.rebuild(t, cfg, client, addresses)
+	s.rebuild(t, cfg, transport, addresses)
 	return s
 }
 
 // rebuild makes the hub anew over what is kept, as a restart does.
-func (s *stage) rebuild(t testing.TB, cfg hub.Config, client hub.Client, addresses hub.Addresses) {
+func (s *stage) rebuild(t testing.TB, cfg hub.Config, transport http.RoundTripper, addresses hub.Addresses) {
 	t.Helper()
 	var err error
 	s.registry = prometheus.NewRegistry()
-	if s.checker, err = hub.NewChecker(cfg, client, nil, s.registry); err != nil {
+	if s.checker, err = hub.NewChecker(cfg, transport, nil, s.registry); err != nil {
 		t.Fatal(err)
 	}
 	s.hub, err = hub.New(cfg, hub.Parts{
 		Requests: s.requests, Publisher: s.publisher, Audience: s.audience, Pings: s.pings,
-		Checker: s.checker, Client: client, Addresses: addresses,
+		Checker: s.checker, Transport: transport, Addresses: addresses,
 	}, nil, s.registry)
 	if err != nil {
 		t.Fatal(err)
@@ -277,9 +277,9 @@ func (s *stage) rebuild(t testing.TB, cfg hub.Config, client hub.Client, address
 // topic server beside it.
 type town struct {
 	*stage
-	hubURL   string
-	topicURL string
-	client   *http.Client
+	hubURL    string
+	topicURL  string
+	transport *http.Transport
 }
 
 // newTown starts both servers. The topic server serves the topics of topicServer.
@@ -299,11 +299,11 @@ func newTown(t testing.TB, change func(*hub.Config)) *town {
 		change(&cfg)
 	}
 	topics := topicServer(t, server.URL+"/websub/")
-	client := dialer.Client(0)
-	t.Cleanup(client.CloseIdleConnections)
-	s := newStage(t, cfg, client, dialer)
+	transport := dialer.Transport()
+	t.Cleanup(transport.CloseIdleConnections)
+	s := newStage(t, cfg, transport, dialer)
 	handler = s.hub.Handler()
-	return &town{stage: s, hubURL: cfg.URL, topicURL: topics.URL, client: client}
+	return &town{stage: s, hubURL: cfg.URL, topicURL: topics.URL, transport: transport}
 }
 
 // topicServer serves /good (names the hub), /post-head (refuses HEAD), /204, /other (names

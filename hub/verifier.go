@@ -22,27 +22,27 @@ import (
 // Its methods may be called from any goroutine. Each is one request, bounded by
 // Config.VerifyTimeout; trying again is the caller's.
 type Verifier struct {
-	cfg     Config
-	client  Client
-	metrics *verifyMetrics
+	cfg       Config
+	transport http.RoundTripper
+	metrics   *verifyMetrics
 }
 
 var _ subscription.Confirmer = (*Verifier)(nil)
 
 // NewVerifier returns a Verifier, or an error that says what is wrong with the
 // Config. The registerer may be nil.
-func NewVerifier(cfg Config, client Client, reg prometheus.Registerer) (*Verifier, error) {
+func NewVerifier(cfg Config, transport http.RoundTripper, reg prometheus.Registerer) (*Verifier, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("hub: verification: %w", err)
 	}
-	if client == nil {
-		return nil, errors.New("hub: verification: no client")
+	if transport == nil {
+		return nil, errors.New("hub: verification: no transport")
 	}
 	m, err := newVerifyMetrics(reg)
 	if err != nil {
 		return nil, fmt.Errorf("hub: verification: metrics: %w", err)
 	}
-	return &Verifier{cfg: cfg.withDefaults(), client: client, metrics: m}, nil
+	return &Verifier{cfg: cfg.withDefaults(), transport: transport, metrics: m}, nil
 }
 
 // Confirm asks the callback for its intent. It returns nil for 2xx with exactly the
@@ -128,7 +128,7 @@ func (v *Verifier) get(ctx context.Context, address string) (*http.Response, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", subscription.ErrNoIntent, err)
 	}
-	resp, err := v.client.Do(req)
+	resp, err := v.transport.RoundTrip(req)
 	switch {
 	case errors.Is(err, egress.ErrForbidden):
 		return nil, fmt.Errorf("%w: %w", subscription.ErrNoIntent, err)

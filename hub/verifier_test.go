@@ -22,24 +22,24 @@ import (
 	"carillon/subscription"
 )
 
-func newVerifier(t *testing.T, client hub.Client) *hub.Verifier {
+func newVerifier(t *testing.T, transport http.RoundTripper) *hub.Verifier {
 	t.Helper()
-	v, err := hub.NewVerifier(hub.Config{URL: hubURL, VerifyTimeout: 10 * time.Second}, client, prometheus.NewRegistry())
+	v, err := hub.NewVerifier(hub.Config{URL: hubURL, VerifyTimeout: 10 * time.Second}, transport, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func loopbackClient(t *testing.T) hub.Client {
+func loopback(t *testing.T) *http.Transport {
 	t.Helper()
 	dialer, err := egress.New(egress.Config{AllowLoopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := dialer.Client(0)
-	t.Cleanup(client.CloseIdleConnections)
-	return client
+	transport := dialer.Transport()
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
 }
 
 // listen takes one request on a raw connection, gives its first line and header,
@@ -79,7 +79,7 @@ func listen(t *testing.T, answer string) (address string, requests <-chan []stri
 // callback as it was given, and the parameters behind it (WebSub §5.1.1, §5.3).
 func TestVerificationRequest(t *testing.T) {
 	address, requests := listen(t, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
-	v := newVerifier(t, loopbackClient(t))
+	v := newVerifier(t, loopback(t))
 	const topic = "http://t.example/%7Ea?b=c&d=+"
 	params := "hub.mode=subscribe&hub.topic=http%3A%2F%2Ft.example%2F%257Ea%3Fb%3Dc%26d%3D%2B&hub.challenge=abc&hub.lease_seconds=864000"
 	for suffix, want := range map[string]string{
@@ -126,8 +126,8 @@ func TestTopicRequest(t *testing.T) {
 		if path == "" {
 			want = " / HTTP/1.1"
 		}
-		client := loopbackClient(t)
-		s := newStage(t, hub.Config{URL: hubURL}, client, anywhere{})
+		transport := loopback(t)
+		s := newStage(t, hub.Config{URL: hubURL}, transport, anywhere{})
 		_ = s.checker.Validate(t.Context(), address+path)
 		for _, method := range []string{"HEAD", "GET"} {
 			if got := (<-requests)[0]; got != method+want {
@@ -165,6 +165,7 @@ func TestVerificationAnswers(t *testing.T) {
 		{"204", "HTTP/1.1 204 No Content\r\n\r\n", noIntent},
 		{"challenge with 404", "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc", noIntent},
 		{"redirect", "HTTP/1.1 302 Found\r\nLocation: /yes\r\nContent-Length: 3\r\n\r\nabc", noIntent},
+		{"broken redirect", "HTTP/1.1 302 Found\r\nLocation: http://[bad%zz\r\nContent-Length: 3\r\n\r\nabc", noIntent},
 		{"server error", "HTTP/1.1 503 Away\r\nContent-Length: 3\r\n\r\nabc", noIntent},
 		{"compressed", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 27\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03KLJ\x06\x00\xc2A\x245\x03\x00\x00\x00\x00\x00\x00\x00", noIntent},
 		{"closed without a word", "", noAnswer},
@@ -174,7 +175,7 @@ func TestVerificationAnswers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			address, _ := listen(t, tt.answer)
-			v := newVerifier(t, loopbackClient(t))
+			v := newVerifier(t, loopback(t))
 			err := v.Confirm(t.Context(), subscription.Request{Mode: "unsubscribe", Topic: topicURL, Callback: address}, "abc")
 			if !errors.Is(err, tt.want) {
 				t.Errorf("%v, want %v", err, tt.want)
@@ -186,7 +187,7 @@ func TestVerificationAnswers(t *testing.T) {
 // TestVerificationWithoutConnection: nobody there is no answer; an address that may not
 // be reached never gives one, so nothing is tried again.
 func TestVerificationWithoutConnection(t *testing.T) {
-	v := newVerifier(t, loopbackClient(t))
+	v := newVerifier(t, loopback(t))
 	r := subscription.Request{Mode: "subscribe", Topic: topicURL, Callback: "http://127.0.0.1:1/"}
 	if err := v.Confirm(t.Context(), r, "abc"); !errors.Is(err, subscription.ErrNoAnswer) {
 		t.Errorf("nobody there: %v", err)
@@ -226,7 +227,7 @@ func TestDenied(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer server.Close()
-	v := newVerifier(t, loopbackClient(t))
+	v := newVerifier(t, loopback(t))
 	if err := v.Deny(t.Context(), "http://t.example/%7E", server.URL+"/?mine=1", "it is gone & over"); err != nil {
 		t.Fatal(err)
 	}

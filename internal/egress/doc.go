@@ -5,7 +5,7 @@
 // addresses (the IANA registries of special-purpose addresses, translated and
 // tunnelled IPv4 included) are refused by the address that is really dialed, after
 // the name was resolved, on every attempt, so that a name which changes its mind
-// (DNS rebinding) gains nothing; its clients follow no redirects, use no proxy
+// (DNS rebinding) gains nothing; its transports follow no redirects, use no proxy
 // from the environment, speak HTTP/1.1 only and ask for no compression; TLS
 // certificates are verified.
 //

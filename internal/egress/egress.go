@@ -158,7 +158,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 
 // Transport returns a new transport over the Dialer, with a pool of its own.
 //
-// It speaks HTTP/1.1 only: with one request at a time on a connection, a peer
+// It follows no redirects: a 3xx answer is returned as it came (WebSub §5.3.1,
+// §7). It speaks HTTP/1.1 only: with one request at a time on a connection, a peer
 // that hangs holds up that request and no other, and the number of connections
 // bounds what it can cost.
 func (d *Dialer) Transport() *http.Transport {
@@ -190,17 +191,4 @@ func (d *Dialer) tlsConfig() *tls.Config {
 		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(tlsSessions)
 	}
 	return cfg
-}
-
-// Client returns a client over a new Transport. It follows no redirects: a 3xx
-// answer is returned as it came (WebSub §5.3.1, §7). The timeout spans
-// from dialing to the last byte of the body; 0 is none.
-func (d *Dialer) Client(timeout time.Duration) *http.Client {
-	return &http.Client{
-		Transport: d.Transport(),
-		Timeout:   timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse
-		},
-	}
 }

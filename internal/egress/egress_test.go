@@ -122,8 +122,13 @@ func TestDialAllows(t *testing.T) {
 	}
 }
 
+// client is a client over a transport of the dialer.
+func client(d *egress.Dialer) *http.Client {
+	return &http.Client{Transport: d.Transport(), Timeout: time.Minute}
+}
+
 func TestForbiddenThroughClient(t *testing.T) {
-	client := newDialer(t, egress.Config{}).Client(time.Minute)
+	client := client(newDialer(t, egress.Config{}))
 	resp, err := client.Get("http://127.0.0.1:1/")
 	if err == nil {
 		resp.Body.Close()
@@ -145,7 +150,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestClientFollowsNoRedirect(t *testing.T) {
+func TestTransportFollowsNoRedirect(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
 			t.Error("the redirect was followed")
@@ -156,9 +161,13 @@ func TestClientFollowsNoRedirect(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	}))
 	defer srv.Close()
-	client := newDialer(t, egress.Config{AllowLoopback: true}).Client(time.Minute)
+	client := client(newDialer(t, egress.Config{AllowLoopback: true}))
 	defer client.CloseIdleConnections()
-	resp, err := client.Get(srv.URL)
+	req, err := http.NewRequest(http.MethodGet, srv.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Transport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +186,7 @@ func TestClientUsesNoProxy(t *testing.T) {
 func TestClientVerifiesCertificates(t *testing.T) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	defer srv.Close()
-	client := newDialer(t, egress.Config{AllowLoopback: true}).Client(time.Minute)
+	client := client(newDialer(t, egress.Config{AllowLoopback: true}))
 	if resp, err := client.Get(srv.URL); err == nil {
 		resp.Body.Close()
 		t.Error("a certificate of an unknown authority was taken")
@@ -189,7 +198,7 @@ func TestClientBoundsHeader(t *testing.T) {
 		w.Header().Set("X-Long", strings.Repeat("x", 8<<10))
 	}))
 	defer srv.Close()
-	client := newDialer(t, egress.Config{AllowLoopback: true, MaxHeaderBytes: 4 << 10}).Client(time.Minute)
+	client := client(newDialer(t, egress.Config{AllowLoopback: true, MaxHeaderBytes: 4 << 10}))
 	if resp, err := client.Get(srv.URL); err == nil {
 		resp.Body.Close()
 		t.Error("a header beyond the limit was taken")
@@ -209,7 +218,7 @@ func TestRebinding(t *testing.T) {
 		Resolver:  fakeResolver(t, answers),
 	})
 	get := func() error {
-		client := d.Client(time.Minute)
+		client := client(d)
 		defer client.CloseIdleConnections()
 		resp, err := client.Get("http://rebind.example:" + port + "/")
 		if err == nil {
