@@ -171,11 +171,26 @@ func (s *HTTPSender) links(n *Notification) string {
 	var b strings.Builder
 	b.WriteString(s.hubLink)
 	b.WriteString(", <")
-	b.WriteString(n.Topic)
+	b.WriteString(linkTarget(n.Topic))
 	b.WriteString(`>; rel="self"`)
 	for _, l := range n.Links {
 		b.WriteString(", ")
 		b.WriteString(l)
+	}
+	return b.String()
+}
+
+// linkTarget percent-encodes what would end a link before its bracket does, or the
+// header. No URL holds it, but whoever let it in must not add links of its own.
+func linkTarget(topic string) string {
+	ends := func(c byte) bool { return c <= ' ' || c == 0x7f || c == '<' || c == '>' || c == '"' }
+	var b strings.Builder
+	for i := 0; i < len(topic); i++ {
+		if c := topic[i]; ends(c) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
 	}
 	return b.String()
 }

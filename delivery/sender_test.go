@@ -126,6 +126,23 @@ func TestDeliveryOnTheWire(t *testing.T) {
 	}
 }
 
+// TestOneSelf: whatever the topic holds, a delivery names one rel=self (WebSub §7).
+func TestOneSelf(t *testing.T) {
+	var link []string
+	s := newSender(t, delivery.SenderConfig{}, roundTrip(func(r *http.Request) (*http.Response, error) {
+		link = r.Header.Values("Link")
+		return nil, io.EOF
+	}))
+	n := &delivery.Notification{Publication: delivery.Publication{
+		Topic: "http://h.example/~x/%3E>;rel=self,\"<http://x.example/>;\r\n rel=hub",
+	}}
+	s.Send(t.Context(), &delivery.Attempt{Callback: callback, Notification: n})
+	want := `<` + hubURL + `>; rel="hub", <http://h.example/~x/%3E%3E;rel=self,%22%3Chttp://x.example/%3E;%0D%0A%20rel=hub>; rel="self"`
+	if len(link) != 1 || link[0] != want {
+		t.Errorf("got  %q\nwant %q", link, want)
+	}
+}
+
 // hmacOf gets a signature by way of a delivery.
 func hmacOf(t *testing.T, method, secret string, body []byte) string {
 	t.Helper()

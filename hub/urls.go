@@ -16,8 +16,12 @@ func checkURL(name, raw string, limit int) error {
 	if len(raw) > limit {
 		return badRequest("%s is longer than %d bytes.", name, limit)
 	}
-	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
-		return badRequest("%s contains spaces or control characters; they must be percent-encoded.", name)
+	// Angle brackets and quotes would end the Link value that names the topic
+	// (RFC 8288 §3); no URL holds them (RFC 3986 §2).
+	if strings.ContainsFunc(raw, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(`<>"`, r)
+	}) {
+		return badRequest("%s contains spaces, control characters, quotes or angle brackets; they must be percent-encoded.", name)
 	}
 	u, err := url.Parse(raw)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // CheckURL refuses, without touching the network, what can be refused at once: a
@@ -37,8 +38,8 @@ func (d *Dialer) CheckURL(raw string) error {
 
 // parseURL takes absolute http and https URLs without userinfo and fragment.
 func parseURL(raw string) (*url.URL, error) {
-	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, fmt.Errorf("%w: it contains spaces or control characters", ErrBadURL)
+	if strings.ContainsFunc(raw, unfit) {
+		return nil, fmt.Errorf("%w: it contains spaces, control characters, quotes or angle brackets", ErrBadURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -58,6 +59,12 @@ func parseURL(raw string) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: its port is not between 1 and 65535", ErrBadURL)
 	}
 	return u, nil
+}
+
+// unfit tells the characters that no URL holds (RFC 3986 §2). Angle brackets and
+// quotes would end the Link value that names a topic (RFC 8288 §3).
+func unfit(r rune) bool {
+	return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(`<>"`, r)
 }
 
 func validPort(s string) bool {

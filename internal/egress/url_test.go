@@ -43,6 +43,10 @@ func TestCheckURL(t *testing.T) {
 		{open, "http://example.com/a b", bad},
 		{open, " http://example.com/", bad},
 		{open, "http://example.com/\r\nX: y", bad},
+		{open, "http://example.com/a<b", bad},
+		{open, "http://example.com/a>b", bad},
+		{open, `http://example.com/a"b`, bad},
+		{open, "http://example.com/\xff", bad},
 		{open, "http://[::1/", bad},
 		{open, "http://exa%zzmple.com/", bad},
 
