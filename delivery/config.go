@@ -36,8 +36,9 @@ type Config struct {
 	// hold what healthy ones need. Default 250 ms.
 	SlowAfter time.Duration
 	// MaxSlow bounds the slow attempts, which come on top of MaxInFlight. A
-	// host gets a quarter of them. Default four times MaxInFlight; negative:
-	// none, every attempt keeps its slot.
+	// host gets a quarter of them, on top of MaxPerHost: ConnsPerHost tells
+	// what the Sender's transport must allow. Default four times MaxInFlight;
+	// negative: none, every attempt keeps its slot.
 	MaxSlow int
 
 	// RetryFirst is the mean delay before the first retry; it doubles with
@@ -78,6 +79,20 @@ type Config struct {
 	// Default 64 MiB; negative: nothing.
 	CacheBytes int64
 }
+
+// ConnsPerHost returns how many attempts to one host may be under way, slow ones
+// included. A transport that allows fewer connections has healthy callbacks wait
+// for those of their host that hang.
+func (c Config) ConnsPerHost() int {
+	c = c.withDefaults()
+	if c.MaxSlow == 0 {
+		return c.MaxPerHost
+	}
+	return c.MaxPerHost + c.slowPerHost()
+}
+
+// slowPerHost is how many slow attempts one host may have, if there are any.
+func (c Config) slowPerHost() int { return max(1, c.MaxSlow/4) }
 
 // withDefaults returns the configuration with every default filled in.
 func (c Config) withDefaults() Config {

@@ -2,11 +2,15 @@ package delivery_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"carillon/delivery"
+	"carillon/internal/egress"
 	"carillon/subscription"
 )
 
@@ -49,4 +53,57 @@ func TestRetryBehindOneThatEnded(t *testing.T) {
 		p, _ := d.Position(id)
 		equal(t, "settled", p.Settled, 1)
 	})
+}
+
+// A host whose callbacks hang has connections left for a healthy one, with as
+// many as ConnsPerHost says.
+func TestConnsPerHost(t *testing.T) {
+	for _, c := range []struct {
+		cfg  delivery.Config
+		want int
+	}{
+		{delivery.Config{}, 64 + 512},
+		{delivery.Config{MaxSlow: -1}, 64},
+		{delivery.Config{MaxInFlight: 10, MaxSlow: 2}, 10 + 1},
+	} {
+		equal(t, fmt.Sprintf("%+v", c.cfg), c.cfg.ConnsPerHost(), c.want)
+	}
+
+	const deadline = 10 * time.Second
+	cfg := delivery.Config{MaxPerHost: 4, MaxSlow: 16, SlowAfter: time.Millisecond}
+	hanging, healthy, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthy" {
+			close(healthy)
+			return
+		}
+		hanging <- struct{}{}
+		<-release
+	}))
+	defer server.Close()
+	dialer, err := egress.New(egress.Config{AllowLoopback: true, MaxConnsPerHost: cfg.ConnsPerHost()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "http://hub.example/", DeliveryTimeout: deadline}, dialer.Transport())
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	e := newEngine()
+	d := start(t, e, cfg, sender)
+	for i := range cfg.MaxPerHost {
+		d.subscribe(e, fmt.Sprint(server.URL, "/", i))
+	}
+	d.publish("x")
+	for range cfg.MaxPerHost {
+		<-hanging
+	}
+	d.Activated(subscriptionOf(topicURL, server.URL+"/healthy"))
+	<-healthy
+	if time.Since(begun) >= deadline {
+		t.Error("the healthy callback had to wait until the others were given up")
+	}
+	close(release)
+	d.stop()
 }

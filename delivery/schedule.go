@@ -356,7 +356,7 @@ func (d *Dispatcher) age(now int64) (next int64) {
 // maySlow tells whether a flight may leave its slot: a host may have a quarter
 // of the slow attempts, and retries half of what there is.
 func (d *Dispatcher) maySlow(f *flight) bool {
-	all, ofHost := d.cfg.MaxSlow, max(1, d.cfg.MaxSlow/4)
+	all, ofHost := d.cfg.MaxSlow, d.cfg.slowPerHost()
 	if f.lane == again {
 		return d.slow[again] < all/2 && d.slow[fresh]+d.slow[again] < all && f.e.host.slow < max(1, ofHost/2)
 	}

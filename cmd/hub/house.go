@@ -92,16 +92,7 @@ func (h *house) join(f flags) error {
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
-	// Deliveries come in bursts to the same hosts: keep a connection for each
-	// delivery that a host may have at a time.
-	sending, err := egress.New(egress.Config{
-		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url),
-		MaxConnsPerHost: maxPerHost, IdlePerHost: maxPerHost, IdleConns: 4 * maxInFlight,
-	})
-	if err != nil {
-		return fmt.Errorf("--allow-net: %w", err)
-	}
-	if err := h.joinDelivery(f, sending); err != nil {
+	if err := h.joinDelivery(f); err != nil {
 		return err
 	}
 	return h.joinHub(f, asking)
@@ -113,18 +104,28 @@ const (
 	maxPerHost  = 64
 )
 
-func (h *house) joinDelivery(f flags, sending *egress.Dialer) error {
+func (h *house) joinDelivery(f flags) error {
+	cfg := delivery.Config{
+		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
+		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
+		DrainTimeout: drainWithin,
+	}
+	// Deliveries come in bursts to the same hosts: keep a connection for each
+	// that is not slow.
+	sending, err := egress.New(egress.Config{
+		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url),
+		MaxConnsPerHost: cfg.ConnsPerHost(), IdlePerHost: maxPerHost, IdleConns: 4 * maxInFlight,
+	})
+	if err != nil {
+		return fmt.Errorf("--allow-net: %w", err)
+	}
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{
 		Hub: h.url, Version: program.Version, Signature: f.Signature, DeliveryTimeout: f.DeliveryTimeout,
 	}, sending.Transport())
 	if err != nil {
 		return err
 	}
-	h.dispatcher, err = delivery.New(delivery.Config{
-		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
-		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
-		DrainTimeout: drainWithin,
-	}, h.store.Log(), h.store.Cursors(), ender{h}, sender, h.logger, h.metrics)
+	h.dispatcher, err = delivery.New(cfg, h.store.Log(), h.store.Cursors(), ender{h}, sender, h.logger, h.metrics)
 	return err
 }
 
@@ -183,7 +184,7 @@ func (h *house) run(ctx context.Context) error {
 		failed <- err
 		return err
 	})
-	intake.Go(func() error { return program.Serve(intakeCtx, program.Limited(h.public), h.hub.Handler(), h.logger) })
+	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.hub.Handler(), h.logger) })
 	intake.Go(func() error { return program.Serve(intakeCtx, h.operator, h.admin(), h.logger) })
 	intake.Go(func() error { return h.hub.Run(intakeCtx) })
 	intake.Go(func() error { return h.service.Run(intakeCtx) })
