@@ -30,6 +30,7 @@ type Journal struct {
 	mu       sync.Mutex
 	last     int64                        // guarded by mu: the greatest datetime given, Unix microseconds
 	channels map[string]*notifier.Channel // guarded by mu
+	gone     map[string]int64             // guarded by mu: up to where the events of a set were let go
 }
 
 var _ notifier.Journal = (*Journal)(nil)
@@ -41,7 +42,7 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{engine: e, channels: map[string]*notifier.Channel{}}
+	j := &Journal{engine: e, channels: map[string]*notifier.Channel{}, gone: map[string]int64{}}
 	if err := j.load(); err != nil {
 		_ = e.close()
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
@@ -74,7 +75,10 @@ func (j *Journal) load() error {
 		}
 		return damage == nil
 	})
-	return errors.Join(err, damage)
+	if err := errors.Join(err, damage); err != nil {
+		return err
+	}
+	return j.forgetStrays()
 }
 
 // Open implements notifier.Journal.

@@ -95,32 +95,17 @@ func (j *Journal) Accept(ctx context.Context, n notifier.Notification, keepFrom 
 		case !journalSame(ch.Sealed, n):
 			return notifier.ErrOutOfOrder
 		}
+		if err := j.forgetBody(b, ch.Accepted); err != nil {
+			return err
+		}
 		ch.Accepted, ch.Sealed = ch.Sealed, nil
 		if err := j.putChannel(b, ch); err != nil {
 			return err
 		}
-		return j.forget(b, *ch.Accepted, keepFrom)
+		return j.forgetEvents(b, *ch.Accepted, keepFrom)
 	})
 	if err != nil {
 		return fmt.Errorf("note an accepted notification of %s: %w", n.Set, journalError(err))
-	}
-	return nil
-}
-
-// forget lets go the bytes before n, and the events before n's end that are
-// dated before keepFrom.
-func (j *Journal) forget(b *pebble.Batch, n notifier.Notification, keepFrom time.Time) error {
-	bodies := journalSetPrefix(kindJournalBody, n.Set)
-	if err := b.DeleteRange(bodies, journalBodyKey(n, 0), nil); err != nil {
-		return unavailable(err)
-	}
-	end := min(keepFrom.UnixMicro(), n.Until.UnixMicro())
-	if end <= 0 {
-		return nil
-	}
-	events := journalSetPrefix(kindJournalEvent, n.Set)
-	if err := b.DeleteRange(events, journalEventKey(n.Set, end), nil); err != nil {
-		return unavailable(err)
 	}
 	return nil
 }
