@@ -126,7 +126,7 @@ func (ch *channel) run(ctx context.Context) {
 		}
 		ch.n.metrics.journalErrors.Inc()
 		wait := min(pause.NextBackOff(), longestRetry)
-		ch.log.Error("trouble with the journal; publishing will go on", "error", err, "retry_in", wait)
+		ch.log.Error("trouble with the journal; publishing will go on", "error", err, "retry_in", wait.String())
 		sleep(ctx, wait)
 	}
 }
@@ -295,7 +295,7 @@ func (ch *channel) awaitClock(ctx context.Context, until time.Time) error {
 		if ahead > clockPatience && !warned {
 			warned = true
 			ch.log.Warn("the clock was set back; publishing waits until it has caught up with the journal",
-				"behind", ahead)
+				"behind", ahead.String())
 		}
 		if err := sleep(ctx, min(ahead, clockStep)); err != nil {
 			return err

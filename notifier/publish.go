@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"carillon/internal/retryafter"
 	"carillon/payload"
@@ -23,6 +25,8 @@ const (
 	// answerLimit is how much of the hub's answer is read: so that the
 	// connection can be used again, and no more.
 	answerLimit = 64 << 10
+	// maxReason is how much of the hub's reason for a refusal is logged, bytes.
+	maxReason = 500
 )
 
 // outcome is what became of a POST: the values of a metric's label.
@@ -59,6 +63,7 @@ func outcomeOf(status int) outcome {
 type answer struct {
 	outcome    outcome
 	status     int
+	reason     string        // what the hub said to a refusal, one printable line
 	retryAfter time.Duration // 0 if the hub did not say
 	err        error         // where there was no answer
 }
@@ -85,7 +90,7 @@ func (ch *channel) publish(ctx context.Context, note Notification) error {
 		}
 		ch.metrics.failures.Set(float64(failures))
 		ch.log.Warn("the hub did not accept a notification; it will be sent again",
-			"failures", failures, "status", got.status, "error", got.err, "retry_in", wait,
+			"failures", failures, "status", got.status, "reason", got.reason, "error", got.err, "retry_in", wait.String(),
 			"until", payload.FormatDatetime(note.Until), "bytes", note.Size)
 		if sleep(ctx, wait) != nil {
 			return nil
@@ -117,11 +122,23 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 		return answer{outcome: outcomeNoAnswer, err: err}, nil
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, answerLimit) // the status has said it all
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	_, _ = io.CopyN(io.Discard, resp.Body, answerLimit) // the status has said what counts
 	return answer{
-		outcome: outcomeOf(resp.StatusCode), status: resp.StatusCode,
+		outcome: outcomeOf(resp.StatusCode), status: resp.StatusCode, reason: oneLine(reason),
 		retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), ch.n.cfg.Now()),
 	}, nil
+}
+
+// oneLine makes what a hub wrote fit for a log line.
+func oneLine(text []byte) string {
+	words := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "?")), " ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, words)
 }
 
 // accept notes that the hub has taken the notification.

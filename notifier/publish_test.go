@@ -3,6 +3,8 @@ package notifier_test
 import (
 	"bytes"
 	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -83,6 +85,35 @@ func TestPublishOutcomes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPublishTellsTheHubsReason: the operator reads in one line why, and when
+// it is tried again.
+func TestPublishTellsTheHubsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hub{answer: func(number int, _ *http.Request) (*http.Response, error) {
+			if number > 1 {
+				return status(http.StatusOK), nil
+			}
+			resp := status(http.StatusForbidden)
+			resp.Header.Set("Retry-After", "20")
+			resp.Body = io.NopCloser(strings.NewReader("the topic does\r\nnot name this hub \x1b[31m" + strings.Repeat("x", 1000)))
+			return resp, nil
+		}}
+		var logs bytes.Buffer
+		w := newWorld(t, notifier.Config{Logger: slog.New(slog.NewJSONHandler(&logs, nil))}, h)
+		w.add(inDefault, "1")
+		w.drain()
+		w.stop()
+		for _, want := range []string{`"reason":"the topic does not name this hub ?[31mxxx`, `"retry_in":"20s"`} {
+			if !strings.Contains(logs.String(), want) {
+				t.Errorf("the log has no %s:\n%s", want, logs.String())
+			}
+		}
+		if strings.Contains(logs.String(), strings.Repeat("x", 501)) {
+			t.Error("the hub decides how long a log line is")
+		}
+	})
 }
 
 func TestPublishRetriesForEver(t *testing.T) {
