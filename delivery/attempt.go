@@ -115,7 +115,8 @@ func (d *Dispatcher) end(ctx context.Context, f *flight, r *result) {
 
 // lastExpired returns the last notification up to head that is too old to be
 // tried again, so that a dead callback does not drag its backlog along. Logs
-// are in the order of acceptance, so it is found by halving.
+// are in the order of acceptance, so it is found by halving. Bodies come with
+// what is read: the cache keeps those few for all who give up together.
 func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
@@ -123,12 +124,14 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 	last, end := from, f.head // last is too old; what is behind end is not
 	for last < end {
 		mid := last + (end-last+1)/2
-		n, err := d.records.Read(ctx, f.e.topic.key, mid)
+		nt, err := d.cache.get(ctx, f.e.topic.key, mid)
 		if err != nil {
 			return last // the rest is found the next time
 		}
-		if n.Seq <= f.head && n.Accepted.Before(oldest) {
-			last = max(mid, n.Seq)
+		seq, accepted := nt.n.Seq, nt.n.Accepted
+		d.cache.release(nt)
+		if seq <= f.head && accepted.Before(oldest) {
+			last = max(mid, seq)
 		} else {
 			end = mid - 1
 		}

@@ -294,6 +294,31 @@ func TestBodyOnce(t *testing.T) {
 	})
 }
 
+// Those who give up together share what they read to find out how far.
+func TestGiveUpTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		first := start(t, e, delivery.Config{}, s)
+		for range 64 {
+			first.publish("x")
+		}
+		first.stop() // what it published is not in the cache of the next
+		for i := range 300 {
+			sub := subscriptionOf(topicURL, fmt.Sprintf("https://h%d.example/", i))
+			e.subs[sub.ID] = sub
+		}
+		time.Sleep(2 * time.Hour)
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
+		e.reads = 0
+		d := start(t, e, delivery.Config{RetryFor: time.Hour, KeepAtLeast: time.Hour}, s)
+		synctest.Wait()
+		equal(t, "gave up everything", d.metric("gaps_total", "given_up"), 300)
+		if e.reads > 10 { // the first one, and a halving of 64
+			t.Errorf("%d reads of a body", e.reads)
+		}
+	})
+}
+
 // The cache forgets what was not used for longest.
 func TestCacheBound(t *testing.T) {
 	for bytes, want := range map[int64]int{0: 10, 1 << 20: 10, 16 << 10: 12, -1: 12} {
