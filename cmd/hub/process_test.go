@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,7 +39,15 @@ type process struct {
 // startHub starts a hub and waits for its ready line.
 func startHub(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0], args...), ready: map[string]string{}, log: &bytes.Buffer{}}
+	return startHubBy(t, nil, args...)
+}
+
+// startHubBy starts a hub by another command, which gets the hub's as its
+// arguments.
+func startHubBy(t *testing.T, by []string, args ...string) *process {
+	t.Helper()
+	whole := append(append(slices.Clone(by), os.Args[0]), args...)
+	p := &process{cmd: exec.Command(whole[0], whole[1:]...), ready: map[string]string{}, log: &bytes.Buffer{}}
 	p.cmd.Env = append(os.Environ(), beHub+"=1")
 	p.cmd.Stderr = p.log
 	out, err := p.cmd.StdoutPipe()
