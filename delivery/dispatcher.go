@@ -178,15 +178,6 @@ func (d *Dispatcher) doubt(topicURL string) {
 	}
 }
 
-// askHead has the head of a topic read. mu is held.
-func (d *Dispatcher) askHead(t *topic) {
-	if !t.asking {
-		t.asking = true
-		d.unknown = append(d.unknown, t)
-		signal(d.asked)
-	}
-}
-
 // Run delivers until ctx ends. Then no attempt starts, those under way have
 // Config.DrainTimeout to finish, and all positions are saved. It always
 // returns nil; end it before the shards are handed back.
@@ -281,49 +272,6 @@ func (d *Dispatcher) launch(flights context.Context, now int64) *flight {
 		}
 	}
 	return first
-}
-
-// headLoop reads the heads of topics that are new here, or in doubt.
-func (d *Dispatcher) headLoop(ctx context.Context) {
-	pause := enginePause()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.asked:
-		}
-		for t := d.nextUnknown(); t != nil; t = d.nextUnknown() {
-			readCtx, cancel := context.WithTimeout(ctx, engineTimeout)
-			seq, err := d.records.Head(readCtx, t.key)
-			cancel()
-			if err != nil {
-				d.mu.Lock()
-				d.askHead(t)
-				d.mu.Unlock()
-				d.readFailed(ctx, "the head of a log could not be read", t.key, err)
-				if !sleep(ctx, pause.NextBackOff()) {
-					return
-				}
-				continue
-			}
-			pause.Reset()
-			d.advance(t.key, seq, nil)
-		}
-	}
-}
-
-// nextUnknown takes a topic whose head is to be read, nil if there is none.
-func (d *Dispatcher) nextUnknown() *topic {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.unknown) == 0 {
-		d.unknown = nil
-		return nil
-	}
-	t := d.unknown[0]
-	d.unknown = d.unknown[1:]
-	t.asking = false
-	return t
 }
 
 // readFailed counts and logs a read that will be tried again.

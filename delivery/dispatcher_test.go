@@ -462,6 +462,44 @@ func TestPublishInDoubt(t *testing.T) {
 	})
 }
 
+// Topics whose head cannot be read do not hold up others, and are asked again.
+func TestHeadsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bad = "https://example.com/bad/"
+		e, s := newEngine(), &attempts{}
+		e.headErr, e.headless = errOdd, bad
+		d := start(t, e, delivery.Config{}, s)
+		d.publish("owed")
+		if _, err := d.Publish(t.Context(), delivery.Publication{Topic: bad}); err != nil {
+			t.Fatal(err)
+		}
+		d.Activated(subscriptionOf(bad, callback))
+		for i := range 20 {
+			sub := subscriptionOf(fmt.Sprint(bad, i), callback)
+			d.Activated(sub)
+			if i > 0 {
+				d.Ended(sub.ID) // and nobody wants to know any more
+			}
+		}
+		d.Activated(subscriptionOf(topicURL, callback))
+		synctest.Wait()
+		sameSeqs(t, "at once, of the topic that can be read", s.seqs(), 1)
+		failed := d.metric("read_failures_total", "")
+		if failed > 2 {
+			t.Errorf("%v reads for topics that nobody wants", failed)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if more := d.metric("read_failures_total", "") - failed; more < 10 || more > 30 {
+			t.Errorf("%v more reads failed in a minute, of two topics", more)
+		}
+		e.with(func() { e.headErr = nil })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		sameSeqs(t, "of the other, later", s.seqs(), 1)
+	})
+}
+
 func TestLogAway(t *testing.T) {
 	for _, err := range []error{errAway, errOdd} {
 		t.Run(err.Error(), func(t *testing.T) {

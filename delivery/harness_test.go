@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ type engine struct {
 	ended                                           func(subscription.ID) // told of what was removed
 	removed                                         func()                // called after that, mu held
 	lost                                            bool                  // appended although appendErr says no, or removed although removeErr does
+	headless                                        string                // begins the keys of the topics that headErr is about
 	slowRead                                        chan struct{}
 	slowAppend                                      chan struct{} // taken when an append begins, and again when it may go on
 }
@@ -113,7 +115,10 @@ func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*deli
 func (e *engine) Head(_ context.Context, topic string) (delivery.Seq, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return delivery.Seq(len(e.logs[subscription.Key(topic)])), e.headErr
+	if e.headErr != nil && strings.HasPrefix(topic, e.headless) {
+		return 0, e.headErr
+	}
+	return delivery.Seq(len(e.logs[subscription.Key(topic)])), nil
 }
 
 func (e *engine) Trim(_ context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
