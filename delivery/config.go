@@ -12,9 +12,13 @@ const (
 	// loadTimeout bounds what goes through much of a store at once: the members
 	// of a shard that is gained, the logs that are trimmed.
 	loadTimeout = 5 * time.Minute
-	// engineTimeout bounds every other call to an engine, so that one that
-	// hangs is noticed and tried again.
+	// engineTimeout is the deadline of every other call to an engine but Append,
+	// so that one that hangs is noticed and tried again. It binds engines that
+	// look at their context; where a disk does not answer, a call lasts as long
+	// as that, and what needs it waits.
 	engineTimeout = 30 * time.Second
+	// lastSaves is the time for the positions when Run has ended all attempts.
+	lastSaves = 5 * time.Second
 	// engineRetryFirst and engineRetryMax are the pauses while an engine is away.
 	engineRetryFirst = 100 * time.Millisecond
 	engineRetryMax   = 5 * time.Second
@@ -65,7 +69,8 @@ type Config struct {
 	// Default 30 s.
 	PublishTimeout time.Duration
 	// DrainTimeout is how long the end of Run waits for the attempts under
-	// way before it breaks them off. Default 10 s.
+	// way before it breaks them off. Default 10 s. Saving their positions has
+	// up to 5 s more.
 	DrainTimeout time.Duration
 
 	// TrimInterval is how often the logs are trimmed. Default 1 min.

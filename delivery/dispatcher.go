@@ -179,27 +179,30 @@ func (d *Dispatcher) doubt(topicURL string) {
 }
 
 // Run delivers until ctx ends. Then no attempt starts, those under way have
-// Config.DrainTimeout to finish, and all positions are saved. It always
-// returns nil; end it before the shards are handed back.
+// Config.DrainTimeout to finish, and all positions are saved, for which a Save
+// that keeps to its context has a few seconds more. It always returns nil; end
+// it before the shards are handed back.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	flights, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakOff()
+	saves, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
 	d.mu.Lock()
 	d.running, d.drained = true, make(chan struct{})
 	d.mu.Unlock()
 	d.kick()
 
 	var loops errgroup.Group
-	for _, loop := range []func(context.Context){d.headLoop, d.flushLoop, d.trimLoop} {
-		loops.Go(func() error { loop(ctx); return nil })
-	}
+	loops.Go(func() error { d.headLoop(ctx); return nil })
+	loops.Go(func() error { d.flushLoop(ctx, saves); return nil })
+	loops.Go(func() error { d.trimLoop(ctx, saves); return nil })
 	loops.Go(func() error { d.scheduleLoop(ctx, flights); return nil })
-	_ = loops.Wait()
-
+	<-ctx.Done()
 	d.drain(breakOff)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.DrainTimeout)
-	defer cancel()
-	if err := d.flush(last); err != nil {
+	limit := time.AfterFunc(lastSaves, cut)
+	defer limit.Stop()
+	_ = loops.Wait() // a Save may be under way
+	if err := d.flush(saves); err != nil {
 		d.log.Error("positions could not be saved at the end: some deliveries will come twice", "error", err)
 	}
 	return nil

@@ -35,8 +35,9 @@ func (sh *shardTable) batch() Batch {
 	return b
 }
 
-// flushLoop saves positions, many at a time.
-func (d *Dispatcher) flushLoop(ctx context.Context) {
+// flushLoop saves positions, many at a time, until ctx ends. A Save that is
+// under way then goes on while saves stands.
+func (d *Dispatcher) flushLoop(ctx, saves context.Context) {
 	interval := time.NewTimer(d.cfg.FlushInterval)
 	defer interval.Stop()
 	pause := enginePause()
@@ -53,7 +54,7 @@ func (d *Dispatcher) flushLoop(ctx context.Context) {
 		case <-d.flushNow:
 		case <-interval.C:
 		}
-		for err := d.flush(ctx); err != nil; err = d.flush(ctx) {
+		for err := d.flush(saves); err != nil; err = d.flush(saves) {
 			if ctx.Err() != nil {
 				return
 			}
@@ -74,7 +75,7 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 	batches, outcomes := d.collect()
 	var err error
 	if len(batches) > 0 {
-		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+		saveCtx, cancel := context.WithTimeout(ctx, engineTimeout)
 		err = d.cursors.Save(saveCtx, batches)
 		cancel()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,5 +140,43 @@ func TestDrain(t *testing.T) {
 		hang.stop()
 		equal(t, "end at the limit", time.Since(begun), 10*time.Second)
 		equal(t, "broken off is not a failure", e.positions[slow.ID], delivery.Position{Settled: 1})
+	})
+}
+
+// What hangs in the engine does not hold up the end, if it keeps to its context.
+func TestEndWhileASaveHangs(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"before the end": time.Second, "at the end": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine()
+				e.slowSave = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+				d := start(t, e, delivery.Config{DrainTimeout: 2 * time.Second}, &attempts{})
+				d.subscribe(e, callback)
+				d.publish("x")
+				time.Sleep(wait)
+				synctest.Wait()
+				begun := time.Now()
+				d.stop()
+				equal(t, "end", time.Since(begun), 5*time.Second)
+				if !strings.Contains(d.logs.String(), "some deliveries will come twice") {
+					t.Errorf("the log does not say so: %s", d.logs)
+				}
+			})
+		})
+	}
+}
+
+// A Save that is under way at the end is not broken off.
+func TestEndWhileASaveIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		e.slowSave = func(ctx context.Context) error { time.Sleep(3 * time.Second); return ctx.Err() }
+		d := start(t, e, delivery.Config{}, &attempts{})
+		sub := d.subscribe(e, callback)
+		d.publish("x")
+		time.Sleep(time.Second)
+		d.stop()
+		equal(t, "saves", e.saves, 1)
+		equal(t, "saved", e.positions[sub.ID].Settled, 1)
 	})
 }

@@ -35,10 +35,11 @@ type engine struct {
 	reads     int
 	// What fails, as long as it is set.
 	readErr, saveErr, removeErr, appendErr, headErr error
-	ended                                           func(subscription.ID) // told of what was removed
-	removed                                         func()                // called after that, mu held
-	lost                                            bool                  // appended although appendErr says no, or removed although removeErr does
-	headless                                        string                // begins the keys of the topics that headErr is about
+	ended                                           func(subscription.ID)           // told of what was removed
+	removed                                         func()                          // called after that, mu held
+	lost                                            bool                            // appended although appendErr says no, or removed although removeErr does
+	headless                                        string                          // begins the keys of the topics that headErr is about
+	slowSave                                        func(ctx context.Context) error // called when a save begins
 	slowRead                                        chan struct{}
 	slowAppend                                      chan struct{} // taken when an append begins, and again when it may go on
 }
@@ -178,7 +179,12 @@ func (e *engine) Members(_ context.Context, s subscription.Shard) iter.Seq2[deli
 	}
 }
 
-func (e *engine) Save(_ context.Context, batches []delivery.Batch) error {
+func (e *engine) Save(ctx context.Context, batches []delivery.Batch) error {
+	if e.slowSave != nil {
+		if err := e.slowSave(ctx); err != nil {
+			return err
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.saveErr != nil {

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// trimLoop trims the logs now and then.
-func (d *Dispatcher) trimLoop(ctx context.Context) {
+// trimLoop trims the logs now and then, until ctx ends. A Save that is under way
+// then goes on while saves stands.
+func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
 	for sleep(ctx, d.cfg.TrimInterval) {
-		if err := d.trim(ctx); err != nil && ctx.Err() == nil {
+		if err := d.trim(ctx, saves); err != nil && ctx.Err() == nil {
 			d.log.Warn("the logs could not be trimmed; it is tried again", "error", err)
 		}
 	}
@@ -20,14 +21,14 @@ func (d *Dispatcher) trimLoop(ctx context.Context) {
 //
 // Only a process that owns all shards knows every cursor, so no other trims:
 // what one of them does not see would be lost to the subscriptions of another.
-func (d *Dispatcher) trim(ctx context.Context) error {
+func (d *Dispatcher) trim(ctx, saves context.Context) error {
 	slowest, ok := d.slowest()
 	if !ok {
 		return nil
 	}
 	// Trimmed is what is settled on disk, not only in memory: after a crash a
 	// subscription must not find a gap where it had its deliveries.
-	if err := d.flush(ctx); err != nil {
+	if err := d.flush(saves); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
@@ -64,13 +65,14 @@ func (d *Dispatcher) slowest() (map[string]Seq, bool) {
 	now := time.Now().UnixNano()
 	slowest := make(map[string]Seq, len(d.topics))
 	for key, t := range d.topics {
+		lowest, subscribed := Seq(0), false
 		for _, e := range t.entries {
-			if e.expires <= now {
-				continue
+			if e.expires > now && (!subscribed || e.settled < lowest) {
+				lowest, subscribed = e.settled, true
 			}
-			if at, seen := slowest[key]; !seen || e.settled < at {
-				slowest[key] = e.settled
-			}
+		}
+		if subscribed {
+			slowest[key] = lowest
 		}
 	}
 	return slowest, true
