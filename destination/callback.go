@@ -136,6 +136,9 @@ func (d *Destination) confirm(v verification) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, sub, now := d.pending, d.state.Subscription, time.Now()
+	if v.mode == modeUnsubscribe && d.leaving != nil {
+		p = d.leaving
+	}
 	if v.mode == modeDenied {
 		return d.denied(v)
 	}
@@ -143,9 +146,13 @@ func (d *Destination) confirm(v verification) error {
 		return fmt.Errorf("%w that is pending", errNoVerification)
 	}
 	switch {
+	case p == d.leaving: // another hub has the subscription
 	case v.mode == modeUnsubscribe:
 		d.state.Subscription = nil
 	case sub != nil:
+		if sub.Hub != p.hub {
+			p.left, sub.Hub = sub.Hub, p.hub
+		}
 		sub.granted(v.lease, now)
 	}
 	if err := d.save(); err != nil {
@@ -216,20 +223,22 @@ func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
 }
 
 // notificationID is what a repeated delivery is known by. A hub that does not
-// tell one has its ResourceSync notifications known by their content: it
-// covers an interval, and comes once. Empty: not known again.
+// tell one has its ResourceSync notifications known by their content. Empty: not
+// known again.
 func notificationID(r *http.Request, body []byte) string {
 	id := r.Header.Get("X-Hub-Notification-Id")
-	if id != "" && len(id) <= maxID {
+	switch {
+	case id != "" && len(id) <= maxID:
 		return id
+	case id != "":
+		return digestOf([]byte(id))
+	case isNotification(body):
+		return digestOf(body)
 	}
-	if id == "" && !isNotification(body) {
-		return ""
-	}
-	h := sha256.New()
-	_, _ = io.WriteString(h, id)
-	if id == "" {
-		h.Write(body)
-	}
-	return "sha-256:" + hex.EncodeToString(h.Sum(nil))
+	return ""
+}
+
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha-256:" + hex.EncodeToString(sum[:])
 }

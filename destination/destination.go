@@ -35,12 +35,15 @@ type Destination struct {
 	state    *state
 	unsaved  bool // state has what the directory has not
 	pending  *pending
-	callback string // the latest, also after its subscription ended
+	leaving  *pending // beside pending: the hub that the topic has left
+	callback string   // the latest, also after its subscription ended
 }
 
 // pending is a request that the hub may verify.
 type pending struct {
 	mode, topic string
+	hub         string        // whom we asked
+	left        string        // the hub of before, which is to be told; empty if it is the same
 	confirmed   chan struct{} // closed when it was
 	expires     time.Time     // zero until it was confirmed
 }
@@ -192,7 +195,7 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 		}
 		found = channel{topic: sub.Topic, hubs: []string{sub.Hub}}
 	}
-	hub := found.hubs[attempt%len(found.hubs)]
+	hub := d.hubOf(found, attempt)
 	sub, p, err := d.begin(hub, found.topic)
 	if err != nil {
 		return err
@@ -215,10 +218,54 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 		if granted != nil {
 			d.cfg.Logger.Info("subscribed", "topic", granted.Topic, "hub", granted.Hub, "until", granted.LeaseEnd)
 		}
-		return nil
+		return d.leave(ctx, sub)
 	default:
 		return fmt.Errorf("asking the hub %s: %w", hub, errUnverified)
 	}
+}
+
+// hubOf chooses among the hubs of a topic: the one that has the subscription, as
+// long as it lasts and the topic names that hub; else one after the other.
+func (d *Destination) hubOf(found channel, attempt int) string {
+	sub := d.current()
+	if sub != nil && sub.Topic == found.topic && slices.Contains(found.hubs, sub.Hub) {
+		return sub.Hub
+	}
+	return found.hubs[attempt%len(found.hubs)]
+}
+
+// leave ends the subscription at the hub that the topic has left, now that the new
+// one has verified ours; what both deliver is known by its content. If it fails
+// that subscription ends with its lease.
+func (d *Destination) leave(ctx context.Context, sub subscription) error {
+	d.mu.Lock()
+	if d.pending == nil || d.pending.left == "" {
+		d.mu.Unlock()
+		return nil
+	}
+	former := d.pending.left
+	p := &pending{mode: modeUnsubscribe, topic: sub.Topic, hub: former, confirmed: make(chan struct{})}
+	d.leaving, d.pending.left = p, ""
+	d.mu.Unlock()
+	err := d.ask(ctx, former, unsubscription(sub))
+	if err == nil {
+		if err := d.wait(ctx, d.cfg.VerifyWithin, p.confirmed); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil && p.expires.IsZero() {
+		d.leaving, err = nil, errUnverified
+	}
+	if err != nil {
+		d.cfg.Logger.Warn("not unsubscribed at the hub that the topic has left; that ends with its lease", "hub", former, "error", err)
+	}
+	return nil
+}
+
+func unsubscription(sub subscription) url.Values {
+	return url.Values{"hub.mode": {modeUnsubscribe}, "hub.topic": {sub.Topic}, "hub.callback": {sub.Callback}}
 }
 
 // current returns a copy of the subscription if its lease lasts, or nil.
@@ -233,20 +280,21 @@ func (d *Destination) current() *subscription {
 }
 
 // begin notes, durably, what the hub is about to be asked: its answer may find
-// another process.
+// another process. A hub other than the one before gets a callback of its own, so
+// that not both of them verify it; but while a lease lasts it is the same, as
+// deliveries come to it, and the hub is ours only when it has verified.
 func (d *Destination) begin(hub, topic string) (subscription, *pending, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	sub := d.state.Subscription
-	if !d.reusable(sub, topic) {
-		sub = &subscription{Topic: topic, Callback: d.callbackBase() + newSecret()}
+	if !d.reusable(sub, topic) || sub.Hub != hub && !sub.active(time.Now()) {
+		sub = &subscription{Hub: hub, Topic: topic, Callback: d.callbackBase() + newSecret()}
 	}
-	sub.Hub = hub
 	if sub.Next == "" {
 		sub.Next = newSecret()
 	}
 	d.state.Subscription, d.callback = sub, sub.Callback
-	d.pending = &pending{mode: modeSubscribe, topic: topic, confirmed: make(chan struct{})}
+	d.pending = &pending{mode: modeSubscribe, topic: topic, hub: hub, confirmed: make(chan struct{})}
 	if err := d.save(); err != nil {
 		return subscription{}, nil, err
 	}
@@ -273,13 +321,10 @@ func (d *Destination) unsubscribe(ctx context.Context) error {
 		return nil
 	}
 	sub := *d.state.Subscription
-	p := &pending{mode: modeUnsubscribe, topic: sub.Topic, confirmed: make(chan struct{})}
-	d.pending = p
+	p := &pending{mode: modeUnsubscribe, topic: sub.Topic, hub: sub.Hub, confirmed: make(chan struct{})}
+	d.pending, d.leaving = p, nil
 	d.mu.Unlock()
-	err := d.ask(ctx, sub.Hub, url.Values{
-		"hub.mode": {modeUnsubscribe}, "hub.topic": {sub.Topic}, "hub.callback": {sub.Callback},
-	})
-	if err != nil {
+	if err := d.ask(ctx, sub.Hub, unsubscription(sub)); err != nil {
 		return err
 	}
 	select {

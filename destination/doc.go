@@ -19,7 +19,8 @@
 //
 // What it guarantees: a delivery is answered 2xx only when the Sink has taken it
 // and the state that knows it again is on disk; what comes again under the same
-// X-Hub-Notification-Id is answered 2xx and not handed on; nothing is handed on
+// X-Hub-Notification-Id, or as the same bytes of a ResourceSync notification, is
+// answered 2xx and not handed on; nothing is handed on
 // whose signature is not by a secret of this subscription; a break in the chain
 // of from and until (CN §3) is reported; a process that was killed carries on
 // with the same subscription. If it was killed after the Sink took a
@@ -37,6 +38,10 @@
 //   - A renewal keeps the callback and changes the secret. A new callback with each
 //     renewal, as WebSub §5.1 suggests, would be a second subscription beside the
 //     first, and everything would come twice until its lease is over.
+//   - Of a topic's hubs (WebSub §4 has us subscribe at one or more) one has the
+//     subscription, and renews it as long as it lasts and the topic names that
+//     hub. When the topic has moved to another hub, the first is told to stop
+//     once the other has verified.
 //   - A verification is confirmed only while a request of ours is pending, and for
 //     GraceAfter thereafter, for a hub that did not get our answer.
 package destination

@@ -26,6 +26,8 @@ type Notification struct {
 	ChangeNotification bool
 	From, Until        string // as told
 	Changes            []payload.Entry
+
+	digest string // of a ResourceSync notification: it covers an interval, and comes once
 }
 
 // Sink takes notifications. Take is called for one at a time, in the order of
@@ -46,6 +48,7 @@ func (d *Destination) read(id, contentType string, body []byte) *Notification {
 	if !isNotification(body) {
 		return n
 	}
+	n.digest = digestOf(body)
 	if _, err := payload.ValidateNotification(bytes.NewReader(body)); err != nil {
 		d.cfg.Logger.Warn("the notification breaks the rules of its format", "id", id, "error", err)
 	}
@@ -87,6 +90,9 @@ func (d *Destination) take(n *Notification) error {
 	if n.ID != "" {
 		d.state.see(n.ID)
 	}
+	if n.digest != "" && n.digest != n.ID {
+		d.state.see(n.digest)
+	}
 	d.followOn(n)
 	return d.save()
 }
@@ -100,7 +106,7 @@ func (d *Destination) known(n *Notification) (bool, error) {
 		return false, errors.New("the subscription has just ended")
 	}
 	n.Topic = d.state.Subscription.Topic
-	if n.ID == "" || !d.state.seen(n.ID) {
+	if !d.state.seen(n.ID) && !d.state.seen(n.digest) {
 		return false, nil
 	}
 	if d.unsaved {

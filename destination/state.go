@@ -17,8 +17,8 @@ var ErrData = errors.New("data directory")
 const (
 	stateName = "destination.json"
 	lockName  = "LOCK"
-	// maxSeen is how many notification ids are remembered. A hub that crashed
-	// repeats what it delivered shortly before; this is far more.
+	// maxSeen is how many ids and digests are remembered, two for a notification.
+	// A hub that crashed repeats what it delivered shortly before; this is far more.
 	maxSeen = 1000
 )
 
@@ -30,7 +30,7 @@ type state struct {
 	// LastUntil is the until of the latest notification, as told: where the
 	// next one must begin (CN §3).
 	LastUntil string `json:"last_until,omitempty"`
-	// Seen are the ids of the latest notifications, oldest first.
+	// Seen are the ids and the digests of the latest notifications, oldest first.
 	Seen []string `json:"seen,omitempty"`
 }
 
@@ -75,7 +75,7 @@ func (s *subscription) granted(lease time.Duration, now time.Time) {
 	}
 }
 
-func (s *state) seen(id string) bool { return slices.Contains(s.Seen, id) }
+func (s *state) seen(id string) bool { return id != "" && slices.Contains(s.Seen, id) }
 
 func (s *state) see(id string) {
 	s.Seen = append(s.Seen, id)
