@@ -65,8 +65,9 @@ type Config struct {
 	// attempt starts before they are. Default 4096, at least 2.
 	FlushCount int
 
-	// PublishTimeout bounds an append, which goes on when its caller hangs up.
-	// Default 30 s.
+	// PublishTimeout is how long Publish waits for an append, which goes on
+	// when its caller hangs up. An engine that does not look at its context
+	// may go on with it for longer; Publish returns all the same. Default 30 s.
 	PublishTimeout time.Duration
 	// DrainTimeout is how long the end of Run waits for the attempts under
 	// way before it breaks them off. Default 10 s. Saving their positions has

@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -40,6 +40,8 @@ type Dispatcher struct {
 	log     *slog.Logger
 	metrics *metrics
 	cache   *cache
+
+	overdue atomic.Int64 // appends that go on after their callers were told
 
 	// Signals, each with room for one that nobody waits for yet.
 	kicked    chan struct{} // the schedule changed
@@ -99,45 +101,6 @@ func New(cfg Config, log Log, cursors Cursors, ender Ender, sender Sender,
 	return d, nil
 }
 
-// Publish appends a publication to its topic's log and has it delivered. It is
-// durable when Publish returns nil; after an error it may be in the log or
-// not. The body and the links belong to the Dispatcher from then on and are not
-// to be changed.
-//
-// A caller that hangs up does not break off what it began: the append goes on
-// for up to Config.PublishTimeout.
-func (d *Dispatcher) Publish(ctx context.Context, p Publication) (Receipt, error) {
-	if err := ctx.Err(); err != nil {
-		return Receipt{}, err
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Receipt{}, fmt.Errorf("making a notification's id: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.PublishTimeout)
-	defer cancel()
-	accepted := time.Now()
-	r, err := d.records.Append(ctx, p, id, accepted)
-	if err != nil {
-		d.metrics.publishes.WithLabelValues(resultFailed).Inc()
-		d.doubt(p.Topic)
-		return Receipt{}, fmt.Errorf("appending to the log of %s: %w", p.Topic, err)
-	}
-	if r.Repeated {
-		d.metrics.publishes.WithLabelValues(resultRepeated).Inc()
-		d.advance(p.Topic, r.Seq, nil)
-		return r, nil
-	}
-	d.metrics.publishes.WithLabelValues(resultAccepted).Inc()
-	if r.Previous != "" && p.From != "" && r.Previous != p.From {
-		d.metrics.breaks.Inc()
-		d.log.Warn("continuity break: the interval does not begin where the one before ended",
-			"topic", p.Topic, "id", r.ID, "from", p.From, "previous_until", r.Previous)
-	}
-	d.advance(p.Topic, r.Seq, &Notification{Publication: p, ID: r.ID, Seq: r.Seq, Accepted: accepted})
-	return r, nil
-}
-
 // Head returns the sequence number of the last notification of a topic: where a
 // subscription that begins now starts.
 func (d *Dispatcher) Head(ctx context.Context, topic string) (uint64, error) {
@@ -147,35 +110,6 @@ func (d *Dispatcher) Head(ctx context.Context, topic string) (uint64, error) {
 	}
 	d.advance(topic, seq, nil)
 	return uint64(seq), nil
-}
-
-// advance tells that a topic's log is durable up to head, and hands in the
-// last notification if it is at hand.
-func (d *Dispatcher) advance(topicURL string, head Seq, n *Notification) {
-	key := subscription.Key(topicURL)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := d.topics[key]
-	if t == nil {
-		return // nobody here wants it
-	}
-	if n != nil {
-		d.cache.put(key, n)
-	}
-	if head > t.head || !t.known {
-		t.head, t.known = max(head, t.head), true
-		d.wake(t)
-		d.kick()
-	}
-}
-
-// doubt has a topic's head read again, after an append with an unknown end.
-func (d *Dispatcher) doubt(topicURL string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.topics[subscription.Key(topicURL)]; t != nil {
-		d.askHead(t)
-	}
 }
 
 // Run delivers until ctx ends. Then no attempt starts, those under way have

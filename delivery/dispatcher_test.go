@@ -439,6 +439,42 @@ func TestPublishOutlivesItsCaller(t *testing.T) {
 	})
 }
 
+// A disk that does not answer has Publish give up in time. What it appends later
+// is delivered, and until then nothing else is begun.
+func TestPublishWhileTheEngineHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		d := start(t, e, delivery.Config{PublishTimeout: 20 * time.Second}, s)
+		d.subscribe(e, callback)
+		e.slowAppend = make(chan struct{})
+		refused := func(after time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			_, err := d.Publish(t.Context(), delivery.Publication{Topic: topicURL})
+			if !errors.Is(err, delivery.ErrUnavailable) || time.Since(begun) != after {
+				t.Errorf("got %v after %s", err, time.Since(begun))
+			}
+		}
+		go func() { <-e.slowAppend }()
+		refused(20 * time.Second)
+		refused(0)
+		equal(t, "failed publishes", d.metric("publishes_total", "failed"), 2)
+		e.deaf = true
+		<-e.slowAppend
+		synctest.Wait()
+		sameSeqs(t, "appended after all", s.seqs(), 1)
+		e.slowAppend = nil
+		d.publish("next")
+		synctest.Wait()
+		sameSeqs(t, "the next one", s.seqs(), 2)
+
+		// An engine that looks at its context says so in its own words.
+		e.slowAppend, e.deaf = make(chan struct{}), false
+		go func() { <-e.slowAppend; time.Sleep(20 * time.Second); <-e.slowAppend }()
+		refused(20 * time.Second)
+	})
+}
+
 // An append that failed may be in the log: then it is delivered.
 func TestPublishInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,117 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/subscription"
+)
+
+// Publish appends a publication to its topic's log and has it delivered. It is
+// durable when Publish returns nil; after an error it may be in the log or
+// not, and is delivered if it is. The body and the links belong to the
+// Dispatcher from then on and are not to be changed.
+//
+// A caller that hangs up does not break off what it began. After
+// Config.PublishTimeout Publish returns ErrUnavailable, also where the engine
+// does not look at its context: then the append goes on, and until it ends
+// every other publication is refused at once.
+func (d *Dispatcher) Publish(ctx context.Context, p Publication) (Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return Receipt{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Receipt{}, fmt.Errorf("making a notification's id: %w", err)
+	}
+	n := &Notification{Publication: p, ID: id, Accepted: time.Now()}
+	r, err := d.append(context.WithoutCancel(ctx), n)
+	if err != nil {
+		d.metrics.publishes.WithLabelValues(resultFailed).Inc()
+		return Receipt{}, fmt.Errorf("appending to the log of %s: %w", p.Topic, err)
+	}
+	if r.Repeated {
+		d.metrics.publishes.WithLabelValues(resultRepeated).Inc()
+		d.advance(p.Topic, r.Seq, nil)
+		return r, nil
+	}
+	d.metrics.publishes.WithLabelValues(resultAccepted).Inc()
+	if r.Previous != "" && p.From != "" && r.Previous != p.From {
+		d.metrics.breaks.Inc()
+		d.log.Warn("continuity break: the interval does not begin where the one before ended",
+			"topic", p.Topic, "id", r.ID, "from", p.From, "previous_until", r.Previous)
+	}
+	n.Seq = r.Seq
+	d.advance(p.Topic, r.Seq, n)
+	return r, nil
+}
+
+// append appends and waits for the end of it, for Config.PublishTimeout. After an
+// error the record may be there: the head is read again.
+func (d *Dispatcher) append(ctx context.Context, n *Notification) (Receipt, error) {
+	if d.overdue.Load() > 0 {
+		return Receipt{}, fmt.Errorf("%w: an earlier append has not ended", ErrUnavailable)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.PublishTimeout)
+	type result struct {
+		Receipt
+		err error
+	}
+	ended := make(chan result)
+	go func() {
+		defer cancel()
+		r, err := d.records.Append(ctx, n.Publication, n.ID, n.Accepted)
+		select {
+		case ended <- result{r, err}:
+		case <-ctx.Done(): // the caller was told
+			d.overdue.Add(-1)
+			d.doubt(n.Topic)
+		}
+	}()
+	select {
+	case r := <-ended:
+		if r.err != nil {
+			d.doubt(n.Topic)
+		}
+		if errors.Is(r.err, context.DeadlineExceeded) && !errors.Is(r.err, ErrUnavailable) {
+			r.err = fmt.Errorf("%w: %w", ErrUnavailable, r.err)
+		}
+		return r.Receipt, r.err
+	case <-ctx.Done():
+		d.overdue.Add(1)
+		return Receipt{}, fmt.Errorf("%w: no end of it within %s", ErrUnavailable, d.cfg.PublishTimeout)
+	}
+}
+
+// advance tells that a topic's log is durable up to head, and hands in the
+// last notification if it is at hand.
+func (d *Dispatcher) advance(topicURL string, head Seq, n *Notification) {
+	key := subscription.Key(topicURL)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.topics[key]
+	if t == nil {
+		return // nobody here wants it
+	}
+	if n != nil {
+		d.cache.put(key, n)
+	}
+	if head > t.head || !t.known {
+		t.head, t.known = max(head, t.head), true
+		d.wake(t)
+		d.kick()
+	}
+}
+
+// doubt has a topic's head read again, after an append with an unknown end.
+func (d *Dispatcher) doubt(topicURL string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.topics[subscription.Key(topicURL)]; t != nil {
+		d.askHead(t)
+	}
+}
