@@ -35,6 +35,8 @@ func answerOf(err error) *httpError {
 	switch {
 	case errors.As(err, &answer):
 		return answer
+	case errors.As(err, &wrong) && errors.Is(err, ErrTooMany):
+		return &httpError{status: http.StatusRequestEntityTooLarge, text: wrong.Error()}
 	case errors.As(err, &wrong):
 		return &httpError{status: http.StatusBadRequest, text: wrong.Error()}
 	case errors.Is(err, ErrTooMany):

@@ -24,6 +24,10 @@ const (
 	// smallBody is what a request may hold without a share: events that
 	// come one by one never wait for large requests.
 	smallBody = 64 << 10
+	// largeBody is what a body may have that is parsed, and put in the journal, beside
+	// others: of those that are larger there is one at a time, as what comes of
+	// it takes several times its size.
+	largeBody = 1 << 20
 	// bodyStall is how long a body may stand still: 408.
 	bodyStall = 10 * time.Second
 	// bodyGrace and bodyRate, bytes a second, are how long it may take in all: 408.
@@ -44,8 +48,8 @@ func tooManyLarge(cause error) error {
 	}
 }
 
-// readBody reads the whole body, unpacked; release gives back its share of the
-// budget.
+// readBody reads the whole body, unpacked; release ends its turn and gives back its
+// share of the budget.
 func (b *budget) readBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if r.ContentLength > MaxIntakeBytes {
 		return nil, nil, refuse(http.StatusRequestEntityTooLarge, tooLongText)
@@ -69,11 +73,15 @@ func (b *budget) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		}
 	}
 	s := share{budget: b}
-	if body, err = s.read(r.Context(), source, expected, coming); err != nil {
+	body, err = s.read(r.Context(), source, expected, coming)
+	if err == nil {
+		coming.ended()
+		err = s.turn(r.Context(), len(body))
+	}
+	if err != nil {
 		s.release()
 		return nil, nil, err
 	}
-	coming.ended()
 	return body, s.release, nil
 }
 
@@ -121,15 +129,19 @@ func bodyError(err error) error {
 
 // budget bounds the memory for the requests that are read at the same time.
 type budget struct {
-	sem *semaphore.Weighted
+	sem   *semaphore.Weighted
+	large *semaphore.Weighted // of 1: the turn of a large body
 }
 
-func newBudget(size int64) *budget { return &budget{semaphore.NewWeighted(size)} }
+func newBudget(size int64) *budget {
+	return &budget{sem: semaphore.NewWeighted(size), large: semaphore.NewWeighted(1)}
+}
 
 // share is what one request holds of the budget.
 type share struct {
 	budget *budget
 	held   int64
+	turns  int64 // 1 if it is this request's turn among the large ones
 }
 
 // read reads all of source; expected is how much that will be, if it is known.
@@ -179,4 +191,21 @@ func (s *share) grow(ctx context.Context, body []byte) ([]byte, error) {
 	return append(make([]byte, 0, size), body...), nil
 }
 
-func (s *share) release() { s.budget.sem.Release(s.held) }
+// turn waits until no other large body is in work.
+func (s *share) turn(ctx context.Context, size int) error {
+	if size <= largeBody {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, intakePatience)
+	defer cancel()
+	if err := s.budget.large.Acquire(ctx, 1); err != nil {
+		return tooManyLarge(fmt.Errorf("the turn of a request of %d bytes: %w", size, err))
+	}
+	s.turns = 1
+	return nil
+}
+
+func (s *share) release() {
+	s.budget.large.Release(s.turns)
+	s.budget.sem.Release(s.held)
+}

@@ -1,11 +1,13 @@
 package notifier_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +79,81 @@ func TestIntakeBesideStalledUploads(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestIntakeOfLinks: tiny links take far more memory than bytes; they are counted
+// over all events of a request.
+func TestIntakeOfLinks(t *testing.T) {
+	many := func(events, links int) string {
+		one := `{"loc":"http://a.example/","change":"created","ln":[` +
+			strings.TrimSuffix(strings.Repeat(`{"rel":"a","href":"http://a"},`, links), ",") + `]}`
+		return strings.TrimSuffix(strings.Repeat(one+"\n", events), "\n")
+	}
+	const each = 4000
+	over := many(notifier.MaxIntakeLinks/each, each) + "\n" + many(1, 1)
+	asArray := "[" + strings.ReplaceAll(over, "\n", ",") + "]"
+	for _, c := range []struct{ name, body, kind, want string }{
+		{"lines", over, asLines, "line 126: ln[0] is beyond the 500000 links that one request may have"},
+		{"elements", asArray, asJSON, "element 126: ln[0] is beyond the 500000 links that one request may have"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, notifier.Config{}, &hub{})
+			got := ask(w.Intake(), "POST", "/sets/default/events", c.body, c.kind)
+			if got.Code != 413 || !strings.Contains(got.Body.String(), c.want) {
+				t.Errorf("%d %s, want 413 with %q", got.Code, got.Body, c.want)
+			}
+		})
+	}
+}
+
+// heldAppend is a journal that a test can stop before an Append.
+type heldAppend struct {
+	notifier.Journal
+	before func()
+}
+
+func (h *heldAppend) Append(ctx context.Context, events []notifier.Event, now time.Time) error {
+	h.before()
+	return h.Journal.Append(ctx, events, now)
+}
+
+// TestIntakeOfLargeRequests: they go through the journal one at a time, and small
+// ones beside them.
+func TestIntakeOfLargeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const one = `{"loc":"http://a.example/","change":"created"}`
+		large := one + strings.Repeat(" ", 2<<20)
+		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
+		w.cfg.Transport = w.hub
+		hold, inside := make(chan struct{}), make(chan struct{}, 10)
+		var free atomic.Bool
+		w.wrap = func(j notifier.Journal) notifier.Journal {
+			return &heldAppend{j, func() {
+				if !free.Load() {
+					inside <- struct{}{}
+					<-hold
+				}
+			}}
+		}
+		w.start()
+		defer w.stop()
+		codes := make(chan int, 3)
+		post := func(body string) { codes <- ask(w.Intake(), "POST", "/sets/default/events", body, asJSON).Code }
+		go post(large)
+		go post(large)
+		synctest.Wait()
+		if got := len(inside); got != 1 {
+			t.Errorf("%d large requests are in the journal at a time, want 1", got)
+		}
+		free.Store(true)
+		if post(one); <-codes != 202 {
+			t.Error("a small request has to wait for a large one")
+		}
+		close(hold)
+		if a, b := <-codes, <-codes; a != 202 || b != 202 {
+			t.Errorf("the large requests are answered %d and %d", a, b)
+		}
+	})
 }
 
 // onConn is an answer's writer whose connection has deadlines.

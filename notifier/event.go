@@ -53,7 +53,12 @@ type InputError struct {
 	Field string
 	// Reason goes on from the field's name, where there is one.
 	Reason string
+
+	cause error // what errors.Is knows it by; nil for most
 }
+
+// Unwrap makes errors.Is tell ErrTooMany.
+func (e *InputError) Unwrap() error { return e.cause }
 
 // Error gives the message as intake answers it.
 func (e *InputError) Error() string {

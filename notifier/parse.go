@@ -3,6 +3,7 @@ package notifier
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +16,20 @@ import (
 // stand twice and anything after the object are errors. Any error is an *InputError.
 func ParseEvent(data []byte) (Event, error) {
 	s := &scanner{data: data}
-	e, err := s.event()
-	if err == nil {
-		err = s.end()
-	}
+	e, err := s.alone()
 	if err != nil {
 		return Event{}, err
 	}
 	return e, nil
+}
+
+// alone reads an event with nothing after it.
+func (s *scanner) alone() (Event, *InputError) {
+	e, err := s.event()
+	if err == nil {
+		err = s.end()
+	}
+	return e, err
 }
 
 // ParseArray reads the events of a JSON array, or of one JSON object, at most
@@ -31,10 +38,7 @@ func ParseEvent(data []byte) (Event, error) {
 func ParseArray(data []byte, limit int) ([]Event, error) {
 	s := &scanner{data: data}
 	if s.peek() == '{' {
-		e, err := s.event()
-		if err == nil {
-			err = s.end()
-		}
+		e, err := s.alone()
 		if err != nil {
 			return nil, err.at("element", 1)
 		}
@@ -74,7 +78,7 @@ func ParseLines(data []byte, limit int) ([]Event, error) {
 
 func parseLines(data []byte, limit int) (parsed, error) {
 	p := parsed{lines: []int{}}
-	number := 0
+	number, links := 0, 0
 	for line := range bytes.Lines(data) {
 		number++
 		if blank(line) {
@@ -83,10 +87,12 @@ func parseLines(data []byte, limit int) (parsed, error) {
 		if len(p.events) == limit {
 			return parsed{}, ErrTooMany
 		}
-		e, err := ParseEvent(line)
+		s := &scanner{data: line, links: links}
+		e, err := s.alone()
 		if err != nil {
-			return parsed{}, inputError(err).at("line", number)
+			return parsed{}, err.at("line", number)
 		}
+		links = s.links
 		p.events, p.lines = append(p.events, e), append(p.lines, number)
 	}
 	return p, nil
@@ -95,8 +101,8 @@ func parseLines(data []byte, limit int) (parsed, error) {
 // blank tells whether a line has nothing but white space of JSON.
 func blank(line []byte) bool { return len(bytes.Trim(line, " \t\r\n")) == 0 }
 
-// ErrTooMany: there are more events than one request may have.
-var ErrTooMany = errors.New("too many events")
+// ErrTooMany: there are more events, or more links in them, than one request may have.
+var ErrTooMany = errors.New("too many events or links")
 
 func (s *scanner) end() *InputError {
 	if s.peek(); s.pos < len(s.data) {
@@ -184,7 +190,7 @@ func under(name string, err *InputError) *InputError {
 	default:
 		name += "." + err.Field
 	}
-	return &InputError{Field: name, Reason: err.Reason}
+	return &InputError{Field: name, Reason: err.Reason, cause: err.cause}
 }
 
 // shown makes a name that a stranger chose fit for a message: short, and with
@@ -223,6 +229,9 @@ func (s *scanner) eventField(e *Event, name string) (known bool, err *InputError
 	case "ln":
 		err = s.list("links", func() *InputError {
 			var l payload.Link
+			if s.links++; s.links > MaxIntakeLinks {
+				return &InputError{Reason: fmt.Sprintf("is beyond the %d links that one request may have", MaxIntakeLinks), cause: ErrTooMany}
+			}
 			err := s.object("a link (a JSON object)", func(name string) (bool, *InputError) {
 				return s.linkField(&l, name)
 			})

@@ -16,6 +16,7 @@ type scanner struct {
 	pos  int
 	// limit is the place where the event that is being read is too long.
 	limit int
+	links int // read so far
 }
 
 // fault is what is wrong at the scanner's place, without a field.
