@@ -7,67 +7,130 @@ import (
 	"time"
 )
 
-// readBody reads the whole body of a request: *http.MaxBytesError beyond limit,
-// os.ErrDeadlineExceeded if the client stops in the middle or takes too long.
-func (h *Hub) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
-	}
-	in := &patientReader{
+// partLeast and partMost bound the memory that is taken for a body ahead of what
+// has arrived of it: as much again as is there, within these.
+const (
+	partLeast = 16 << 10
+	partMost  = longBody
+)
+
+// readBody reads the whole body of a request, whose memory stays counted until
+// release is called, also after an error: *http.MaxBytesError beyond limit,
+// os.ErrDeadlineExceeded if the client stops in the middle or is too slow, errBusy
+// if there is no room.
+func (h *Hub) readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
+	in := &bodyReader{
 		in:      http.MaxBytesReader(w, r.Body, limit),
 		control: http.NewResponseController(w),
 		idle:    h.cfg.BodyIdle,
+		rate:    h.cfg.BodyRate,
 		end:     time.Now().Add(h.cfg.BodyTimeout),
+		held:    held{room: h.bodies},
 	}
-	body, err := readAll(in, r.ContentLength)
-	if err != nil {
-		return nil, readError(err)
+	if r.ContentLength > limit {
+		return nil, in.held.release, &http.MaxBytesError{Limit: limit}
+	}
+	// Where there is no room for what was announced, nobody need send it.
+	if err := in.held.grow(max(0, r.ContentLength)); err != nil {
+		return nil, in.held.release, err
+	}
+	in.held.release()
+	if body, err = in.all(r.ContentLength, limit); err != nil {
+		return nil, in.held.release, readError(err)
 	}
 	// The server watches the connection from the end of the body on; an old
 	// deadline would look as if the client had hung up.
 	_ = in.control.SetReadDeadline(time.Time{})
-	return body, nil
-}
-
-// readAll reads a body of the length that was announced, or of any length if
-// it is negative.
-func readAll(in io.Reader, length int64) ([]byte, error) {
-	if length < 0 {
-		return io.ReadAll(in)
-	}
-	body := make([]byte, length)
-	_, err := io.ReadFull(in, body)
-	return body, err
+	return body, in.held.release, nil
 }
 
 // readError keeps the errors of reading that the table of answers knows; every
 // other says that the body broke off or was not HTTP.
 func readError(err error) error {
 	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) || answerFor(err).status == http.StatusRequestTimeout ||
+	if errors.As(err, &tooLong) || errors.Is(err, errBusy) || answerFor(err).status == http.StatusRequestTimeout ||
 		answerFor(err).status == http.StatusBadRequest {
 		return err
 	}
 	return &requestError{http.StatusBadRequest, "The body could not be read to its end.", err}
 }
 
-// patientReader waits for the client's next bytes only so long.
-type patientReader struct {
+// bodyReader takes in one body. It waits for the client's next bytes only so long,
+// and takes memory as they arrive: what a client announces costs nothing.
+type bodyReader struct {
 	in      io.Reader
 	control *http.ResponseController
 	idle    time.Duration
+	rate    int64
 	end     time.Time
+	held    held
 }
 
-// Read reads from the client, before the deadline.
-func (p *patientReader) Read(b []byte) (int, error) {
-	deadline := time.Now().Add(p.idle)
-	if deadline.After(p.end) {
-		deadline = p.end
+// all reads a body of the length that was announced, or of any length if that is
+// negative.
+func (b *bodyReader) all(announced, limit int64) ([]byte, error) {
+	if announced >= 0 {
+		limit = announced
 	}
-	// A writer without deadlines leaves the waiting to the server's own.
-	_ = p.control.SetReadDeadline(deadline)
-	return p.in.Read(b)
+	var parts [][]byte
+	for size := int64(0); size != announced; {
+		next := min(max(partLeast, min(size, partMost)), limit-size)
+		if err := b.held.grow(next); err != nil {
+			return nil, err
+		}
+		// One byte beyond the limit tells that the body is too long.
+		part := make([]byte, max(next, 1))
+		n, err := b.fill(part)
+		parts = append(parts, part[:n])
+		size += int64(n)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return join(parts), nil
+}
+
+// fill reads until the part is full. It must be so within the time that it takes at
+// the least rate, and no byte may be late by more than idle.
+func (b *bodyReader) fill(part []byte) (n int, err error) {
+	slowest := time.Duration(float64(len(part)) / float64(b.rate) * float64(time.Second))
+	end := time.Now().Add(b.idle + slowest)
+	if end.After(b.end) {
+		end = b.end
+	}
+	for n < len(part) && err == nil {
+		deadline := time.Now().Add(b.idle)
+		if deadline.After(end) {
+			deadline = end
+		}
+		// A writer without deadlines leaves the waiting to the server's own.
+		_ = b.control.SetReadDeadline(deadline)
+		var m int
+		m, err = b.in.Read(part[n:])
+		n += m
+	}
+	return n, err
+}
+
+// join puts the parts together. They are let go one by one; until they are
+// collected a body is there twice.
+func join(parts [][]byte) []byte {
+	if len(parts) == 1 && len(parts[0]) == cap(parts[0]) {
+		return parts[0]
+	}
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	body := make([]byte, 0, size)
+	for i, p := range parts {
+		body = append(body, p...)
+		parts[i] = nil
+	}
+	return body
 }
 
 // lingering is how long a body that nobody wants any more is still taken in, so that

@@ -18,6 +18,7 @@ const (
 	DefaultMaxLinkBytes       = 8 << 10
 	DefaultMaxPingTopics      = 100
 	DefaultBodyIdle           = 30 * time.Second
+	DefaultBodyRate           = 32 << 10
 	DefaultBodyTimeout        = 10 * time.Minute
 	DefaultStoreTimeout       = 10 * time.Second
 	DefaultRetryAfter         = 5 * time.Second
@@ -55,9 +56,12 @@ type Config struct {
 	// MaxForm bounds the body of a form, bytes: 413 beyond. Default 1 MiB, room
 	// for MaxPingTopics addresses of MaxURL bytes, escaped.
 	MaxForm int64
-	// MaxBodiesBytes bounds the memory for publications that are being taken
-	// in at the same time, bytes; at least MaxBody. Beyond it a content publish
-	// is 503 with Retry-After. Default 512 MiB.
+	// MaxBodiesBytes bounds the memory for the bodies of requests that are being
+	// taken in at the same time, bytes; at least MaxBody and MaxForm. It is taken as a body
+	// arrives; where there is no more a request is 503 with Retry-After. An eighth
+	// of it, as far as MaxBody leaves it, is kept for what is not longer than 1 MiB.
+	// A body of several parts is there twice while it is put together. Fetches
+	// are not in it (see Fetches). Default 512 MiB.
 	MaxBodiesBytes int64
 	// MaxURL bounds a topic and a callback, bytes: 400 beyond. Default 2048.
 	MaxURL int
@@ -68,9 +72,11 @@ type Config struct {
 	// MaxPingTopics is how many topics one ping may name: 400 beyond. Default 100.
 	MaxPingTopics int
 	// BodyIdle is how long a client may send nothing in the middle of its
-	// body, and BodyTimeout how long the whole body may take: 408 beyond.
-	// Default 30 s and 10 min.
+	// body, BodyRate how fast the body must come, bytes a second, beside one such
+	// pause in each MiB, and BodyTimeout how long the whole body may take: 408
+	// beyond. Default 30 s, 32 KiB/s and 10 min.
 	BodyIdle    time.Duration
+	BodyRate    int64
 	BodyTimeout time.Duration
 	// StoreTimeout is how long a request waits for the
 	// store: 503 beyond. The end of Run may take it twice. Default 10 s.
@@ -107,7 +113,8 @@ type Config struct {
 	VerifyTimeout time.Duration
 
 	// Fetches is how many topics are fetched at once after pings, and
-	// FetchesPerHost how many of them from one host; each may hold MaxBody bytes.
+	// FetchesPerHost how many of them from one host. Each may hold MaxBody bytes, and
+	// for a moment, while its buffer grows, more than twice that.
 	// Default 8 and 2.
 	Fetches        int
 	FetchesPerHost int
@@ -155,7 +162,7 @@ func (c Config) validSizes() error {
 	for name, n := range map[string]int64{
 		"MaxBody": c.MaxBody, "MaxForm": c.MaxForm, "MaxURL": int64(c.MaxURL),
 		"MaxLinks": int64(c.MaxLinks), "MaxLinkBytes": int64(c.MaxLinkBytes),
-		"MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
+		"BodyRate": c.BodyRate, "MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
 		"TopicChecks": int64(c.TopicChecks), "TopicChecksPerHost": int64(c.TopicChecksPerHost),
 		"TopicRefusals": int64(c.TopicRefusals),
 		"Fetches":       int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
@@ -164,8 +171,8 @@ func (c Config) validSizes() error {
 			return fmt.Errorf("%s is negative", name)
 		}
 	}
-	if c.MaxBodiesBytes < c.MaxBody {
-		return errors.New("MaxBodiesBytes is less than MaxBody")
+	if c.MaxBodiesBytes < max(c.MaxBody, c.MaxForm) {
+		return errors.New("MaxBodiesBytes is less than MaxBody or MaxForm")
 	}
 	return nil
 }
@@ -195,12 +202,13 @@ func (c Config) withDefaults() Config {
 	}
 	orDefault(&c.MaxBody, DefaultMaxBody)
 	orDefault(&c.MaxForm, DefaultMaxForm)
-	orDefault(&c.MaxBodiesBytes, max(DefaultMaxBodiesBytes, c.MaxBody))
+	orDefault(&c.MaxBodiesBytes, max(DefaultMaxBodiesBytes, c.MaxBody, c.MaxForm))
 	orDefault(&c.MaxURL, DefaultMaxURL)
 	orDefault(&c.MaxLinks, DefaultMaxLinks)
 	orDefault(&c.MaxLinkBytes, DefaultMaxLinkBytes)
 	orDefault(&c.MaxPingTopics, DefaultMaxPingTopics)
 	orDefault(&c.BodyIdle, DefaultBodyIdle)
+	orDefault(&c.BodyRate, DefaultBodyRate)
 	orDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	orDefault(&c.StoreTimeout, DefaultStoreTimeout)
 	orDefault(&c.RetryAfter, DefaultRetryAfter)

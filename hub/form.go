@@ -26,7 +26,8 @@ func (h *Hub) form(w http.ResponseWriter, r *http.Request, charset string) (stri
 	if charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return kindOther, refuse(http.StatusUnsupportedMediaType, "The form must be in UTF-8 (WebSub 5.1).")
 	}
-	body, err := h.readBody(w, r, h.cfg.MaxForm)
+	body, release, err := h.readBody(w, r, h.cfg.MaxForm)
+	defer release()
 	if err != nil {
 		return kindOther, err
 	}

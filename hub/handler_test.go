@@ -113,7 +113,7 @@ func TestUnwantedBody(t *testing.T) {
 // TestBodiesAtOnce: the memory for bodies is bounded; who finds no room is told to
 // come again.
 func TestBodiesAtOnce(t *testing.T) {
-	w := newTown(t, func(c *hub.Config) { c.MaxBody, c.MaxBodiesBytes = 100, 150 })
+	w := newTown(t, func(c *hub.Config) { c.MaxBody, c.MaxForm, c.MaxBodiesBytes = 100, 100, 150 })
 	first, in := w.dial(t, "Expect: 100-continue", "Content-Length: 100")
 	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
 		t.Fatalf("%q %v", line, err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"carillon/delivery"
 	"carillon/subscription"
@@ -36,6 +35,9 @@ type Publisher interface {
 type Audience interface {
 	// Topics returns the keys of the topics that have subscribers.
 	Topics() []string
+	// Spelling returns a topic as one of its subscriptions spells it, by its
+	// key; ok is false where there is none.
+	Spelling(topic string) (spelling string, ok bool)
 	// Subscribers returns the subscriptions to a topic, by its key.
 	Subscribers(topic string) []subscription.Subscription
 }
@@ -78,8 +80,7 @@ type Hub struct {
 	self    string // the hub URL in the form to compare by
 	fetcher *fetcher
 	page    page
-	// bodies is the memory for publications that are being taken in, bytes.
-	bodies  *semaphore.Weighted
+	bodies  *room
 	closing atomic.Bool
 	logger  *slog.Logger
 	metrics *metrics
@@ -102,7 +103,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		cfg:    cfg,
 		parts:  parts,
 		self:   normalHub(cfg.URL),
-		bodies: semaphore.NewWeighted(cfg.MaxBodiesBytes),
+		bodies: newRoom(cfg.MaxBodiesBytes, cfg.MaxBody),
 		logger: logger,
 	}
 	var err error

@@ -34,17 +34,12 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	if err := h.parts.Checker.Validate(r.Context(), p.Topic); err != nil {
 		return err
 	}
-	room := min(r.ContentLength, h.cfg.MaxBody)
-	if room < 0 {
-		room = h.cfg.MaxBody
-	}
-	if !h.bodies.TryAcquire(room) {
-		return errBusy
-	}
-	defer h.bodies.Release(room)
-	if p.Body, err = h.readBody(w, r, h.cfg.MaxBody); err != nil {
+	body, release, err := h.readBody(w, r, h.cfg.MaxBody)
+	defer release()
+	if err != nil {
 		return err
 	}
+	p.Body = body
 	if len(p.Body) == 0 {
 		return errEmpty()
 	}
