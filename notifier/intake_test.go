@@ -215,6 +215,35 @@ func TestReadLines(t *testing.T) {
 	}
 }
 
+// TestReadLinesTakesWhatIsComplete: a line does not wait for the end of the next.
+func TestReadLinesTakesWhatIsComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, notifier.Config{}, &hub{})
+		r, stdin := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := w.ReadLines(t.Context(), r, notifier.LineReader{Refused: func(err error) { t.Error(err) }})
+			ended <- err
+		}()
+		line := `{"loc":"http://a.example/","change":"created"}` + "\n"
+		if _, err := io.WriteString(stdin, line+line[:20]); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.drain()
+		if got := w.hub.notes(t, notifier.DefaultSet); len(got) != 1 {
+			t.Errorf("%d notifications while the second line is unfinished, want 1", len(got))
+		}
+		if _, err := io.WriteString(stdin, line[20:]); err != nil {
+			t.Fatal(err)
+		}
+		stdin.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestReadLinesReportsAReadThatFails(t *testing.T) {
 	w := newWorld(t, notifier.Config{}, &hub{})
 	broken := io.MultiReader(strings.NewReader(`{"loc":"http://a.example/","change":"created"}`+"\n"+`{"loc":"http://a.exam`), brokenReader{})

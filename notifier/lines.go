@@ -44,7 +44,7 @@ func (n *Notifier) ReadLines(ctx context.Context, r io.Reader, how LineReader) (
 		} else if ok {
 			waiting = append(waiting, event)
 		}
-		if ended || len(waiting) >= linesAtOnce || source.Buffered() == 0 {
+		if ended || len(waiting) >= linesAtOnce || !lineBuffered(source) {
 			if err := n.appendPatiently(ctx, waiting); err != nil {
 				return taken, err
 			}
@@ -59,6 +59,12 @@ func (n *Notifier) ReadLines(ctx context.Context, r io.Reader, how LineReader) (
 		return taken, ErrBadLines
 	}
 	return taken, nil
+}
+
+// lineBuffered tells whether the next line can be read without waiting for its end.
+func lineBuffered(r *bufio.Reader) bool {
+	buffered, _ := r.Peek(r.Buffered()) // there are so many
+	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
 // lineEvent reads the event of a line, if there is one.
