@@ -337,8 +337,22 @@ func (e *entry) position() Position {
 // Topics returns the keys of the topics that somebody here subscribes to, sorted.
 func (d *Dispatcher) Topics() []string {
 	d.mu.Lock()
+	keys := slices.AppendSeq(make([]string, 0, len(d.topics)), maps.Keys(d.topics))
+	d.mu.Unlock()
+	slices.Sort(keys)
+	return keys
+}
+
+// Spelling returns a topic as one of its subscriptions spells it, given its key
+// or any other spelling; ok is false where nobody here subscribes to it.
+func (d *Dispatcher) Spelling(topic string) (spelling string, ok bool) {
+	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Sorted(maps.Keys(d.topics))
+	t := d.topics[subscription.Key(topic)]
+	if t == nil {
+		return "", false
+	}
+	return t.entries[0].topicURL, true
 }
 
 // Subscribers returns the subscriptions to a topic that are in the shards of

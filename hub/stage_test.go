@@ -191,6 +191,14 @@ func (a *audience) Subscribers(topic string) []subscription.Subscription {
 	return a.subs[topic]
 }
 
+func (a *audience) Spelling(topic string) (string, bool) {
+	subs := a.Subscribers(topic)
+	if len(subs) == 0 {
+		return "", false
+	}
+	return subs[0].Topic, true
+}
+
 // is sets who subscribes.
 func (a *audience) is(subs map[string][]subscription.Subscription) {
 	a.mu.Lock()

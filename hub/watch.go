@@ -77,11 +77,11 @@ func (w *watch) forgetOthers(topics []string) {
 
 // look asks one topic, and denies its subscribers if it has refused often enough.
 func (w *watch) look(ctx context.Context, topic string) {
-	subs := w.parts.Audience.Subscribers(topic)
-	if len(subs) == 0 {
+	spelling, ok := w.parts.Audience.Spelling(topic)
+	if !ok {
 		return
 	}
-	err := w.parts.Checker.check(ctx, subs[0].Topic)
+	err := w.parts.Checker.check(ctx, spelling)
 	var refusal *subscription.Refusal
 	switch {
 	case err == nil:
