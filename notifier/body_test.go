@@ -156,6 +156,24 @@ func TestIntakeOfLargeRequests(t *testing.T) {
 	})
 }
 
+// TestIntakeOverAJournalThatHangs: the client has its answer in time.
+func TestIntakeOverAJournalThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
+		w.cfg.Transport = w.hub
+		hangs := func() { time.Sleep(time.Minute) }
+		w.wrap = func(j notifier.Journal) notifier.Journal { return &heldAppend{j, hangs} }
+		w.start()
+		defer w.stop()
+		begun := time.Now()
+		got := ask(w.Intake(), "POST", "/sets/default/events", `{"loc":"http://a.example/","change":"created"}`, asJSON)
+		if took := time.Since(begun); got.Code != 503 || took != 20*time.Second {
+			t.Errorf("%d after %s, want 503 after 20 s", got.Code, took)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // onConn is an answer's writer whose connection has deadlines.
 type onConn struct {
 	*httptest.ResponseRecorder

@@ -3,6 +3,7 @@ package notifier
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -28,7 +29,8 @@ const (
 	// maxStoredBytes bounds what one request adds to the journal, where an event
 	// is kept once for each of its sets: 413.
 	maxStoredBytes = 4 * MaxIntakeBytes
-	// appendTimeout bounds the journal's part of a request.
+	// appendTimeout bounds how long a request waits for the journal: 503, and
+	// it is open whether the events are taken.
 	appendTimeout = 20 * time.Second
 )
 
@@ -110,7 +112,12 @@ func (n *Notifier) take(w http.ResponseWriter, r *http.Request, judge func(*Even
 	if err != nil {
 		return 0, err
 	}
-	defer release()
+	working := false
+	defer func() {
+		if !working {
+			release()
+		}
+	}()
 	placed, err := parse(body) // which takes several times the memory of a large body
 	if err != nil {
 		return 0, err
@@ -130,10 +137,32 @@ func (n *Notifier) take(w http.ResponseWriter, r *http.Request, judge func(*Even
 		return 0, refuse(http.StatusRequestEntityTooLarge,
 			"These events belong to so many sets that they are too large together. Send them in several requests.")
 	}
-	// What was read is finished, also when the client goes.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), appendTimeout)
-	defer cancel()
-	return len(events), n.Append(ctx, events)
+	working = true
+	return len(events), n.appendWithin(r.Context(), events, release)
+}
+
+// appendWithin appends what was read, also when the client goes. When the journal
+// takes too long it leaves the appending behind, which may yet succeed; release is
+// called at its end.
+func (n *Notifier) appendWithin(ctx context.Context, events []Event, release func()) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
+	appended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		defer release()
+		appended <- n.Append(ctx, events)
+	}()
+	select {
+	case err := <-appended:
+		return err
+	case <-ctx.Done():
+		select {
+		case err := <-appended: // cancelled by its end
+			return err
+		default:
+			return fmt.Errorf("appending: %w", ctx.Err())
+		}
+	}
 }
 
 // keyOverhead is about what the journal keeps of an event beside its record and
