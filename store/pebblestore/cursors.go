@@ -45,61 +45,55 @@ func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[d
 func (c *Cursors) members(
 	ctx context.Context, r pebble.Reader, s subscription.Shard, yield func(delivery.Member, error) bool,
 ) (stopped bool, err error) {
-	positions, err := iterator(r, []byte{kindPosition, byte(s)}, keyEnd([]byte{kindPosition, byte(s)}))
+	prefix := []byte{kindPosition, byte(s)}
+	positions, err := c.db.engine.walk(r, prefix, keyEnd(prefix))
 	if err != nil {
 		return false, err
 	}
-	positions.First()
-	subs, err := iterator(r, []byte{kindSubscription, byte(s)}, keyEnd([]byte{kindSubscription, byte(s)}))
+	positions.first()
+	prefix = []byte{kindSubscription, byte(s)}
+	subs, err := c.db.engine.walk(r, prefix, keyEnd(prefix))
 	if err != nil {
-		return false, errors.Join(err, positions.Close())
+		return false, errors.Join(err, positions.close())
 	}
-	for ok := subs.First(); ok && !stopped && ctx.Err() == nil; ok = subs.Next() {
-		if m, whole := c.member(subs, positions); whole {
-			stopped = !yield(m, nil)
+	for ok := subs.first(); ok && !stopped && ctx.Err() == nil; ok = subs.next() {
+		m, err := c.member(subs, positions)
+		if err != nil {
+			c.db.engine.damaged(subs.key(), err)
+			continue
 		}
+		stopped = !yield(m, nil)
 	}
-	if err := errors.Join(ctx.Err(), subs.Close(), positions.Close()); err != nil {
-		return stopped, unlessContext(ctx, err)
-	}
-	return stopped, nil
+	return stopped, errors.Join(ctx.Err(), subs.close(), positions.close())
 }
 
 // member reads the subscription that subs is at, and moves positions to it.
-func (c *Cursors) member(subs, positions *pebble.Iterator) (m delivery.Member, whole bool) {
-	key := subs.Key()
-	value, err := subs.ValueAndErr()
-	if err == nil && len(key) == 2+idLen {
-		m.Subscription, err = decodeSubscription(idOf(key), value)
-	} else if err == nil {
-		err = ErrDamaged
+func (c *Cursors) member(subs, positions *walk) (m delivery.Member, err error) {
+	key := subs.key()
+	if len(key) != 2+idLen {
+		return m, ErrDamaged
 	}
-	if err != nil {
-		c.db.engine.damaged(key, err)
-		return m, false
+	if m.Subscription, err = decodeSubscription(idOf(key), subs.value); err != nil {
+		return m, err
 	}
 	m.Position = c.position(positions, m.ID)
 	if m.Settled < delivery.Seq(m.Start) {
 		m.Position = delivery.Position{Settled: delivery.Seq(m.Start)}
 	}
-	return m, true
+	return m, nil
 }
 
-// position moves the iterator to the subscription's position and reads it; zero
-// if there is none.
-func (c *Cursors) position(positions *pebble.Iterator, id subscription.ID) delivery.Position {
+// position moves the walk to the subscription's position and reads it; zero if
+// there is none, or none that can be read.
+func (c *Cursors) position(positions *walk, id subscription.ID) delivery.Position {
 	key := memberKey(kindPosition, id)
-	for positions.Valid() && bytes.Compare(positions.Key(), key) < 0 {
-		positions.Next()
+	for positions.valid() && bytes.Compare(positions.key(), key) < 0 {
+		positions.next()
 	}
-	if !positions.Valid() || !bytes.Equal(positions.Key(), key) {
+	if !positions.valid() || !bytes.Equal(positions.key(), key) {
 		return delivery.Position{}
 	}
-	value, err := positions.ValueAndErr()
-	var p delivery.Position
-	if err == nil {
-		p, err = decodePosition(value)
-	}
+	p, err := decodePosition(positions.value)
 	if err != nil {
 		c.db.engine.damaged(key, err)
 		return delivery.Position{}
@@ -200,6 +194,7 @@ type cursorWriter struct {
 	db   *DB
 	b    *pebble.Batch
 	subs *pebble.Iterator
+	err  error // trouble with subs
 }
 
 func newCursorWriter(db *DB, b *pebble.Batch) (*cursorWriter, error) {
@@ -210,16 +205,27 @@ func newCursorWriter(db *DB, b *pebble.Batch) (*cursorWriter, error) {
 	return &cursorWriter{db: db, b: b, subs: subs}, nil
 }
 
+// close tells whether everything could be looked up.
 func (w *cursorWriter) close() error {
-	if err := w.subs.Close(); err != nil {
-		return unavailable(err)
+	if err := w.subs.Close(); err != nil && !pebble.IsCorruptionError(err) {
+		w.err = errors.Join(w.err, readError(err))
 	}
-	return nil
+	return w.err
 }
 
+// exists is false for one that cannot be read: it will begin anew.
 func (w *cursorWriter) exists(id subscription.ID) bool {
 	key := memberKey(kindSubscription, id)
-	return w.subs.SeekGE(key) && bytes.Equal(w.subs.Key(), key)
+	if w.subs.SeekGE(key) {
+		return bytes.Equal(w.subs.Key(), key)
+	}
+	switch err := w.subs.Error(); {
+	case pebble.IsCorruptionError(err):
+		w.db.engine.damaged(key, err)
+	case err != nil:
+		w.err = readError(err)
+	}
+	return false
 }
 
 func (w *cursorWriter) write(batch delivery.Batch) error {
@@ -270,7 +276,7 @@ func (w *cursorWriter) bound(id subscription.ID, added [][]byte) error {
 // gapKeys lists the keys of a subscription's gaps, oldest first.
 func (db *DB) gapKeys(id subscription.ID) ([][]byte, error) {
 	var keys [][]byte
-	err := db.engine.scan(context.Background(), gapPrefix(id), func(key, _ []byte) bool {
+	err := db.engine.sift(context.Background(), gapPrefix(id), func(key, _ []byte) bool {
 		keys = append(keys, bytes.Clone(key))
 		return true
 	})
@@ -283,25 +289,19 @@ func (c *Cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]de
 		return nil, about("list gaps of", id, err)
 	}
 	defer c.db.engine.leave()
-	it, err := iterator(c.db.engine.db, gapPrefix(id), keyEnd(gapPrefix(id)))
+	var gaps []delivery.Gap
+	err := c.db.engine.sift(ctx, gapPrefix(id), func(key, value []byte) bool {
+		g, err := decodeGap(id, seqOf(key), value)
+		if err != nil {
+			c.db.engine.damaged(key, err)
+			return true
+		}
+		gaps = append(gaps, g)
+		return true
+	})
 	if err != nil {
 		return nil, about("list gaps of", id, err)
 	}
-	var gaps []delivery.Gap
-	for ok := it.Last(); ok && len(gaps) < limit; ok = it.Prev() {
-		value, err := it.ValueAndErr()
-		var g delivery.Gap
-		if err == nil {
-			g, err = decodeGap(id, seqOf(it.Key()), value)
-		}
-		if err != nil {
-			c.db.engine.damaged(it.Key(), err)
-			continue
-		}
-		gaps = append(gaps, g)
-	}
-	if err := it.Close(); err != nil {
-		return nil, about("list gaps of", id, unavailable(err))
-	}
-	return gaps, nil
+	slices.Reverse(gaps)
+	return gaps[:min(len(gaps), limit)], nil
 }

@@ -122,7 +122,7 @@ func records[T any](
 		}
 		defer e.leave()
 		stopped := false
-		err := e.scan(ctx, prefix, func(key, value []byte) bool {
+		err := e.sift(ctx, prefix, func(key, value []byte) bool {
 			record, err := decode(key, value)
 			if err != nil {
 				e.damaged(key, err)

@@ -20,7 +20,7 @@
 // # When the disk fails
 //
 // Less than Config.MinFree left on the disk: what would grow the store (Append,
-// Submit, Activate, Ping) returns ErrUnavailable; what makes room, and the cursors, go on.
+// Submit, Ping) returns ErrUnavailable; what makes room, and the cursors, go on.
 //
 // The disk is full all the same (ENOSPC): writes under way wait for room, looking
 // once a second, and new ones return ErrUnavailable at once. When there is room
@@ -31,9 +31,16 @@
 // Config.Fatal is called, which by default logs one line and ends the process with
 // status 1. Nothing that was acknowledged is lost by it.
 //
-// A record that cannot be read back is logged with its kind and left out where
-// records are listed, and is ErrDamaged where it alone was asked for. In a topic's
-// log it is passed over like one that was trimmed.
+// A record that cannot be read back, by itself or because the block of the file that
+// it is in is bad, is logged once with its kind and left out where records are
+// listed. In a topic's log it is passed over like one that was trimmed; a subscription
+// counts as none, and whoever subscribes again begins anew; a request is settled
+// as if it were the one to be settled; a topic whose state is lost takes nothing any
+// more (ErrDamaged). The store does not open when a count is lost that must never
+// return. New records that belong where a bad block is are kept and found, but
+// not listed. Pebble cannot compact a table with a bad block: it logs that again and
+// again, and after a while writes wait for ever. A store with damage goes on so
+// that there is time to replace it.
 //
 // # What it does not
 //

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +38,8 @@ type engine struct {
 	opened  atomic.Bool           // from when on failing is fatal
 	failure atomic.Pointer[error] // why nothing can be written any more
 	broken  chan struct{}         // closed when failure is set
-	stuck   atomic.Bool           // Pebble panicked within a write: it cannot even be closed
+	found   damage
+	stuck   atomic.Bool // Pebble panicked within a write: it cannot even be closed
 }
 
 // enter begins a call; leave ends it. In between Pebble stays open.
@@ -191,14 +191,15 @@ func (e *engine) lazily(b *pebble.Batch) (err error) {
 	return b.Close()
 }
 
-// get reads one record; nil if there is none. The bytes are the caller's.
+// get reads one record; nil if there is none, and ErrDamaged if it is in a part
+// of a file that is. The bytes are the caller's.
 func (e *engine) get(key []byte) ([]byte, error) {
 	value, closer, err := e.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("read the store: %w", err))
+		return nil, readError(err)
 	}
 	record := append(make([]byte, 0, len(value)), value...)
 	if err := closer.Close(); err != nil {
@@ -211,13 +212,14 @@ func (e *engine) get(key []byte) ([]byte, error) {
 func iterator(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, readError(err)
 	}
 	return it, nil
 }
 
 // scan calls each with the records whose keys begin with prefix, in order, until
-// it says stop. Key and value are valid within the call only.
+// it says stop; what cannot be read ends it. Key and value are valid within the
+// call only.
 func (e *engine) scan(ctx context.Context, prefix []byte, each func(key, value []byte) (more bool)) error {
 	it, err := iterator(e.db, prefix, keyEnd(prefix))
 	if err != nil {
@@ -229,20 +231,14 @@ func (e *engine) scan(ctx context.Context, prefix []byte, each func(key, value [
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return unavailable(errors.Join(err, it.Close()))
+			return readError(errors.Join(err, it.Close()))
 		}
 		if !each(it.Key(), value) {
 			break
 		}
 	}
 	if err := it.Close(); err != nil {
-		return unavailable(fmt.Errorf("read the store: %w", err))
+		return readError(err)
 	}
 	return nil
-}
-
-// damaged tells the operator of a record that is left out.
-func (e *engine) damaged(key []byte, err error) {
-	e.log.Error("a stored record is left out", "kind", kindNames[key[0]],
-		"key", hex.EncodeToString(key), "error", err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"sync"
 	"time"
 
@@ -94,52 +95,90 @@ func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*deliv
 	return n, nil
 }
 
-func (l *Log) read(topic topicID, from uint64) (*delivery.Notification, error) {
-	it, err := iterator(l.db.engine.db, logKey(kindHead, topic, from), keyEnd(topicKey(kindHead, topic)))
-	if err != nil {
-		return nil, err
-	}
-	n, err := l.firstWhole(it, topic)
-	if closeErr := it.Close(); err == nil && closeErr != nil {
-		err = unavailable(closeErr)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if n == nil {
-		return nil, delivery.ErrEndOfLog
-	}
-	return n, nil
-}
+// maxDamaged is how many damaged notifications in a row are passed over one by one.
+// A damaged block has fewer; those that came later are whole though they belong
+// in its place, and a walk would pass over them.
+const maxDamaged = 64
 
-// firstWhole is the first notification that can be read; nil if there is none.
-func (l *Log) firstWhole(it *pebble.Iterator, topic topicID) (*delivery.Notification, error) {
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, unavailable(err)
-		}
-		n, bodyLen, err := decodeHead(seqOf(it.Key()), value)
-		if err != nil {
-			l.db.engine.damaged(it.Key(), err)
-			continue
-		}
-		bodyKey := logKey(kindBody, topic, uint64(n.Seq))
-		body, err := l.db.engine.get(bodyKey)
+func (l *Log) read(topic topicID, from uint64) (*delivery.Notification, error) {
+	for range maxDamaged {
+		n, err := l.at(topic, from)
 		if err != nil {
 			return nil, err
 		}
-		if body == nil {
-			continue // trimmed meanwhile
+		if n.whole {
+			return &n.Notification, nil
 		}
-		if uint64(len(body)) != bodyLen {
-			l.db.engine.damaged(bodyKey, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, len(body), bodyLen))
-			continue
+		if !n.there {
+			break // trimmed, or the end
 		}
-		n.Body = body
-		return &n, nil
+		from++
 	}
-	return nil, nil
+	w, err := l.heads(topic, from, math.MaxUint64)
+	if err != nil {
+		return nil, err
+	}
+	var found *delivery.Notification
+	for ok := w.first(); ok && err == nil && found == nil; ok = w.next() {
+		var n stored
+		if n, err = l.at(topic, seqOf(w.key())); n.whole {
+			found = &n.Notification
+		}
+	}
+	if err := errors.Join(err, w.close()); err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, delivery.ErrEndOfLog
+	}
+	return found, nil
+}
+
+// stored is what was found at a place of a log.
+type stored struct {
+	there bool // something
+	whole bool // a notification
+	delivery.Notification
+}
+
+// at reads the notification with exactly this number.
+func (l *Log) at(topic topicID, seq uint64) (n stored, err error) {
+	headKey, bodyKey := logKey(kindHead, topic, seq), logKey(kindBody, topic, seq)
+	// Neither is ever written again.
+	if l.db.engine.found.has(headKey) || l.db.engine.found.has(bodyKey) {
+		return stored{there: true}, nil
+	}
+	key := headKey
+	record, err := l.db.engine.get(key)
+	if err == nil && record == nil {
+		return stored{}, nil
+	}
+	var bodyLen uint64
+	if err == nil {
+		n.Notification, bodyLen, err = decodeHead(seq, record)
+	}
+	if err == nil {
+		key = bodyKey
+		n.Body, err = l.db.engine.get(key)
+		if err == nil && n.Body == nil {
+			return stored{}, nil // trimmed meanwhile
+		}
+	}
+	if err == nil && uint64(len(n.Body)) != bodyLen {
+		err = fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, len(n.Body), bodyLen)
+	}
+	if errors.Is(err, ErrDamaged) {
+		l.db.engine.damaged(key, err)
+		return stored{there: true}, nil
+	}
+	n.there, n.whole = err == nil, err == nil
+	return n, err
+}
+
+// heads walks the topic's notifications without their bodies, from from up to but
+// not including end.
+func (l *Log) heads(topic topicID, from, end uint64) (*walk, error) {
+	return l.db.engine.walk(l.db.engine.db, logKey(kindHead, topic, from), logKey(kindHead, topic, end))
 }
 
 // Head implements delivery.Log.
@@ -175,7 +214,7 @@ func (l *Log) trim(ctx context.Context, topic topicID, before uint64, olderThan 
 		return err
 	}
 	var end uint64 // everything below it goes
-	err := l.db.engine.scan(ctx, topicKey(kindHead, topic), func(key, value []byte) bool {
+	err := l.db.engine.sift(ctx, topicKey(kindHead, topic), func(key, value []byte) bool {
 		seq := seqOf(key)
 		if seq >= before {
 			return false
@@ -223,15 +262,15 @@ func (l *Log) extent(state topicState) (delivery.TopicState, error) {
 	t := delivery.TopicState{
 		Topic: state.key, Head: delivery.Seq(state.head), First: delivery.Seq(state.head + 1),
 	}
-	it, err := iterator(l.db.engine.db, topicKey(kindHead, topic), logKey(kindHead, topic, state.head+1))
+	w, err := l.heads(topic, 0, state.head+1)
 	if err != nil {
 		return delivery.TopicState{}, err
 	}
-	if it.First() {
-		t.First = delivery.Seq(seqOf(it.Key()))
+	if w.first() {
+		t.First = delivery.Seq(seqOf(w.key()))
 	}
-	if err := it.Close(); err != nil {
-		return delivery.TopicState{}, unavailable(err)
+	if err := w.close(); err != nil {
+		return delivery.TopicState{}, err
 	}
 	return t, nil
 }

@@ -48,14 +48,20 @@ func (p *Pings) Fetched(ctx context.Context, ping delivery.Ping) (left *delivery
 	key := pingKey(subscription.Key(ping.Topic))
 	err = p.db.engine.change(ctx, shrinks, &p.db.pings, func(b *pebble.Batch) error {
 		record, err := p.db.engine.get(key)
-		if err != nil || record == nil {
-			return err
+		if err == nil && record == nil {
+			return nil
 		}
-		stored, err := decodePing(record)
+		var stored delivery.Ping
+		if err == nil {
+			stored, err = decodePing(record)
+		}
 		if errors.Is(err, ErrDamaged) {
 			// Its topic is known from the call, and was fetched.
 			p.db.engine.damaged(key, err)
 			return b.Delete(key, nil)
+		}
+		if err != nil {
+			return err
 		}
 		if stored.Count != ping.Count {
 			left = &stored

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (s *Subscriptions) Unsubscribe(ctx context.Context, r subscription.Request)
 // Remove implements subscription.Store.
 func (s *Subscriptions) Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error) {
 	err = s.db.engine.change(ctx, shrinks, s.db.shardLock(sub.ID), func(b *pebble.Batch) error {
-		stored, err := s.get(sub.ID)
+		stored, err := s.find(sub.ID)
 		if errors.Is(err, subscription.ErrNotFound) {
 			return nil
 		}
@@ -99,56 +100,72 @@ func (s *Subscriptions) Remove(ctx context.Context, sub subscription.Subscriptio
 	return removed, nil
 }
 
-// Get implements subscription.Store.
+// Get implements subscription.Store. A subscription that cannot be read is none:
+// whoever subscribes again must find the way free.
 func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscription.Subscription, error) {
 	if err := s.db.engine.enter(ctx); err != nil {
 		return subscription.Subscription{}, about("get subscription", id, err)
 	}
 	defer s.db.engine.leave()
-	sub, err := s.get(id)
+	sub, err := s.find(id)
 	return sub, about("get subscription", id, err)
 }
 
 // Expired implements subscription.Store. An index entry that its subscription
 // has outlived is passed over.
 func (s *Subscriptions) Expired(ctx context.Context, now time.Time, limit int) ([]subscription.Subscription, error) {
-	if err := s.db.engine.enter(ctx); err != nil {
-		return nil, fmt.Errorf("list expired subscriptions: %w", err)
-	}
-	defer s.db.engine.leave()
-	it, err := iterator(s.db.engine.db, []byte{kindExpiry}, expiryEnd(now))
+	expired, err := s.expired(ctx, now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list expired subscriptions: %w", err)
-	}
-	var expired []subscription.Subscription
-	for ok := it.First(); ok && len(expired) < limit && ctx.Err() == nil; ok = it.Next() {
-		if key := it.Key(); len(key) == 1+timeLen+idLen {
-			sub, found := s.indexed(key)
-			if found {
-				expired = append(expired, sub)
-			}
-		}
-	}
-	if err := errors.Join(ctx.Err(), it.Close()); err != nil {
-		return nil, fmt.Errorf("list expired subscriptions: %w", unlessContext(ctx, err))
 	}
 	return expired, nil
 }
 
-// indexed reads the subscription that an index entry stands for.
-func (s *Subscriptions) indexed(key []byte) (subscription.Subscription, bool) {
-	sub, err := s.get(idOf(key))
-	if errors.Is(err, subscription.ErrNotFound) {
-		return sub, false
+func (s *Subscriptions) expired(
+	ctx context.Context, now time.Time, limit int,
+) (expired []subscription.Subscription, err error) {
+	if err := s.db.engine.enter(ctx); err != nil {
+		return nil, err
 	}
+	defer s.db.engine.leave()
+	w, err := s.db.engine.walk(s.db.engine.db, []byte{kindExpiry}, expiryEnd(now))
 	if err != nil {
-		s.db.engine.damaged(key, err)
-		return sub, false
+		return nil, err
 	}
-	return sub, string(expiryKey(sub.Expires, sub.ID)) == string(key)
+	for ok := w.first(); ok && len(expired) < limit && err == nil; ok = w.next() {
+		key := w.key()
+		if len(key) != 1+timeLen+idLen {
+			continue
+		}
+		var sub subscription.Subscription
+		sub, err = s.find(idOf(key))
+		switch {
+		case errors.Is(err, subscription.ErrNotFound):
+			err = nil
+		case err == nil && bytes.Equal(expiryKey(sub.Expires, sub.ID), key):
+			expired = append(expired, sub)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+	}
+	if err := errors.Join(err, w.close()); err != nil {
+		return nil, err
+	}
+	return expired, nil
 }
 
-// get reads a subscription, or ErrNotFound.
+// find reads a subscription, or ErrNotFound; it logs what cannot be read.
+func (s *Subscriptions) find(id subscription.ID) (subscription.Subscription, error) {
+	sub, err := s.get(id)
+	if errors.Is(err, ErrDamaged) {
+		s.db.engine.damaged(memberKey(kindSubscription, id), err)
+		return subscription.Subscription{}, fmt.Errorf("%w: %w", subscription.ErrNotFound, err)
+	}
+	return sub, err
+}
+
+// get reads a subscription, or ErrNotFound, or ErrDamaged.
 func (s *Subscriptions) get(id subscription.ID) (subscription.Subscription, error) {
 	record, err := s.db.engine.get(memberKey(kindSubscription, id))
 	if err != nil {
@@ -162,36 +179,39 @@ func (s *Subscriptions) get(id subscription.ID) (subscription.Subscription, erro
 
 // settle takes the request away, or is ErrSuperseded.
 func (s *Subscriptions) settle(b *pebble.Batch, r subscription.Request) error {
-	record, err := s.db.engine.get(requestKey(r.ID))
-	if err != nil {
-		return err
-	}
-	if record == nil {
+	key := requestKey(r.ID)
+	record, err := s.db.engine.get(key)
+	if err == nil && record == nil {
 		return subscription.ErrSuperseded
 	}
-	stored, err := decodeRequest(r.ID, record)
-	if err != nil {
-		return err
+	var stored subscription.Request
+	if err == nil {
+		stored, err = decodeRequest(r.ID, record)
 	}
-	if stored.Token != r.Token {
+	switch {
+	case errors.Is(err, ErrDamaged):
+		// It is taken for r: it was accepted and perhaps verified, and no other
+		// process can have put a later one in its place.
+		s.db.engine.damaged(key, err)
+	case err != nil:
+		return err
+	case stored.Token != r.Token:
 		return subscription.ErrSuperseded
 	}
-	return b.Delete(requestKey(r.ID), nil)
+	return b.Delete(key, nil)
 }
 
 // unindex takes the stored subscription out of the index of leases. One that is
 // damaged leaves its entry behind, which Expired passes over.
 func (s *Subscriptions) unindex(b *pebble.Batch, id subscription.ID) error {
-	stored, err := s.get(id)
-	switch {
+	switch stored, err := s.find(id); {
 	case err == nil:
 		return b.Delete(expiryKey(stored.Expires, id), nil)
-	case errors.Is(err, subscription.ErrUnavailable):
+	case errors.Is(err, subscription.ErrNotFound):
+		return nil
+	default:
 		return err
-	case errors.Is(err, ErrDamaged):
-		s.db.engine.damaged(memberKey(kindSubscription, id), err)
 	}
-	return nil
 }
 
 // delete takes the subscription away, with all that delivery keeps of it.
@@ -219,13 +239,4 @@ func about(what string, id subscription.ID, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s %s: %w", what, id, err)
-}
-
-// unlessContext takes an error of the engine for what it is, and a context that
-// ended as itself.
-func unlessContext(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return unavailable(err)
 }
