@@ -55,6 +55,30 @@ func TestRetryBehindOneThatEnded(t *testing.T) {
 	})
 }
 
+// A host stays known while attempts to it are under way, so that whoever
+// subscribes next does not start with a limit of its own.
+func TestHostIsKeptWhileBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		release := make(chan struct{})
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { <-release; return delivered })
+		d := start(t, e, delivery.Config{MaxPerHost: 1, MaxSlow: -1}, s)
+		first := d.subscribe(e, "https://h.example/1")
+		d.publish("x")
+		synctest.Wait()
+		d.Ended(first.ID)
+		equal(t, "hosts while an attempt is under way", d.Stats().Hosts, 1)
+		second := subscriptionOf(topicURL, "https://h.example/2")
+		d.Activated(second)
+		synctest.Wait()
+		equal(t, "attempts at once", len(s.take()), 1)
+		d.Ended(second.ID)
+		close(release)
+		synctest.Wait()
+		equal(t, "hosts with nobody", d.Stats().Hosts, 0)
+	})
+}
+
 // A host whose callbacks hang has connections left for a healthy one, with as
 // many as ConnsPerHost says.
 func TestConnsPerHost(t *testing.T) {

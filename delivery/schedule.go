@@ -318,6 +318,7 @@ func (d *Dispatcher) touchDown(f *flight) {
 	} else {
 		d.grow(f)
 	}
+	d.forgetHost(h)
 	d.enter(h, fresh)
 	d.enter(h, again)
 }

@@ -284,8 +284,15 @@ func (d *Dispatcher) forget(sh *shardTable, e *entry) {
 	if len(t.entries) == 0 && d.topics[t.key] == t {
 		delete(d.topics, t.key)
 	}
-	if e.host.entries--; e.host.entries == 0 && d.hosts[e.host.name] == e.host {
-		delete(d.hosts, e.host.name)
+	e.host.entries--
+	d.forgetHost(e.host)
+}
+
+// forgetHost forgets a host that nobody here has a callback on any more, once
+// no attempt to it is under way: until then it keeps its limits. mu is held.
+func (d *Dispatcher) forgetHost(h *host) {
+	if h.entries == 0 && h.young[fresh]+h.young[again]+h.slow == 0 && d.hosts[h.name] == h {
+		delete(d.hosts, h.name)
 	}
 }
 
