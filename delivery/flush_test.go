@@ -39,6 +39,7 @@ func TestFlushTogether(t *testing.T) {
 		synctest.Wait()
 		equal(t, "saves before the interval", e.saves, 0)
 		equal(t, "unsaved", d.Stats().Unsaved, 200)
+		equal(t, "unsaved, as shown", d.metric("unsaved", ""), 200)
 		time.Sleep(250 * time.Millisecond)
 		synctest.Wait()
 		equal(t, "saves", e.saves, 1)
@@ -88,6 +89,7 @@ func TestSaveFails(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		equal(t, "paused", d.Stats().Paused, true)
+		equal(t, "paused, as shown", d.metric("paused", ""), 1)
 		sameSeqs(t, "delivered", s.seqs(), 1)
 		d.publish("2") // durable, whatever the cursors do
 		time.Sleep(time.Minute)
@@ -102,6 +104,7 @@ func TestSaveFails(t *testing.T) {
 		sameSeqs(t, "afterwards", s.seqs(), 2)
 		equal(t, "saved", e.positions[sub.ID].Settled, 2)
 		equal(t, "paused", d.Stats().Paused, false)
+		equal(t, "paused, as shown", d.metric("paused", ""), 0)
 	})
 }
 

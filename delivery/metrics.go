@@ -65,6 +65,13 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 		gauge("in_flight", "Delivery attempts under way.", func(s Stats) int { return s.InFlight }),
 		gauge("slow", "Delivery attempts under way that are slow.", func(s Stats) int { return s.Slow }),
 		gauge("ready", "Subscriptions that have something to send and wait for their turn.", func(s Stats) int { return s.Ready }),
+		gauge("unsaved", "Outcomes whose positions are not saved yet.", func(s Stats) int { return s.Unsaved }),
+		gauge("paused", "1 while no attempt starts because the engine fails, else 0.", func(s Stats) int {
+			if s.Paused {
+				return 1
+			}
+			return 0
+		}),
 		gauge("waiting", "Subscriptions that back off after a failure.", func(s Stats) int { return s.Waiting }),
 	} {
 		errs = append(errs, reg.Register(c))
