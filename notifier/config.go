@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,6 +161,8 @@ func checkURL(name, raw string) error {
 		problem = fmt.Sprintf("has more than %d characters", longestURL)
 	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\^{|}`+"`", r) }):
 		problem = "has characters that a URL must have escaped"
+	case name == "url" && strings.ContainsAny(u.Path, "{}"):
+		problem = "must have no braces in its path, escaped or not"
 	case !validHost(u):
 		problem = "has no valid host and port"
 	default:
@@ -168,6 +171,12 @@ func checkURL(name, raw string) error {
 	return fmt.Errorf("%s: %q %s", name, shown(raw), problem)
 }
 
-func validHost(u *url.URL) bool { return u.Hostname() != "" && !strings.HasSuffix(u.Host, ":") }
+func validHost(u *url.URL) bool {
+	if u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() == "" || err == nil && port > 0
+}
 
 var errNoJournal = errors.New("no journal")

@@ -44,9 +44,9 @@ func ParseArray(data []byte, limit int) ([]Event, error) {
 		}
 		return []Event{e}, nil
 	}
-	more, err := s.opens('[', ']', "an event or an array of events")
+	more, err := s.opens('[', ']', "an event or an array of events, in JSON")
 	if err != nil {
-		return nil, err
+		return nil, fault("the body %s", err.Reason)
 	}
 	var events []Event
 	for more {

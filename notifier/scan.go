@@ -55,6 +55,11 @@ func (s *scanner) found() string {
 	if strings.HasPrefix(string(s.data[s.pos:min(len(s.data), s.pos+3)]), "\ufeff") {
 		return "a byte order mark"
 	}
+	for _, word := range []string{"null", "true", "false"} {
+		if strings.HasPrefix(string(s.data[s.pos:min(len(s.data), s.pos+len(word))]), word) {
+			return word
+		}
+	}
 	r, size := utf8.DecodeRune(s.data[s.pos:])
 	if r == utf8.RuneError && size < 2 {
 		return "a byte that is not UTF-8"
