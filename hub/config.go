@@ -33,6 +33,8 @@ const (
 	DefaultVerifyTimeout      = 10 * time.Second
 	DefaultFetches            = 8
 	DefaultFetchesPerHost     = 2
+	DefaultFetchSlowAfter     = time.Second
+	DefaultSlowFetches        = 64
 	DefaultFetchTimeout       = 2 * time.Minute
 	DefaultFetchRetryFirst    = 5 * time.Second
 	DefaultFetchRetryMax      = 5 * time.Minute
@@ -113,11 +115,16 @@ type Config struct {
 	VerifyTimeout time.Duration
 
 	// Fetches is how many topics are fetched at once after pings, and
-	// FetchesPerHost how many of them from one host. Each may hold MaxBody bytes, and
+	// FetchesPerHost how many of them from one host, by its name, whatever the port. Each may hold MaxBody bytes, and
 	// for a moment, while its buffer grows, more than twice that.
 	// Default 8 and 2.
 	Fetches        int
 	FetchesPerHost int
+	// FetchSlowAfter is when a fetch gives its place back for another and goes on
+	// beside the others; SlowFetches is how many may do so. It stays one of
+	// those from its host. Default 1 s and 64.
+	FetchSlowAfter time.Duration
+	SlowFetches    int
 	// FetchTimeout bounds one fetch, from dialing to the last byte. Default 2 min.
 	FetchTimeout time.Duration
 	// FetchRetryFirst is about how long after a failed fetch the next one
@@ -165,7 +172,7 @@ func (c Config) validSizes() error {
 		"BodyRate": c.BodyRate, "MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
 		"TopicChecks": int64(c.TopicChecks), "TopicChecksPerHost": int64(c.TopicChecksPerHost),
 		"TopicRefusals": int64(c.TopicRefusals),
-		"Fetches":       int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
+		"SlowFetches":   int64(c.SlowFetches), "Fetches": int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s is negative", name)
@@ -183,7 +190,7 @@ func (c Config) validTimes() error {
 		"RetryAfter": c.RetryAfter, "TopicCheckTTL": c.TopicCheckTTL,
 		"TopicRefusalTTL": c.TopicRefusalTTL, "TopicCheckTimeout": c.TopicCheckTimeout,
 		"TopicWatchInterval": c.TopicWatchInterval, "VerifyTimeout": c.VerifyTimeout,
-		"FetchTimeout": c.FetchTimeout, "FetchRetryFirst": c.FetchRetryFirst,
+		"FetchSlowAfter": c.FetchSlowAfter, "FetchTimeout": c.FetchTimeout, "FetchRetryFirst": c.FetchRetryFirst,
 		"FetchRetryMax": c.FetchRetryMax, "FetchRetryFor": c.FetchRetryFor,
 	} {
 		if d < 0 {
@@ -223,6 +230,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.VerifyTimeout, DefaultVerifyTimeout)
 	orDefault(&c.Fetches, DefaultFetches)
 	orDefault(&c.FetchesPerHost, DefaultFetchesPerHost)
+	orDefault(&c.FetchSlowAfter, DefaultFetchSlowAfter)
+	orDefault(&c.SlowFetches, DefaultSlowFetches)
 	orDefault(&c.FetchTimeout, DefaultFetchTimeout)
 	orDefault(&c.FetchRetryFirst, DefaultFetchRetryFirst)
 	orDefault(&c.FetchRetryMax, max(DefaultFetchRetryMax, c.FetchRetryFirst))

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,17 +11,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	"carillon/internal/egress"
 	"carillon/subscription"
 )
 
 // fetcher carries out pings: it fetches each topic that was pinged and publishes
 // what it finds.
 //
-//	add ──▶ due ── its time has come ──▶ running ── published, empty, refused ──▶ Pings.Fetched
-//	         ▲  │ its host has as many     │                            │ pinged again meanwhile
-//	         │  ▼ running as may           │ failed: backoff            │
-//	         │ parked ── a place is free   │                            │
-//	         └──────────────┴──────────────┴────────────────────────────┘
+//	add ──▶ due ── its time has come ──▶ ready, by host
+//	         ▲                             │ hosts in turn, so many of one host and in all
+//	         │                             ▼
+//	         ├── failed: backoff ───── running ── FetchSlowAfter ──▶ slow, so many in all
+//	         │                             │ published, empty, refused     │
+//	         │                             ▼                               │
+//	         └── pinged again ──────── Pings.Fetched ◀─────────────────────┘
 //
 // A topic is fetched by one at a time, and pings that come before its fetch begins
 // are carried out by that one. Waiting costs no goroutine.
@@ -34,11 +36,11 @@ type fetcher struct {
 	logger  *slog.Logger
 	metrics *metrics
 
-	mu      sync.Mutex
-	jobs    map[string]*fetchJob  // every topic that waits or runs, by key. Owned by mu.
-	due     fetchQueue            // those that wait for their time. Owned by mu.
-	hosts   map[string]*fetchHost // those with a running or parked job. Owned by mu.
-	running int                   // Owned by mu.
+	mu    sync.Mutex
+	jobs  map[string]*fetchJob   // every topic that waits or runs, by key. Owned by mu.
+	turns *turns                 // those that wait. Owned by mu.
+	young map[*fetchJob]struct{} // those that hold one of Config.Fetches. Owned by mu.
+	slow  int                    // how many hold one of Config.SlowFetches. Owned by mu.
 	// settled holds the pings that were carried out while those of before the start
 	// were being read, by key: what is read may be older than that. It is nil
 	// afterwards. Owned by mu.
@@ -51,17 +53,12 @@ type fetchJob struct {
 	ping    delivery.Ping
 	host    string
 	at      time.Time
-	running bool // Owned by fetcher.mu.
+	running bool      // Owned by fetcher.mu.
+	started time.Time // of the present attempt. Owned by fetcher.mu.
 	// backoff counts from the first failure; nil before.
 	backoff *backoff.ExponentialBackOff
 	// settled: nothing is left but to have the ping forgotten.
 	settled bool
-}
-
-// fetchHost is what one host has to do.
-type fetchHost struct {
-	running int
-	parked  []*fetchJob // their time has come, but the host's places are taken
 }
 
 func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
@@ -72,7 +69,8 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		wake:   make(chan struct{}, 1),
 		logger: logger,
 		jobs:   make(map[string]*fetchJob),
-		hosts:  make(map[string]*fetchHost),
+		turns:  newTurns(cfg.FetchesPerHost),
+		young:  make(map[*fetchJob]struct{}),
 
 		settled: make(map[string]uint64),
 	}
@@ -87,9 +85,9 @@ func (f *fetcher) add(pings ...delivery.Ping) {
 		switch j := f.jobs[key]; {
 		case p.Count <= f.settled[key]:
 		case j == nil:
-			j = &fetchJob{ping: p, host: hostOf(p.Topic), at: time.Now()}
+			j = &fetchJob{ping: p, host: egress.Host(p.Topic), at: time.Now()}
 			f.jobs[key] = j
-			heap.Push(&f.due, j)
+			f.turns.wait(j)
 		case !j.running && !j.settled && p.Count > j.ping.Count:
 			j.ping = p
 		default: // Fetched will tell of it
@@ -168,26 +166,35 @@ const idle = time.Hour
 func (f *fetcher) take(now time.Time) (ready []*fetchJob, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for f.running < f.cfg.Fetches && len(f.due) > 0 {
-		if wait := f.due[0].at.Sub(now); wait > 0 {
-			return ready, wait
+	next = f.letSlowOnesGo(now)
+	for len(f.young) < f.cfg.Fetches {
+		j, wait := f.turns.next(now)
+		if j == nil {
+			return ready, min(next, wait)
 		}
-		j := heap.Pop(&f.due).(*fetchJob)
-		h := f.hosts[j.host]
-		if h == nil {
-			h = &fetchHost{}
-			f.hosts[j.host] = h
-		}
-		if h.running == f.cfg.FetchesPerHost {
-			h.parked = append(h.parked, j)
-			continue
-		}
-		h.running++
-		f.running++
-		j.running = true
+		j.running, j.started = true, now
+		f.young[j] = struct{}{}
 		ready = append(ready, j)
+		next = min(next, f.cfg.FetchSlowAfter)
 	}
-	return ready, idle
+	return ready, next
+}
+
+// letSlowOnesGo lets the jobs that take long go on beside the others, as far as
+// they may, and tells how long until there may be another one. The caller holds mu.
+func (f *fetcher) letSlowOnesGo(now time.Time) (next time.Duration) {
+	next = idle
+	for j := range f.young {
+		rest := f.cfg.FetchSlowAfter - now.Sub(j.started)
+		switch {
+		case rest > 0:
+			next = min(next, rest)
+		case f.slow < f.cfg.SlowFetches:
+			delete(f.young, j)
+			f.slow++
+		}
+	}
+	return next
 }
 
 // carryOut makes one attempt at a job, and puts the job back if there is more to do.
@@ -195,27 +202,29 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 	pause, done := f.attempt(ctx, j)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.running--
-	j.running = false
-	h := f.hosts[j.host]
-	h.running--
-	if len(h.parked) > 0 {
-		heap.Push(&f.due, h.parked[0])
-		h.parked = h.parked[1:]
-	} else if h.running == 0 {
-		delete(f.hosts, j.host)
+	if _, ok := f.young[j]; ok {
+		delete(f.young, j)
+	} else {
+		f.slow--
 	}
+	j.running = false
+	f.turns.done(j)
 	if done {
-		key := subscription.Key(j.ping.Topic)
-		delete(f.jobs, key)
-		if f.settled != nil {
-			f.settled[key] = j.ping.Count
-		}
+		f.forget(j)
 	} else {
 		j.at = time.Now().Add(pause)
-		heap.Push(&f.due, j)
+		f.turns.wait(j)
 	}
 	f.signal()
+}
+
+// forget takes out a job that is done. The caller holds mu.
+func (f *fetcher) forget(j *fetchJob) {
+	key := subscription.Key(j.ping.Topic)
+	delete(f.jobs, key)
+	if f.settled != nil {
+		f.settled[key] = j.ping.Count
+	}
 }
 
 // attempt fetches a topic and settles its ping, as far as it gets. If that is not
@@ -285,23 +294,4 @@ func (f *fetcher) newBackoff() *backoff.ExponentialBackOff {
 		backoff.WithMultiplier(2),
 		backoff.WithMaxElapsedTime(f.cfg.FetchRetryFor),
 	)
-}
-
-// fetchQueue is a heap: the job that is due first leads.
-type fetchQueue []*fetchJob
-
-func (q fetchQueue) Len() int           { return len(q) }
-func (q fetchQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q fetchQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-
-// Push is for package heap.
-func (q *fetchQueue) Push(x any) { *q = append(*q, x.(*fetchJob)) }
-
-// Pop is for package heap.
-func (q *fetchQueue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	return last
 }

@@ -254,7 +254,7 @@ func TestFetchOneAtATime(t *testing.T) {
 func TestFetchLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, slow, mostRunning, mostSlow, asked atomic.Int64
-		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2}, doFunc(func(r *http.Request) (*http.Response, error) {
+		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2, FetchSlowAfter: time.Hour}, doFunc(func(r *http.Request) (*http.Response, error) {
 			asked.Add(1)
 			mostRunning.Store(max(mostRunning.Load(), running.Add(1)))
 			defer running.Add(-1)
@@ -287,6 +287,75 @@ func TestFetchLimits(t *testing.T) {
 			"# HELP carillon_hub_pings_waiting Topics that wait to be fetched or are being fetched.\n"+
 				"# TYPE carillon_hub_pings_waiting gauge\ncarillon_hub_pings_waiting 0\n"), "carillon_hub_pings_waiting"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestFetchBesideHanging: servers that hang, on however many ports, and others with many
+// topics waiting, do not hold up the topic of a healthy one.
+func TestFetchBesideHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var most, running atomic.Int64
+		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2, SlowFetches: 6}, doFunc(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Host, "hangs") {
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return content(r, "news"), nil
+		}), anywhere{})
+		defer s.running(t)()
+		var topics []string
+		for i := range 100 {
+			topics = append(topics, fmt.Sprintf("http://hangs.example:%d/%d", 8000+i%10, i), fmt.Sprintf("http://hangs-too.example/%d", i))
+		}
+		for len(topics) > 0 {
+			s.ping(t, topics[:100]...)
+			topics = topics[100:]
+		}
+		time.Sleep(time.Minute)
+		s.ping(t, topicURL)
+		time.Sleep(time.Second)
+		if n := len(s.publisher.all()); n != 1 || most.Load() != 4 {
+			t.Errorf("%d were published; %d requests at once to the hanging hosts", n, most.Load())
+		}
+		// As many hosts hang as may be slow: what is left is kept by the rest.
+		for i := range 10 {
+			s.ping(t, fmt.Sprintf("http://hangs%d.example/", i))
+		}
+		time.Sleep(10 * time.Second)
+		if n := most.Load(); n != 10 {
+			t.Errorf("%d at once, want Fetches and SlowFetches together", n)
+		}
+		s.ping(t, topicURL)
+		time.Sleep(2 * time.Minute)
+		if n := len(s.publisher.all()); n != 2 {
+			t.Errorf("%d were published when the time limit had passed", n)
+		}
+	})
+}
+
+// TestFetchInTurn: a host with much to do does not come before one with little.
+func TestFetchInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, hub.Config{URL: hubURL, Fetches: 1, FetchesPerHost: 1, FetchSlowAfter: time.Hour}, doFunc(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return content(r, "news"), nil
+		}), anywhere{})
+		defer s.running(t)()
+		var topics []string
+		for i := range 100 {
+			topics = append(topics, fmt.Sprintf("http://busy.example/%d", i))
+		}
+		s.ping(t, topics...)
+		synctest.Wait()
+		s.ping(t, topicURL)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		got := s.publisher.all()
+		if len(got) != 3 || got[1].Topic != topicURL && got[2].Topic != topicURL {
+			t.Errorf("after a host with a hundred topics: %d were published", len(got))
 		}
 	})
 }

@@ -65,6 +65,16 @@ func Origin(raw string) string {
 	return scheme + "://" + host
 }
 
+// Host returns the name of a URL's host, in lower case, without its port: what one
+// operator answers for. It is empty for what is no http or https URL.
+func Host(raw string) string {
+	_, host, _, _, err := split(raw)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.ToLower((&url.URL{Host: host}).Hostname()), ".")
+}
+
 // split cuts an absolute http or https URL at its seams, without decoding
 // anything. The query keeps its question mark, as an empty one is not none.
 func split(raw string) (scheme, host, path, query string, err error) {

@@ -86,6 +86,20 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
+func TestHost(t *testing.T) {
+	for raw, want := range map[string]string{
+		"http://H.example:8080/a": "h.example",
+		"https://h.example./":     "h.example",
+		"http://[::1]:8080":       "::1",
+		"http://127.0.0.1:1?x":    "127.0.0.1",
+		"mailto:a@h.example":      "",
+	} {
+		if got := egress.Host(raw); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
 func TestOrigin(t *testing.T) {
 	for _, urls := range [][]string{
 		{"http://h.example/a", "HTTP://H.example:80?b", "http://h.example"},
