@@ -358,8 +358,10 @@ func TestLowSpace(t *testing.T) {
 		disk := vfs.NewMem()
 		db := openOn(t, disk)
 		request := subscription.Request{ID: subscription.NewID(topic, "https://destination.example/"), Token: uuid.New()}
+		other := subscription.Request{ID: subscription.NewID(topic, "https://other.example/"), Token: uuid.New()}
 		pings, err := db.Pings().Ping(t.Context(), []string{topic})
-		if err := errors.Join(err, appendOne(t.Context(), db, "x"), db.Subscriptions().Submit(t.Context(), request)); err != nil {
+		if err := errors.Join(err, appendOne(t.Context(), db, "x"), db.Subscriptions().Submit(t.Context(), request),
+			db.Subscriptions().Submit(t.Context(), other)); err != nil {
 			t.Fatal(err)
 		}
 		disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: pebblestore.DefaultMinFree - 1})
@@ -369,8 +371,7 @@ func TestLowSpace(t *testing.T) {
 		sub := subscription.Subscription{ID: request.ID}
 		for name, err := range map[string]error{
 			"Append": appendOne(t.Context(), db, "x"), "Ping": err,
-			"Submit":   db.Subscriptions().Submit(t.Context(), request),
-			"Activate": db.Subscriptions().Activate(t.Context(), request, sub),
+			"Submit": db.Subscriptions().Submit(t.Context(), request),
 		} {
 			if !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("%s: got error %v, want %v", name, err, subscription.ErrUnavailable)
@@ -380,7 +381,8 @@ func TestLowSpace(t *testing.T) {
 		_, removed := db.Subscriptions().Remove(t.Context(), sub)
 		for name, err := range map[string]error{
 			"Fetched": fetched, "Remove": removed,
-			"Drop": db.Subscriptions().Drop(t.Context(), request),
+			"Drop":     db.Subscriptions().Drop(t.Context(), other),
+			"Activate": db.Subscriptions().Activate(t.Context(), request, sub),
 			"Save": db.Cursors().Save(t.Context(), nil),
 			"Trim": db.Log().Trim(t.Context(), topic, 2, time.Now()),
 		} {

@@ -37,9 +37,11 @@ func (s *Subscriptions) Requests(ctx context.Context) iter.Seq2[subscription.Req
 		})
 }
 
-// Activate implements subscription.Store.
+// Activate implements subscription.Store. It takes the place of a request of about
+// the same size, and is taken though the disk is nearly full: logs go on being
+// trimmed then, and would lose what the subscription is owed.
 func (s *Subscriptions) Activate(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
-	err := s.db.engine.change(ctx, grows, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
+	err := s.db.engine.change(ctx, shrinks, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
 		if sub.ID != r.ID {
 			return fmt.Errorf("the subscription has another id: %s", sub.ID)
 		}
