@@ -22,11 +22,15 @@
 //	                                          │ too old: gap recorded, cursor moves
 //
 // What it guarantees: deliveries of one subscription are one at a time and in
-// the order of the log; a notification is passed over only if a gap says so;
-// after a crash what comes twice is bounded by the deliveries that were in
-// flight plus those settled within one flush interval (Config.FlushInterval,
-// Config.FlushCount); a callback that was backing off before a restart is
-// still backing off after it.
+// the order of the log; a notification is passed over only if a gap says so; a
+// callback that was backing off before a restart is still backing off after it.
+//
+// Deliveries are at least once. After a crash those come again that were in
+// flight, and those settled since the last batch was written: one
+// Config.FlushInterval plus the time that writing takes, never more than
+// Config.FlushCount and what was in flight. An answer which comes late or is
+// lost, or an attempt broken off at the end of Run, also means a second
+// delivery, with the same X-Hub-Notification-Id to drop it by.
 //
 // What it does not: it keeps no list of jobs, it does not judge content, and it
 // dials nobody but through the Sender it is given. Package hub publishes
