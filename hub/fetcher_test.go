@@ -350,12 +350,15 @@ func TestFetchInTurn(t *testing.T) {
 		}
 		s.ping(t, topics...)
 		synctest.Wait()
-		s.ping(t, topicURL)
-		time.Sleep(3 * time.Second)
+		s.ping(t, topicURL+"1", topicURL+"2", topicURL+"3")
+		time.Sleep(7 * time.Second)
 		synctest.Wait()
-		got := s.publisher.all()
-		if len(got) != 3 || got[1].Topic != topicURL && got[2].Topic != topicURL {
-			t.Errorf("after a host with a hundred topics: %d were published", len(got))
+		var order string
+		for _, p := range s.publisher.all() {
+			order += map[bool]string{true: "busy ", false: "other "}[strings.HasPrefix(p.Topic, "http://busy")]
+		}
+		if want := "busy busy other busy other busy other "; order != want {
+			t.Errorf("%s, want %s", order, want)
 		}
 	})
 }
