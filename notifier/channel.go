@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -252,30 +253,35 @@ func (ch *channel) seal(ctx context.Context) error {
 	return nil
 }
 
-// build writes the notification's document.
-func (ch *channel) build(ctx context.Context, dst []byte, note Notification) ([]byte, error) {
-	body, err := payload.AppendNotificationHead(dst[:0], payload.Interval{From: note.From, Until: note.Until}, ch.up)
+// build writes the notification's document into the memory of scratch, if that
+// is enough.
+func (ch *channel) build(ctx context.Context, scratch []byte, note Notification) ([]byte, error) {
+	doc := bytes.NewBuffer(scratch[:0])
+	doc.Grow(ch.open.bytes)
+	w, err := payload.NewNotificationWriter(doc, payload.Interval{From: note.From, Until: note.Until}, ch.up)
 	if err != nil {
-		return dst, err
+		return scratch, err
 	}
 	entries := 0
 	for event, err := range ch.n.cfg.Journal.Events(ctx, ch.set, note.From) {
 		if err != nil {
-			return body, err
+			return doc.Bytes(), err
 		}
 		if !event.Datetime.Before(note.Until) {
 			break
 		}
-		if body, err = payload.AppendEntry(body, &event.Entry); err != nil {
-			return body, err
+		if err := w.Write(&event.Entry); err != nil {
+			return doc.Bytes(), err
 		}
 		entries++
 	}
-	body = payload.AppendNotificationTail(body)
-	if entries != note.Entries || len(body) > payload.MaxBytes {
-		return body, errChanged
+	if err := w.Close(); err != nil {
+		return doc.Bytes(), err
 	}
-	return body, nil
+	if entries != note.Entries {
+		return doc.Bytes(), errChanged
+	}
+	return doc.Bytes(), nil
 }
 
 // errChanged: the journal gave other events than before, which it must not.

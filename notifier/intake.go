@@ -199,7 +199,10 @@ func formatOf(header http.Header) (parse func([]byte) (parsed, error), unit stri
 			return parsed{events: events}, err
 		}, "element", nil
 	case "application/x-ndjson":
-		return func(body []byte) (parsed, error) { return parseLines(body, MaxIntakeEvents) }, "line", nil
+		return func(body []byte) (parsed, error) {
+			events, lines, err := ParseLines(body, MaxIntakeEvents)
+			return parsed{events: events, lines: lines}, err
+		}, "line", nil
 	}
 	return nil, "", errMediaType
 }

@@ -69,33 +69,27 @@ func ParseArray(data []byte, limit int) ([]Event, error) {
 }
 
 // ParseLines reads the events of NDJSON, one object on each line, at most limit
-// of them. Blank lines are passed over, and counted. Any error is an
-// *InputError that counts lines, or ErrTooMany.
-func ParseLines(data []byte, limit int) ([]Event, error) {
-	p, err := parseLines(data, limit)
-	return p.events, err
-}
-
-func parseLines(data []byte, limit int) (parsed, error) {
-	p := parsed{lines: []int{}}
+// of them; lines tells the line of each. Blank lines are passed over, and counted.
+// Any error is an *InputError that counts lines, or ErrTooMany.
+func ParseLines(data []byte, limit int) (events []Event, lines []int, err error) {
 	number, links := 0, 0
 	for line := range bytes.Lines(data) {
 		number++
 		if blank(line) {
 			continue
 		}
-		if len(p.events) == limit {
-			return parsed{}, ErrTooMany
+		if len(events) == limit {
+			return nil, nil, ErrTooMany
 		}
 		s := &scanner{data: line, links: links}
 		e, err := s.alone()
 		if err != nil {
-			return parsed{}, err.at("line", number)
+			return nil, nil, err.at("line", number)
 		}
 		links = s.links
-		p.events, p.lines = append(p.events, e), append(p.lines, number)
+		events, lines = append(events, e), append(lines, number)
 	}
-	return p, nil
+	return events, lines, nil
 }
 
 // blank tells whether a line has nothing but white space of JSON.

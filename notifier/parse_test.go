@@ -129,6 +129,17 @@ func manySets(n int) string {
 	return strings.Join(names, ",")
 }
 
+// parseLines is ParseLines, with the place of each event checked.
+func parseLines(data []byte, limit int) ([]notifier.Event, error) {
+	events, lines, err := notifier.ParseLines(data, limit)
+	for i, line := range lines {
+		if alone, err := notifier.ParseEvent(bytes.Split(data, []byte("\n"))[line-1]); err != nil || !reflect.DeepEqual(alone, events[i]) {
+			return nil, fmt.Errorf("event %d is not on line %d: %+v, %w", i, line, alone, err)
+		}
+	}
+	return events, err
+}
+
 func TestParseArrayAndLines(t *testing.T) {
 	one := event(`"type":"a/b"`)
 	for _, c := range []struct {
@@ -150,12 +161,12 @@ func TestParseArrayAndLines(t *testing.T) {
 		{"text", notifier.ParseArray, "hello", 0, "the body must be an event or an array of events, in JSON, found 'h'"},
 		{"nothing", notifier.ParseArray, "", 0, "the body must be an event or an array of events, in JSON, found the end of the text"},
 		{"too many elements", notifier.ParseArray, "[" + strings.Repeat(one+",", 3) + one + "]", 0, notifier.ErrTooMany.Error()},
-		{"lines", notifier.ParseLines, one + "\r\n\n \n" + one, 2, ""},
-		{"no lines", notifier.ParseLines, "", 0, ""},
-		{"wrong line", notifier.ParseLines, one + "\n\n" + `{"loc":"x"}` + "\n", 0, "line 3: loc must be"},
-		{"array as NDJSON", notifier.ParseLines, "[" + one + "]", 0, "line 1: must be an event"},
-		{"event over two lines", notifier.ParseLines, "{\n}", 0, "line 1: expected"},
-		{"too many lines", notifier.ParseLines, strings.Repeat(one+"\n", 4), 0, notifier.ErrTooMany.Error()},
+		{"lines", parseLines, one + "\r\n\n \n" + one, 2, ""},
+		{"no lines", parseLines, "", 0, ""},
+		{"wrong line", parseLines, one + "\n\n" + `{"loc":"x"}` + "\n", 0, "line 3: loc must be"},
+		{"array as NDJSON", parseLines, "[" + one + "]", 0, "line 1: must be an event"},
+		{"event over two lines", parseLines, "{\n}", 0, "line 1: expected"},
+		{"too many lines", parseLines, strings.Repeat(one+"\n", 4), 0, notifier.ErrTooMany.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			events, err := c.parse([]byte(c.text), 3)
@@ -184,7 +195,7 @@ func TestExampleEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := notifier.ParseLines(text, notifier.MaxIntakeEvents)
+	events, err := parseLines(text, notifier.MaxIntakeEvents)
 	if err != nil || len(events) != 8 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
@@ -219,7 +230,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		events, err := notifier.ParseArray(text, 100)
-		if lines, lerr := notifier.ParseLines(text, 100); lerr == nil && err != nil {
+		if lines, lerr := parseLines(text, 100); lerr == nil && err != nil {
 			events, err = lines, nil
 		} else if err == nil && !json.Valid(text) {
 			t.Fatal("not JSON, but taken")

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"carillon/payload"
 )
 
 // scanner reads JSON (RFC 8259) where encoding/json is lax: invalid UTF-8 and
@@ -141,7 +143,7 @@ func (s *scanner) textSlow(start int) (string, *InputError) {
 		if err != nil {
 			return "", err
 		}
-		if !xmlCharacter(r) {
+		if !payload.IsXMLChar(r) {
 			return "", fault("has the character %U, which XML cannot carry", r)
 		}
 		b.WriteRune(r)
@@ -249,10 +251,4 @@ func (s *scanner) whole() (string, *InputError) {
 		return "", fault("must be a whole number of 0 or more, in plain digits")
 	}
 	return number, nil
-}
-
-// xmlCharacter tells whether XML 1.0 can carry r (its production 2, Char).
-func xmlCharacter(r rune) bool {
-	return r == '\t' || r == '\n' || r == '\r' ||
-		0x20 <= r && r <= 0xd7ff || 0xe000 <= r && r <= 0xfffd || r >= 0x10000
 }

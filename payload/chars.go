@@ -153,14 +153,14 @@ func reference(name []byte) (rune, bool) {
 		digits, base = digits[1:], 16
 	}
 	n, err := strconv.ParseUint(string(digits), base, 32)
-	if err != nil || n > utf8.MaxRune || !isXMLChar(rune(n)) {
+	if err != nil || n > utf8.MaxRune || !IsXMLChar(rune(n)) {
 		return 0, false
 	}
 	return rune(n), true
 }
 
-// isXMLChar tells whether XML 1.0 can carry r (§2.2).
-func isXMLChar(r rune) bool {
+// IsXMLChar tells whether XML 1.0 can carry r (§2.2).
+func IsXMLChar(r rune) bool {
 	switch {
 	case r < 0x20:
 		return r == '\t' || r == '\n' || r == '\r'
@@ -178,7 +178,7 @@ func (s *scanner) checkChars(b []byte) error {
 			continue
 		}
 		if b[0] < utf8.RuneSelf {
-			if !isXMLChar(rune(b[0])) {
+			if !IsXMLChar(rune(b[0])) {
 				return s.syntax("a character that XML 1.0 does not allow")
 			}
 			b = b[1:]
@@ -188,7 +188,7 @@ func (s *scanner) checkChars(b []byte) error {
 		if n == 1 {
 			return s.syntax("it is not in UTF-8")
 		}
-		if !isXMLChar(r) {
+		if !IsXMLChar(r) {
 			return s.syntax("a character that XML 1.0 does not allow")
 		}
 		b = b[n:]

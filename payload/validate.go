@@ -122,7 +122,7 @@ func charsRule(s string) string {
 		if r == utf8.RuneError && n == 1 {
 			return "must be valid UTF-8"
 		}
-		if !isXMLChar(r) {
+		if !IsXMLChar(r) {
 			return fmt.Sprintf("has the character U+%04X, which XML 1.0 cannot carry", r)
 		}
 		i += n
