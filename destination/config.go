@@ -28,7 +28,8 @@ type Config struct {
 	// the hub. A slash and an unguessable name are appended to its path.
 	URL string
 	// Data is the directory that holds the state. It is made if it is
-	// missing, and belongs to one topic and one process.
+	// missing, and belongs to one topic and one process. On Unix a second
+	// process is refused; elsewhere there is no lock, and the caller sees to it.
 	Data string
 	// Lease is the lease to ask for, in whole seconds; 0 leaves it to the hub. The
 	// hub grants what it likes (CN §4.2), and that counts.

@@ -42,7 +42,9 @@ type Config struct {
 	// Default: one set named "default".
 	Sets []string
 	// MaxEntries closes a notification by count, 1 to 50,000 (core §7).
-	// Default 50,000.
+	// Default 50,000. A POST may take 60 s: where the uplink cannot send a full
+	// notification in that time (50 MB need 7 Mbit/s) this, or MaxBytes, must be
+	// lower, or the same notification is repeated for ever.
 	MaxEntries int
 	// MaxBytes closes a notification by size, 2 MiB to 50,000,000 bytes.
 	// Default 50,000,000.

@@ -31,7 +31,7 @@ type flags struct {
 	Hub        string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI."`
 	Data       string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination."`
 	Set        []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data."`
-	MaxEntries int           `default:"50000" help:"Most entries of one notification, 1 to 50000."`
+	MaxEntries int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take."`
 	MaxWait    time.Duration `default:"1s" help:"How long an event may wait for others to share its notification."`
 	Keep       time.Duration `default:"744h" help:"How long events that are published stay in the journal."`
 	Stdin      bool          `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then."`
