@@ -22,7 +22,8 @@ import (
 )
 
 // drainWithin is what each stage of the end may take; there are two, and with
-// them the end stays within program.StopWithin.
+// them and the few seconds for the last positions the end stays within
+// program.StopWithin.
 const drainWithin = program.DrainWithin
 
 // house is a hub with all its rooms joined.
@@ -184,7 +185,7 @@ func (h *house) run(ctx context.Context) error {
 		failed <- err
 		return err
 	})
-	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.hub.Handler(), h.logger) })
+	intake.Go(func() error { return program.Serve(intakeCtx, program.Limited(h.public), h.hub.Handler(), h.logger) })
 	intake.Go(func() error { return program.Serve(intakeCtx, h.operator, h.admin(), h.logger) })
 	intake.Go(func() error { return h.hub.Run(intakeCtx) })
 	intake.Go(func() error { return h.service.Run(intakeCtx) })
