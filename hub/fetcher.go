@@ -251,6 +251,8 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 }
 
 // fetch fetches and publishes a topic, and tells what the outcome means for its job.
+// Anybody may ping anything: a single failure is no more than a line for who looks for
+// one, and the metrics count it.
 func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
 	topic := j.ping.Topic
 	published, err := f.source.publish(ctx, topic)
@@ -265,7 +267,7 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 		return 0, false
 	case definitive(err):
 		f.metrics.fetches.WithLabelValues(fetchRefused).Inc()
-		f.logger.Warn("pinged topic not distributed", "topic", topic, "error", err)
+		f.logger.Debug("pinged topic not distributed", "topic", topic, "error", err)
 		return 0, true
 	case errors.Is(err, delivery.ErrUnavailable):
 		f.logger.Error("pinged topic could not be stored; trying again", "topic", topic, "error", err)
@@ -277,13 +279,13 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	}
 	if pause = j.backoff.NextBackOff(); pause == backoff.Stop {
 		f.metrics.fetches.WithLabelValues(fetchGivenUp).Inc()
-		f.logger.Warn("fetching a pinged topic was given up", "topic", topic, "error", err)
+		f.logger.Info("fetching a pinged topic was given up", "topic", topic, "error", err)
 		return 0, true
 	}
-	if answer := (*statusError)(nil); errors.As(err, &answer) {
+	if answer := (*laterError)(nil); errors.As(err, &answer) {
 		pause = max(pause, min(answer.retryAfter, f.cfg.FetchRetryMax))
 	}
-	f.logger.Info("fetching a pinged topic failed; trying again", "topic", topic, "after", pause, "error", err)
+	f.logger.Debug("fetching a pinged topic failed; trying again", "topic", topic, "after", pause, "error", err)
 	return pause, false
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -98,6 +99,13 @@ func TestFetched(t *testing.T) {
 		},
 		{"no content", func(r *http.Request) *http.Response { return respond(r, 204, "") }, "empty", nil},
 		{"empty content", func(r *http.Request) *http.Response { return content(r, "") }, "empty", nil},
+		{"not there", func(r *http.Request) *http.Response { return respond(r, 404, "") }, "refused", nil},
+		{"moved", func(r *http.Request) *http.Response { return respond(r, 302, "", "Location: /elsewhere") }, "refused", nil},
+		{"a part of it", func(r *http.Request) *http.Response {
+			resp := content(r, "ne")
+			resp.StatusCode = http.StatusPartialContent
+			return resp
+		}, "refused", nil},
 		{"no links", func(r *http.Request) *http.Response { return respond(r, 200, "news") }, "refused", nil},
 		{"another self", func(r *http.Request) *http.Response {
 			return respond(r, 200, "news", good("https://source.example/other"))
@@ -198,6 +206,29 @@ func TestFetchRetried(t *testing.T) {
 		}
 		if s.pings.waiting() > 0 || s.fetches(t, "given_up") != 1 {
 			t.Error("the ping was not given up")
+		}
+	})
+}
+
+// TestFetchFailuresAreQuiet: what a stranger pings does not fill the log.
+func TestFetchFailuresAreQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		c := &clerk{}
+		cfg := hub.Config{URL: hubURL}
+		s := newStage(t, cfg, c, anywhere{})
+		s.logger = slog.New(slog.NewTextHandler(&log, nil))
+		s.rebuild(t, cfg, c, anywhere{})
+		stop := s.running(t)
+		c.refuse()
+		s.ping(t, topicURL)
+		synctest.Wait()
+		c.away()
+		s.ping(t, topicURL)
+		time.Sleep(30 * time.Minute)
+		stop()
+		if log.Len() > 0 {
+			t.Errorf("logged: %s", log.String())
 		}
 	})
 }

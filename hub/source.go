@@ -71,10 +71,13 @@ func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication,
 	if resp.StatusCode == http.StatusNoContent {
 		return delivery.Publication{}, nil
 	}
-	if resp.StatusCode != http.StatusOK {
-		return delivery.Publication{}, &statusError{
-			status: resp.StatusCode, retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()),
-		}
+	switch err := judgeStatus(resp.StatusCode); {
+	case errors.Is(err, ErrTopicAway):
+		return delivery.Publication{}, &laterError{err, retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())}
+	case err != nil:
+		return delivery.Publication{}, err
+	case resp.StatusCode != http.StatusOK:
+		return delivery.Publication{}, &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode)}
 	}
 	body, err := s.read(resp)
 	if err != nil || len(body) == 0 {
@@ -83,16 +86,14 @@ func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication,
 	return s.publication(resp, topic, body)
 }
 
-// statusError is an answer of a topic that brings no content.
-type statusError struct {
-	status     int
+// laterError is an answer of a topic's server that cannot tell now.
+type laterError struct {
+	error
 	retryAfter time.Duration // what the answer asks for, 0 for nothing
 }
 
-// Error tells the status.
-func (e *statusError) Error() string {
-	return fmt.Sprintf("the topic answers with status %d", e.status)
-}
+// Unwrap returns what the answer was.
+func (e *laterError) Unwrap() error { return e.error }
 
 // read reads an answer's content within the limit.
 func (s *source) read(resp *http.Response) ([]byte, error) {

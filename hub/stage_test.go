@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -248,6 +249,7 @@ type stage struct {
 	pings     *pings
 	audience  *audience
 	registry  *prometheus.Registry
+	logger    *slog.Logger // of the hub; rebuild takes it up
 }
 
 // newStage makes a hub whose requests to the world go through transport.
@@ -275,7 +277,7 @@ func (s *stage) rebuild(t testing.TB, cfg hub.Config, transport http.RoundTrippe
 	s.hub, err = hub.New(cfg, hub.Parts{
 		Requests: s.requests, Publisher: s.publisher, Audience: s.audience, Pings: s.pings,
 		Checker: s.checker, Transport: transport, Addresses: addresses,
-	}, nil, s.registry)
+	}, s.logger, s.registry)
 	if err != nil {
 		t.Fatal(err)
 	}
