@@ -18,8 +18,8 @@ type world struct {
 	db *pebblestore.DB
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{fs: vfs.NewCrashableMem()}
+func newWorld(t *testing.T, fs *vfs.MemFS) *world {
+	w := &world{fs: fs}
 	w.open(t)
 	return w
 }
@@ -66,7 +66,7 @@ func (w *world) crash(t *testing.T, percent int, seed uint64) {
 
 func TestSubscriptions(t *testing.T) {
 	subscriptiontest.Run(t, func(t *testing.T) subscriptiontest.Harness {
-		w := newWorld(t)
+		w := newWorld(t, vfs.NewCrashableMem())
 		return subscriptiontest.Harness{
 			Store:  w.db.Subscriptions(),
 			Reopen: func(t *testing.T) subscription.Store { w.reopen(t); return w.db.Subscriptions() },
@@ -77,7 +77,10 @@ func TestSubscriptions(t *testing.T) {
 }
 
 func deliveryHarness(t *testing.T) deliverytest.Harness {
-	w := newWorld(t)
+	return deliveryHarnessOn(newWorld(t, vfs.NewCrashableMem()))
+}
+
+func deliveryHarnessOn(w *world) deliverytest.Harness {
 	parts := func() deliverytest.Parts {
 		return deliverytest.Parts{
 			Log: w.db.Log(), Pings: w.db.Pings(), Cursors: w.db.Cursors(), Shards: w.db.Shards(),
@@ -92,7 +95,13 @@ func deliveryHarness(t *testing.T) deliverytest.Harness {
 	}
 }
 
-func TestLog(t *testing.T)     { deliverytest.RunLog(t, deliveryHarness) }
+func TestLog(t *testing.T) { deliverytest.RunLog(t, deliveryHarness) }
+
+func TestGreatBody(t *testing.T) {
+	deliverytest.RunBody(t, greatBody, func(t *testing.T) deliverytest.Harness {
+		return deliveryHarnessOn(newWorld(t, vfs.NewMem()))
+	})
+}
 func TestPings(t *testing.T)   { deliverytest.RunPings(t, deliveryHarness) }
 func TestCursors(t *testing.T) { deliverytest.RunCursors(t, deliveryHarness) }
 func TestShards(t *testing.T)  { deliverytest.RunShards(t, deliveryHarness) }

@@ -383,8 +383,8 @@ func TestLowSpace(t *testing.T) {
 			"Fetched": fetched, "Remove": removed,
 			"Drop":     db.Subscriptions().Drop(t.Context(), other),
 			"Activate": db.Subscriptions().Activate(t.Context(), request, sub),
-			"Save": db.Cursors().Save(t.Context(), nil),
-			"Trim": db.Log().Trim(t.Context(), topic, 2, time.Now()),
+			"Save":     db.Cursors().Save(t.Context(), nil),
+			"Trim":     db.Log().Trim(t.Context(), topic, 2, time.Now()),
 		} {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -168,7 +168,11 @@ func (m *journalModel) step(t *testing.T, j *pebblestore.Journal, rng *rand.Rand
 		err = j.Accept(t.Context(), *ch.Sealed, time.Time{})
 		m.sealed = nil
 	default:
-		m.body = bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(3<<20))
+		size := rng.IntN(64 << 10)
+		if rng.IntN(8) == 0 {
+			size = rng.IntN(3 << 20) // of several records
+		}
+		m.body = bytes.Repeat([]byte{byte(rng.Uint32())}, size)
 		m.sealed = &notifier.Notification{
 			Set: "a", From: ch.Next, Until: ch.Next.Add(time.Millisecond), Size: int64(len(m.body)),
 		}
