@@ -17,6 +17,8 @@ const (
 	DefaultMaxLinks           = 32
 	DefaultMaxLinkBytes       = 8 << 10
 	DefaultMaxPingTopics      = 100
+	DefaultMaxPings           = 20_000
+	DefaultMaxPingsPerHost    = 1000
 	DefaultBodyIdle           = 30 * time.Second
 	DefaultBodyRate           = 32 << 10
 	DefaultBodyTimeout        = 10 * time.Minute
@@ -73,6 +75,11 @@ type Config struct {
 	MaxLinkBytes int
 	// MaxPingTopics is how many topics one ping may name: 400 beyond. Default 100.
 	MaxPingTopics int
+	// MaxPings is how many topics may wait to be fetched, in all and, MaxPingsPerHost,
+	// of one host: a ping for one more is 503, or 429, with Retry-After. One for a
+	// topic that waits already is taken. Default 20,000 and 1,000.
+	MaxPings        int
+	MaxPingsPerHost int
 	// BodyIdle is how long a client may send nothing in the middle of its
 	// body, BodyRate how fast the body must come, bytes a second, beside one such
 	// pause in each MiB, and BodyTimeout how long the whole body may take: 408
@@ -83,7 +90,7 @@ type Config struct {
 	// StoreTimeout is how long a request waits for the
 	// store: 503 beyond. The end of Run may take it twice. Default 10 s.
 	StoreTimeout time.Duration
-	// RetryAfter is what a 503 and a 502 advise, whole seconds. Default 5 s.
+	// RetryAfter is what a 503, a 502 and a 429 advise, whole seconds. Default 5 s.
 	RetryAfter time.Duration
 
 	// TopicCheckTTL is how long it is remembered that a topic names this hub.
@@ -169,7 +176,8 @@ func (c Config) validSizes() error {
 	for name, n := range map[string]int64{
 		"MaxBody": c.MaxBody, "MaxForm": c.MaxForm, "MaxURL": int64(c.MaxURL),
 		"MaxLinks": int64(c.MaxLinks), "MaxLinkBytes": int64(c.MaxLinkBytes),
-		"BodyRate": c.BodyRate, "MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
+		"BodyRate": c.BodyRate, "MaxPings": int64(c.MaxPings), "MaxPingsPerHost": int64(c.MaxPingsPerHost),
+		"MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
 		"TopicChecks": int64(c.TopicChecks), "TopicChecksPerHost": int64(c.TopicChecksPerHost),
 		"TopicRefusals": int64(c.TopicRefusals),
 		"SlowFetches":   int64(c.SlowFetches), "Fetches": int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
@@ -214,6 +222,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxLinks, DefaultMaxLinks)
 	orDefault(&c.MaxLinkBytes, DefaultMaxLinkBytes)
 	orDefault(&c.MaxPingTopics, DefaultMaxPingTopics)
+	orDefault(&c.MaxPings, DefaultMaxPings)
+	orDefault(&c.MaxPingsPerHost, DefaultMaxPingsPerHost)
 	orDefault(&c.BodyIdle, DefaultBodyIdle)
 	orDefault(&c.BodyRate, DefaultBodyRate)
 	orDefault(&c.BodyTimeout, DefaultBodyTimeout)

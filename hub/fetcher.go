@@ -41,6 +41,10 @@ type fetcher struct {
 	turns *turns                 // those that wait. Owned by mu.
 	young map[*fetchJob]struct{} // those that hold one of Config.Fetches. Owned by mu.
 	slow  int                    // how many hold one of Config.SlowFetches. Owned by mu.
+	// total and byHost count the topics that wait or run, and those whose ping is
+	// being noted. Owned by mu.
+	total  int
+	byHost map[string]int
 	// settled holds the pings that were carried out while those of before the start
 	// were being read, by key: what is read may be older than that. It is nil
 	// afterwards. Owned by mu.
@@ -71,10 +75,14 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		jobs:   make(map[string]*fetchJob),
 		turns:  newTurns(cfg.FetchesPerHost),
 		young:  make(map[*fetchJob]struct{}),
+		byHost: make(map[string]int),
 
 		settled: make(map[string]uint64),
 	}
 }
+
+// fetchedHost is by what pings are counted and take turns.
+func fetchedHost(topic string) string { return egress.Host(topic) }
 
 // add has topics fetched whose pings are durable.
 func (f *fetcher) add(pings ...delivery.Ping) {
@@ -85,8 +93,9 @@ func (f *fetcher) add(pings ...delivery.Ping) {
 		switch j := f.jobs[key]; {
 		case p.Count <= f.settled[key]:
 		case j == nil:
-			j = &fetchJob{ping: p, host: egress.Host(p.Topic), at: time.Now()}
+			j = &fetchJob{ping: p, host: fetchedHost(p.Topic), at: time.Now()}
 			f.jobs[key] = j
+			f.count(j.host)
 			f.turns.wait(j)
 		case !j.running && !j.settled && p.Count > j.ping.Count:
 			j.ping = p
@@ -222,6 +231,7 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 func (f *fetcher) forget(j *fetchJob) {
 	key := subscription.Key(j.ping.Topic)
 	delete(f.jobs, key)
+	f.unreserve(j.host)
 	if f.settled != nil {
 		f.settled[key] = j.ping.Count
 	}

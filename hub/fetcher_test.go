@@ -23,6 +23,12 @@ import (
 // ping sends a ping for the topics to the handler itself.
 func (s *stage) ping(t *testing.T, topics ...string) {
 	t.Helper()
+	if w := s.postPing(topics...); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
+		t.Fatalf("ping: %d %s", w.Code, w.Body)
+	}
+}
+
+func (s *stage) postPing(topics ...string) *httptest.ResponseRecorder {
 	body := "hub.mode=publish"
 	for _, topic := range topics {
 		body += "&" + form("hub.url", topic)
@@ -31,9 +37,7 @@ func (s *stage) ping(t *testing.T, topics ...string) {
 	r.Header.Set("Content-Type", formType)
 	w := httptest.NewRecorder()
 	s.hub.Handler().ServeHTTP(w, r)
-	if w.Code != http.StatusNoContent || w.Body.Len() > 0 {
-		t.Fatalf("ping: %d %s", w.Code, w.Body)
-	}
+	return w
 }
 
 // content answers every GET with a body and good links.
@@ -391,6 +395,39 @@ func TestFetchInTurn(t *testing.T) {
 		if want := "busy busy other busy other busy other "; order != want {
 			t.Errorf("%s, want %s", order, want)
 		}
+	})
+}
+
+// TestPingsBounded: so many topics wait, in all and of one host; who repeats himself
+// takes no more room, and what is done gives its room back.
+func TestPingsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		c.away()
+		s := newStage(t, hub.Config{URL: hubURL, MaxPings: 5, MaxPingsPerHost: 3, FetchRetryFor: time.Minute}, c, anywhere{})
+		defer s.running(t)()
+		refused := func(want int, topics ...string) {
+			t.Helper()
+			w := s.postPing(topics...)
+			if w.Code != want || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%q: %d %s", topics, w.Code, w.Body)
+			}
+		}
+		const one, two = "http://one.example", "http://two.example"
+		refused(429, one+"/1", one+":81/2", one+"/3", one+"/4")
+		s.ping(t, one+"/1", one+":81/2", one+"/3")
+		refused(429, two+"/1", one+"/4")
+		s.ping(t, one+"/1", one+"/3", two+"/1", two+"/2")
+		refused(503, "http://three.example/")
+		s.ping(t, two+"/1")
+		time.Sleep(10 * time.Minute) // all were given up
+		s.ping(t, one+"/4", one+"/5", one+"/6")
+		s.pings.fail(errors.New("disk"))
+		for range 5 {
+			s.postPing(two+"/1", two+"/2")
+		}
+		s.pings.fail(nil)
+		s.ping(t, two+"/1", two+"/2")
 	})
 }
 

@@ -14,6 +14,11 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	if err != nil {
 		return err
 	}
+	release, err := h.fetcher.admit(topics)
+	if err != nil {
+		return err
+	}
+	defer release()
 	ctx, cancel := h.storing(r)
 	defer cancel()
 	pings, err := h.parts.Pings.Ping(ctx, topics)
