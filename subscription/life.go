@@ -51,12 +51,35 @@ func (s *Service) validate(ctx context.Context, j *job) move {
 		j.to(stepDeny)
 		return move{}
 	}
+	if errors.Is(err, ErrBusy) { // not asked yet: this was no attempt
+		return move{pause: s.cfg.RetryFirst}
+	}
 	if pause, ok := j.again(s.cfg); ok {
 		s.logger.Debug("topic check got no answer, will be repeated", "request", j.req, "pause", pause, "error", err)
 		return move{pause: pause}
 	}
-	j.reason = unreachableReason
-	j.to(stepDeny)
+	return s.unreachable(ctx, j)
+}
+
+// unreachable decides about a request whose topic could not be asked. A new
+// subscription is denied. A renewal goes on to be verified: its topic named this
+// hub before, validation is the hub's to choose (WebSub §5.2), and a subscriber
+// takes a denial as final (WebSub §5.2) though its subscription would live on.
+func (s *Service) unreachable(ctx context.Context, j *job) move {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	defer cancel()
+	sub, err := s.books.store.Get(ctx, j.req.ID)
+	switch {
+	case err == nil && sub.Expires.After(time.Now()):
+		s.logger.Info("topic could not be asked, its subscriber renews all the same", "request", j.req)
+		j.to(stepVerify)
+	case err == nil || errors.Is(err, ErrNotFound):
+		j.reason = unreachableReason
+		j.to(stepDeny)
+	default:
+		s.storeFailed("reading the subscription", err)
+		return move{pause: j.storeAgain()}
+	}
 	return move{}
 }
 

@@ -37,8 +37,8 @@ func (r *Refusal) Error() string { return r.Reason }
 // It is called from several goroutines and gives up when ctx ends.
 type Validator interface {
 	// Validate returns nil if the topic names this hub and a *Refusal if it
-	// definitely does not. Any other error says that it could not tell; it
-	// is then asked again.
+	// definitely does not. ErrBusy says that it had no time to ask. Any other
+	// error says that it could not tell. In both cases it is asked again.
 	Validate(ctx context.Context, topic string) error
 }
 
