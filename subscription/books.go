@@ -70,7 +70,7 @@ func (b *books) activate(ctx context.Context, r Request, head uint64, asked time
 		Start: head, Lease: r.Lease, Expires: storable(asked.Add(r.Lease)), Created: storable(asked),
 	}
 	switch old, err := b.store.Get(ctx, r.ID); {
-	case err == nil && old.Expires.After(asked):
+	case err == nil && renews(r, old):
 		// What an attempt before this one has left is no renewal.
 		renewed = !old.Created.Equal(sub.Created)
 		sub.Start, sub.Created = old.Start, old.Created
@@ -96,6 +96,10 @@ func (b *books) activate(ctx context.Context, r Request, head uint64, asked time
 	b.doubt(r.ID)
 	return false, trouble(err)
 }
+
+// renews says whether the request was made while the lease of old stood. It then
+// renews old, however long its verification takes.
+func renews(r Request, old Subscription) bool { return old.Expires.After(r.Received) }
 
 // unsubscribe settles an unsubscribe request. The caller holds the lock.
 func (b *books) unsubscribe(ctx context.Context, r Request) error {

@@ -37,7 +37,10 @@ type Config struct {
 	StoreTimeout time.Duration
 
 	// SweepInterval is the pause between two searches for subscriptions whose
-	// lease is over: how long after its end one may last. Default 10 s.
+	// lease is over: how long after its end one may last. Default 10 s. One whose
+	// renewal is under way lasts until that is settled, at most
+	// 2 × (Retries+1) × (AskTimeout + RetryMax) beyond its lease: 440 s with the
+	// defaults. Nothing is delivered meanwhile.
 	SweepInterval time.Duration
 	// SweepPortion is how many of them are read at a time. Default 500.
 	SweepPortion int
@@ -67,6 +70,12 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.SweepPortion, 500)
 	orDefault(&c.DrainTimeout, 10*time.Second)
 	return c
+}
+
+// renewalTime is how long a renewal may be under way: as long as a topic check and
+// a verification with all their repetitions.
+func (c Config) renewalTime() time.Duration {
+	return 2 * time.Duration(c.Retries+1) * (c.AskTimeout + c.RetryMax)
 }
 
 // Validate tells whether a Service can work with these limits.

@@ -63,10 +63,111 @@ func TestSweepAndRenewal(t *testing.T) {
 	})
 }
 
+// A renewal that is asked for in time and confirmed after the end of the lease
+// carries the subscription on, also if the process ends in between.
+func TestRenewalAcrossTheEnd(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				h.run()
+				h.submit(subscribe(callback, ""))
+				synctest.Wait()
+				first := h.mustBeActive(callback)
+				h.roster.set(20, nil)
+				h.confirm = func(context.Context, subscription.Request, string) error {
+					if time.Now().Before(first.Expires.Add(20 * time.Second)) {
+						return errAway
+					}
+					return nil
+				}
+				pass(subscription.DefaultLease - 20*time.Second)
+				h.submit(subscribe(callback, "renewed"))
+				if restart {
+					pass(time.Second)
+					h.crash()
+					pass(30 * time.Second)
+					h.run()
+				}
+				pass(2 * time.Minute)
+				if sub := h.mustBeActive(callback); sub.Secret != "renewed" || sub.Start != first.Start || !sub.Created.Equal(first.Created) {
+					t.Errorf("got %+v, want a renewal of %+v", sub, first)
+				}
+				if slices.Contains(h.roster.history(), "ended") {
+					t.Errorf("delivery was told %q", h.roster.history())
+				}
+				h.mustCount("renewed", 1)
+			})
+		})
+	}
+}
+
+// A renewal that comes to nothing keeps the subscription no longer, and neither does
+// one that takes for ever, nor a request that came after the end. Others are not
+// kept by them.
+func TestRenewalDoesNotKeepForEver(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.SweepPortion, h.cfg.PerHost = 2, 1
+		h.run()
+		for i := range 9 {
+			h.submit(subscribe(fmt.Sprintf("http://d%d.example/", i), ""))
+		}
+		synctest.Wait()
+		h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
+			return errAway
+		}
+		pass(subscription.DefaultLease - 2*time.Minute)
+		h.submit(subscribe("http://d8.example/", "fails in time"))
+		pass(119 * time.Second)
+		for i := range 5 {
+			h.submit(subscribe(fmt.Sprintf("http://d%d.example/", i), "renewed"))
+		}
+		pass(12 * time.Second)
+		h.submit(subscribe("http://d8.example/", "too late"))
+		if n := len(h.roster.members()); n != 5 {
+			t.Errorf("%d last beyond their lease, want those 5 that are being renewed", n)
+		}
+		pass(2 * time.Minute)
+		if n, m := len(h.roster.members()), len(h.memory.members()); n != 0 || m != 0 {
+			t.Errorf("%d are delivered to and %d stored when no renewal is left", n, m)
+		}
+	})
+}
+
+// TestRenewalTime bounds how long a renewal that never ends keeps a subscription.
+func TestRenewalTime(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.PerHost = 1
+		h.run()
+		h.submit(subscribe(callback, ""))
+		synctest.Wait()
+		h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
+			if r.Callback != callback {
+				return hang(ctx, r, challenge)
+			}
+			return nil
+		}
+		pass(subscription.DefaultLease - time.Second)
+		for i := range 100 { // the host is busy with these for an hour
+			h.submit(subscribe(fmt.Sprintf("http://destination.example/%d", i), ""))
+		}
+		synctest.Wait()
+		h.submit(subscribe(callback, "renewed"))
+		pass(430 * time.Second)
+		if sub := h.mustBeActive(callback); sub.Secret != "" {
+			t.Errorf("the renewal was not kept waiting: %+v", sub)
+		}
+		pass(30 * time.Second)
+		if sub, found := h.active(callback); found {
+			t.Errorf("got %+v", sub)
+		}
+	})
+}
+
 // A new subscription that is confirmed while the old one is being removed: delivery
 // hears of the end first and of the beginning then.
 func TestSweepAndNewSubscription(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
+		h.cfg.SweepInterval = 7 * time.Second // not just when the lease ends
 		store := &hooked{Store: h.memory}
 		store.removed = func() { <-time.After(time.Second) }
 		h.store = store
@@ -79,7 +180,7 @@ func TestSweepAndNewSubscription(t *testing.T) {
 			}
 			return nil // removed from the store, and delivery does not know yet
 		}
-		pass(subscription.DefaultLease - time.Second)
+		pass(subscription.DefaultLease + time.Second)
 		h.submit(subscribe(callback, "new"))
 		pass(time.Minute)
 		if sub := h.mustBeActive(callback); sub.Secret != "new" {

@@ -21,10 +21,11 @@ func (s *Service) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var sweeper sync.WaitGroup
-	sweeper.Go(func() { s.sweepLoop(ctx) })
 	defer sweeper.Wait()
 
 	if s.carryOn(ctx) {
+		// Not before it is known which renewals are under way.
+		sweeper.Go(func() { s.sweepLoop(ctx) })
 		s.dispatch(ctx, work)
 	}
 	return s.drain(stop)

@@ -35,14 +35,16 @@ func (s *Service) sweepLoop(ctx context.Context) {
 	}
 }
 
-// sweep removes portion after portion, until one is not full, or nothing of it
-// could be removed.
+// sweep removes portion after portion, until one is not full. What must stay leads
+// every portion, which is greater by so much.
 func (s *Service) sweep(ctx context.Context) error {
 	if err := s.books.reconcile(ctx, s.cfg.StoreTimeout); err != nil {
 		return err
 	}
+	stay := 0
 	for ctx.Err() == nil {
-		subs, err := s.expired(ctx)
+		limit := stay + s.cfg.SweepPortion
+		subs, err := s.expired(ctx, limit)
 		if err != nil {
 			return err
 		}
@@ -50,22 +52,36 @@ func (s *Service) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if removed == 0 || len(subs) < s.cfg.SweepPortion {
+		if len(subs) < limit {
 			return nil
 		}
+		stay = len(subs) - removed
 	}
 	return nil
 }
 
-func (s *Service) expired(ctx context.Context) ([]Subscription, error) {
+func (s *Service) expired(ctx context.Context, limit int) ([]Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
-	subs, err := s.books.store.Expired(ctx, time.Now(), s.cfg.SweepPortion)
+	subs, err := s.books.store.Expired(ctx, time.Now(), limit)
 	return subs, trouble(err)
 }
 
-// end removes the subscriptions, but for those that were renewed or ended since
-// they were read, and tells how many.
+// renewing says whether a renewal that was asked for in time is still under way:
+// the subscription then keeps its place until that is settled, for as long as it
+// may take. The caller holds the lock of the books for it.
+func (s *Service) renewing(sub Subscription) bool {
+	if !time.Now().Before(sub.Expires.Add(s.cfg.renewalTime())) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs[sub.ID]
+	return j != nil && !j.bare && j.req.Mode == ModeSubscribe && renews(j.req, sub)
+}
+
+// end removes the subscriptions, but for those that are being renewed, or were
+// renewed or ended since they were read, and tells how many.
 func (s *Service) end(ctx context.Context, subs []Subscription) (int, error) {
 	var removed atomic.Int64
 	var group errgroup.Group
@@ -83,6 +99,9 @@ func (s *Service) end(ctx context.Context, subs []Subscription) (int, error) {
 				return err
 			}
 			defer unlock()
+			if s.renewing(sub) {
+				return nil
+			}
 			switch err := s.books.remove(ctx, sub); {
 			case errors.Is(err, ErrSuperseded), errors.Is(err, ErrNotFound):
 				return nil
