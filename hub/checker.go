@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
+	"carillon/internal/egress"
 	"carillon/subscription"
 )
 
@@ -73,7 +74,8 @@ func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, re
 }
 
 // Validate returns nil if the topic names this hub, a *subscription.Refusal if it
-// does not, and ErrTopicAway if its server could not tell.
+// does not, ErrTopicAway if its server could not tell, and subscription.ErrBusy if
+// there was no room to ask it.
 func (c *Checker) Validate(ctx context.Context, topic string) error {
 	said, stale, ok := c.known.get(subscription.Key(topic), time.Now())
 	c.metrics.cached.WithLabelValues(yesNo(ok)).Inc()
@@ -101,9 +103,7 @@ func yesNo(b bool) string {
 func (c *Checker) check(ctx context.Context, topic string) error {
 	key := subscription.Key(topic)
 	flight := c.flights.DoChan(key, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.TopicCheckTimeout)
-		defer cancel()
-		return nil, c.ask(ctx, topic)
+		return nil, c.askInTurn(context.WithoutCancel(ctx), topic)
 	})
 	select {
 	case <-ctx.Done():
@@ -113,13 +113,24 @@ func (c *Checker) check(ctx context.Context, topic string) error {
 	}
 }
 
-// ask asks the topic and remembers what it said.
-func (c *Checker) ask(ctx context.Context, topic string) error {
-	host := hostOf(topic)
-	if err := c.gate.enter(ctx, host); err != nil {
+// askInTurn asks the topic when there is a place for it. That it waited is not held
+// against the topic: it has its own time from then on, and where there is no place in
+// as long a time the error is errBusy.
+func (c *Checker) askInTurn(ctx context.Context, topic string) error {
+	host := egress.Host(topic)
+	waiting, cancel := context.WithTimeout(ctx, c.cfg.TopicCheckTimeout)
+	defer cancel()
+	if err := c.gate.enter(waiting, host); err != nil {
 		return fmt.Errorf("%w: %w", errBusy, err)
 	}
 	defer c.gate.leave(host)
+	return c.ask(ctx, topic)
+}
+
+// ask asks the topic and remembers what it said.
+func (c *Checker) ask(ctx context.Context, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.TopicCheckTimeout)
+	defer cancel()
 	err := c.asker.ask(ctx, topic)
 	said := verdict{key: subscription.Key(topic), refusal: err}
 	now := time.Now()

@@ -286,13 +286,49 @@ func TestTopicCheckHangingHost(t *testing.T) {
 			t.Errorf("the other host: %v", err)
 		}
 		start := time.Now()
+		busy := 0
 		for range 10 {
-			if err := <-results; err == nil {
-				t.Error("no error from a host that hangs")
+			switch err := <-results; {
+			case errors.Is(err, subscription.ErrBusy) && !errors.Is(err, hub.ErrTopicAway):
+				busy++
+			case !errors.Is(err, hub.ErrTopicAway):
+				t.Errorf("from a host that hangs: %v", err)
 			}
 		}
-		if took := time.Since(start); took != 10*time.Second {
-			t.Errorf("it took %v", took)
+		if took := time.Since(start); took > 20*time.Second || busy < 6 {
+			t.Errorf("it took %v; %d were told that the hub is busy", took, busy)
+		}
+	})
+}
+
+// TestTopicCheckWaitIsNoFault: a topic whose check had to wait has all its time to answer.
+func TestTopicCheckWaitIsNoFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		c.answer.Store(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-time.After(8 * time.Second):
+				return respond(r, 200, "", good(address(r))), nil
+			}
+		})
+		s := newStage(t, hub.Config{URL: hubURL, TopicChecks: 1, TopicCheckTimeout: 10 * time.Second}, c, anywhere{})
+		results := make(chan error, 3)
+		for i := range 3 {
+			go func() { results <- s.checker.Validate(t.Context(), fmt.Sprintf("http://h%d.example/", i)) }()
+		}
+		good, busy := 0, 0
+		for range 3 {
+			switch err := <-results; {
+			case err == nil:
+				good++
+			case errors.Is(err, subscription.ErrBusy):
+				busy++
+			}
+		}
+		if good != 2 || busy != 1 {
+			t.Errorf("%d were checked, %d told that the hub is busy; want 2 and 1", good, busy)
 		}
 	})
 }

@@ -103,10 +103,11 @@ type Config struct {
 	// TopicCheckEntries is how many topics are remembered; those asked for
 	// longest ago are forgotten first. Default 10,000.
 	TopicCheckEntries int
-	// TopicCheckTimeout bounds one check, HEAD and GET together. Default 10 s.
+	// TopicCheckTimeout bounds one check, HEAD and GET together, and before that the
+	// wait for a place, beyond which a content publish is 503. Default 10 s.
 	TopicCheckTimeout time.Duration
 	// TopicChecks is how many checks run at once, and TopicChecksPerHost how
-	// many of them ask one host, so that a host that hangs holds up only its
+	// many of them ask one host, by its name, so that a host that hangs holds up only its
 	// own topics. Default 64 and 8.
 	TopicChecks        int
 	TopicChecksPerHost int

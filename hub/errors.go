@@ -22,8 +22,9 @@ import (
 var ErrTopicAway = errors.New("the topic's server does not answer")
 
 var (
-	// errBusy: as much is being done at once as Config allows.
-	errBusy = errors.New("too much at once")
+	// errBusy: as much is being done at once as Config allows. It is ErrBusy to
+	// package subscription, which asks for topic checks.
+	errBusy = fmt.Errorf("too much at once in the hub: %w", subscription.ErrBusy)
 	// errHostBusy: as many topics of one host wait to be fetched as Config allows.
 	errHostBusy = errors.New("too many topics of one host")
 	// errClosing: the hub is shutting down.
