@@ -133,9 +133,13 @@ func join(parts [][]byte) []byte {
 	return body
 }
 
-// lingering is how long a body that nobody wants any more is still taken in, so that
-// the client comes to read the answer.
-const lingering = time.Second
+// A body that nobody wants any more is still taken in, so that the client comes to
+// read the answer: until nothing comes for lingering, and within these bounds.
+const (
+	lingering      = time.Second
+	lingeringMost  = 5 * time.Second
+	lingeringBytes = 64 << 20
+)
 
 // trackedBody knows whether the body was read to its end.
 type trackedBody struct {
@@ -155,4 +159,30 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 func abandon(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingering))
+}
+
+// linger takes in the rest of an abandoned body after the answer: a connection
+// that is closed before would be reset, and the answer lost (RFC 9112 §9.6).
+// net/http itself takes in nothing of a body of more than 256 KiB.
+func linger(w http.ResponseWriter, body io.Reader) {
+	control := http.NewResponseController(w)
+	if control.Flush() != nil {
+		return
+	}
+	end := time.Now().Add(lingeringMost)
+	buf := make([]byte, 16<<10)
+	for left := lingeringBytes; left > 0; {
+		deadline := time.Now().Add(lingering)
+		if deadline.After(end) {
+			deadline = end
+		}
+		if control.SetReadDeadline(deadline) != nil {
+			return
+		}
+		n, err := body.Read(buf)
+		if err != nil {
+			return
+		}
+		left -= n
+	}
 }

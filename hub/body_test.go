@@ -181,8 +181,8 @@ func TestRoomForBodies(t *testing.T) {
 		long = []*upload{s.upload("text/plain", 15*mib, true, upload{hang: 15*mib - 1}), s.upload("text/plain", 15*mib, false, upload{hang: 15*mib - 1})}
 		synctest.Wait()
 		late := s.upload("text/plain", 2*mib, true, upload{})
-		if late.status() != 503 || late.Header().Get("Retry-After") == "" || late.sent > 0 {
-			t.Errorf("a long one too many: %d after %d bytes", late.Code, late.sent)
+		if late.status() != 503 || late.Header().Get("Retry-After") == "" {
+			t.Errorf("a long one too many: %d", late.Code)
 		}
 		unannounced := s.upload("text/plain", 2*mib, false, upload{})
 		if unannounced.status() != 503 {

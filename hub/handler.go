@@ -57,6 +57,10 @@ func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, er
 			h.writeError(rec, r, err)
 		}
 		h.metrics.requests.WithLabelValues(kind, statusLabel(rec.status)).Inc()
+		// Who was too slow is not sending, and who waits to be asked has not begun.
+		if err != nil && !body.done && rec.status != http.StatusRequestTimeout && r.Header.Get("Expect") == "" {
+			linger(rec, body)
+		}
 	})
 }
 

@@ -110,6 +110,33 @@ func TestUnwantedBody(t *testing.T) {
 	}
 }
 
+// TestRefusalIsReadable: a client that sends all of a long body before it reads
+// gets the answer, and not a reset.
+func TestRefusalIsReadable(t *testing.T) {
+	w := newTown(t, func(c *hub.Config) { c.MaxBody = 8 << 20 })
+	for _, tt := range []struct {
+		header string
+		size   int
+		status int
+	}{
+		{"X: y", 16 << 20, 413},
+		{"Content-Encoding: gzip", 16 << 20, 415},
+		{"Content-Encoding: gzip", 100 << 10, 415},
+	} {
+		conn, in := w.dial(t, fmt.Sprintf("Content-Length: %d", tt.size), tt.header)
+		piece := make([]byte, 64<<10)
+		for sent := 0; sent < tt.size; sent += len(piece) {
+			if _, err := conn.Write(piece[:min(len(piece), tt.size-sent)]); err != nil {
+				t.Fatalf("%d: after %d bytes: %v", tt.status, sent, err)
+			}
+		}
+		if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != tt.status {
+			t.Errorf("%d: %v, %v", tt.status, resp, err)
+		}
+		_ = conn.Close()
+	}
+}
+
 // TestBodiesAtOnce: the memory for bodies is bounded; who finds no room is told to
 // come again.
 func TestBodiesAtOnce(t *testing.T) {
