@@ -3,6 +3,7 @@ package deliverytest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -145,6 +146,7 @@ func testMembers(t *testing.T, open Open) {
 			subscribe(t, h.Subscriptions, 1, 1)
 			wantPosition(t, h.Cursors, sub.ID, owing(5))
 		},
+		"while others subscribe, end and save": testMembersMeanwhile,
 		"listing may be left early": func(t *testing.T, h Harness) {
 			for n := range 200 {
 				subscribe(t, h.Subscriptions, n, 0)
@@ -155,6 +157,63 @@ func testMembers(t *testing.T, open Open) {
 			}
 		},
 	})
+}
+
+// testMembersMeanwhile lists the members while some come, some go and some move on.
+// Those that stay are listed, each once and where it stood at some moment.
+func testMembersMeanwhile(t *testing.T, h Harness) {
+	const n = 60
+	o := own(t, h.Shards)
+	var subs []subscription.Subscription
+	for i := range n {
+		subs = append(subs, subscribe(t, h.Subscriptions, i, 1))
+	}
+	must(t, together(2*n, func(i int) error {
+		switch {
+		case i >= n:
+			return listMeanwhile(t, h.Cursors, subs)
+		case i%3 == 0:
+			_, err := h.Subscriptions.Remove(t.Context(), subs[i])
+			return err
+		case i%3 == 1:
+			return activate(t, h.Subscriptions, n+i, 1)
+		}
+		for seq := delivery.Seq(2); seq < 6; seq++ {
+			if err := h.Cursors.Save(t.Context(), []delivery.Batch{o.batch(subs[i].ID, owing(seq))}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	for i, sub := range subs {
+		if i%3 == 2 {
+			wantPosition(t, h.Cursors, sub.ID, owing(5))
+		}
+	}
+}
+
+// listMeanwhile lists every shard; of subs those that are not a third one stay.
+func listMeanwhile(t *testing.T, c delivery.Cursors, subs []subscription.Subscription) error {
+	seen := make(map[subscription.ID]int)
+	for s := range subscription.Shard(subscription.Shards) {
+		for m, err := range c.Members(t.Context(), s) {
+			if err != nil {
+				return err
+			}
+			if seen[m.ID]++; m.Topic != topicA || m.Settled < 1 || m.Settled > 5 {
+				return fmt.Errorf("listed %+v", m)
+			}
+			if p := owing(m.Settled); m.Settled > 1 && (m.Failures != p.Failures || m.LastStatus != p.LastStatus) {
+				return fmt.Errorf("the position of %+v is of two moments", m)
+			}
+		}
+	}
+	for i, sub := range subs {
+		if count := seen[sub.ID]; count > 1 || count == 0 && i%3 != 0 {
+			return fmt.Errorf("subscription %d is listed %d times", i, count)
+		}
+	}
+	return nil
 }
 
 func testSave(t *testing.T, open Open) {

@@ -138,18 +138,31 @@ func together(n int, f func(i int) error) error {
 // subscribe activates the n-th subscription, with the start given.
 func subscribe(t *testing.T, s subscription.Store, n int, from delivery.Seq) subscription.Subscription {
 	t.Helper()
+	must(t, activate(t, s, n, from))
+	return granted(n, from)
+}
+
+// granted is the n-th subscription.
+func granted(n int, from delivery.Seq) subscription.Subscription {
 	callback := fmt.Sprintf("https://destination.example/%d", n)
+	const lease = 24 * time.Hour
+	return subscription.Subscription{
+		ID: subscription.NewID(topicA, callback), Topic: topicA, Callback: callback, Secret: "secret",
+		Start: uint64(from), Lease: lease, Expires: start.Add(lease), Created: start,
+	}
+}
+
+// activate is subscribe for any goroutine.
+func activate(t *testing.T, s subscription.Store, n int, from delivery.Seq) error {
+	sub := granted(n, from)
 	r := subscription.Request{
-		ID: subscription.NewID(topicA, callback), Token: uuid.New(), Mode: subscription.ModeSubscribe,
-		Topic: topicA, Callback: callback, Lease: 24 * time.Hour, Received: start,
+		ID: sub.ID, Token: uuid.New(), Mode: subscription.ModeSubscribe,
+		Topic: topicA, Callback: sub.Callback, Lease: sub.Lease, Received: start,
 	}
-	sub := subscription.Subscription{
-		ID: r.ID, Topic: topicA, Callback: callback, Secret: "secret", Start: uint64(from),
-		Lease: r.Lease, Expires: start.Add(r.Lease), Created: start,
+	if err := s.Submit(t.Context(), r); err != nil {
+		return err
 	}
-	must(t, s.Submit(t.Context(), r))
-	must(t, s.Activate(t.Context(), r, sub))
-	return sub
+	return s.Activate(t.Context(), r, sub)
 }
 
 // unsubscribe ends the subscription by request.

@@ -22,7 +22,7 @@ func RunLog(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Trim", func(t *testing.T) { testTrim(t, open) })
 	t.Run("Topics", func(t *testing.T) { testTopics(t, open) })
 	t.Run("Durable", func(t *testing.T) { testLogDurable(t, open) })
-	t.Run("Refused", func(t *testing.T) { refused(t, open, logCalls) })
+	t.Run("Refused", func(t *testing.T) { testLogRefused(t, open) })
 	t.Run("Faults", func(t *testing.T) { testLogFaults(t, open) })
 	t.Run("Model", func(t *testing.T) { testLogModel(t, open) })
 }
@@ -240,6 +240,24 @@ func testRepeated(t *testing.T, open Open) {
 				t.Fatalf("the next: got %+v, want 3 after %s", got, first.Until)
 			}
 		},
+		"who is told that it is repeated finds it after a crash": func(t *testing.T, h Harness) {
+			const n = 8
+			told := make(chan error, n)
+			for range n {
+				go func() {
+					receipt, err := h.Log.Append(t.Context(), first, uuid.New(), start)
+					if err == nil && !receipt.Repeated {
+						return // what is told of is the repetition
+					}
+					told <- err
+				}()
+			}
+			must(t, <-told)
+			wantKept(t, h.Crash(t).Log, topicA, 1)
+			for range n - 2 {
+				must(t, <-told)
+			}
+		},
 		"several at once are one": func(t *testing.T, h Harness) {
 			must(t, together(50, func(int) error {
 				_, err := h.Log.Append(t.Context(), first, uuid.New(), start)
@@ -290,6 +308,20 @@ func logCalls(h Harness) map[string]func(ctx context.Context) error {
 			return errors.Join(errs...)
 		},
 	}
+}
+
+func testLogRefused(t *testing.T, open Open) {
+	refused(t, open, logCalls)
+	t.Run("a context that is done appends and trims nothing", func(t *testing.T) {
+		h := open(t)
+		appendMany(t, h.Log, topicA, 2)
+		_, err := h.Log.Append(done(t), change(topicA, 2), uuid.New(), start)
+		wantError(t, err, context.Canceled)
+		wantError(t, h.Log.Trim(done(t), topicA, 3, start.Add(time.Hour)), context.Canceled)
+		log := h.Reopen(t).Log
+		wantKept(t, log, topicA, 1, 2)
+		wantHead(t, log, topicA, 2)
+	})
 }
 
 func testLogFaults(t *testing.T, open Open) {

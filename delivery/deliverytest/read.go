@@ -182,6 +182,31 @@ func testTopics(t *testing.T, open Open) {
 				t.Fatalf("got %v, want %v", got, want)
 			}
 		},
+		"while others append": func(t *testing.T, h Harness) {
+			appendMany(t, h.Log, topicA, 3)
+			must(t, together(60, func(i int) error {
+				if i%2 == 0 {
+					_, other := h.Log.Append(t.Context(), plain(fmt.Sprint(topicB, i%6), ""), uuid.New(), start)
+					_, same := h.Log.Append(t.Context(), plain(topicA, ""), uuid.New(), start)
+					return errors.Join(other, same)
+				}
+				var last delivery.Seq
+				for range 3 {
+					head, err := headOf(t, h.Log, topicA)
+					if err != nil {
+						return err
+					}
+					if head < max(last, 3) || head > 33 {
+						return fmt.Errorf("head %d after %d", head, last)
+					}
+					last = head
+				}
+				return nil
+			}))
+			if head, err := headOf(t, h.Log, topicA); head != 33 || err != nil {
+				t.Fatalf("head is %d, error %v; want 33", head, err)
+			}
+		},
 		"where nothing is kept First is behind Head": func(t *testing.T, h Harness) {
 			appendMany(t, h.Log, topicA, 3)
 			must(t, h.Log.Trim(t.Context(), topicA, 4, start.Add(time.Hour)))
@@ -199,4 +224,22 @@ func testTopics(t *testing.T, open Open) {
 			}
 		},
 	})
+}
+
+// headOf finds the topic's head among all topics, which are listed once each and
+// with all that is kept.
+func headOf(t *testing.T, l delivery.Log, topic string) (head delivery.Seq, err error) {
+	seen := make(map[string]bool)
+	for state, err := range l.Topics(t.Context()) {
+		if err != nil {
+			return 0, err
+		}
+		if seen[state.Topic] || state.First != 1 {
+			return 0, fmt.Errorf("got %+v, seen before: %v", state, seen[state.Topic])
+		}
+		if seen[state.Topic] = true; state.Topic == topic {
+			head = state.Head
+		}
+	}
+	return head, nil
 }
