@@ -45,7 +45,7 @@ func (a *asker) ask(ctx context.Context, topic string) error {
 func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link, error) {
 	req, err := a.cfg.request(ctx, method, topic)
 	if err != nil {
-		return nil, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
+		return nil, errNotAsked()
 	}
 	resp, err := a.transport.RoundTrip(req)
 	if err != nil {
@@ -79,10 +79,16 @@ func judgeStatus(status int) error {
 	return &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d", status)}
 }
 
+// errNotAsked refuses an address that no request is made to. It does not say why:
+// that a name means a private address is nothing for strangers.
+func errNotAsked() error {
+	return &subscription.Refusal{Reason: "its address is not one that this hub makes requests to"}
+}
+
 // requestFailed tells an address that may not be dialed from a server that is away.
 func requestFailed(err error) error {
 	if errors.Is(err, egress.ErrForbidden) {
-		return &subscription.Refusal{Reason: "its address is in a network that the hub does not reach"}
+		return errNotAsked()
 	}
 	return fmt.Errorf("%w: %w", ErrTopicAway, err)
 }

@@ -70,7 +70,11 @@ type answer struct {
 	ours bool
 }
 
-// answers is the table from errors to answers; the first that matches counts.
+// answers is the table from errors to answers; the first that matches counts. What
+// net/http answers before a handler is asked is not in it: 400 to what is no HTTP,
+// and 431 where request line and header together are longer than the server's
+// MaxHeaderBytes. It has no 414; an address in a form or a Link that is longer than
+// Config.MaxURL is 400, as it is not the request's own.
 var answers = []struct {
 	err    error
 	answer answer
@@ -81,7 +85,7 @@ var answers = []struct {
 	{subscription.ErrBusy, answer{status: http.StatusServiceUnavailable, message: "Too many requests wait to be verified. Try again later.", retry: true}},
 	{delivery.ErrUnavailable, answer{status: http.StatusServiceUnavailable, message: "The hub cannot store anything at the moment. Try again later.", retry: true, ours: true}},
 	{ErrTopicAway, answer{status: http.StatusBadGateway, message: "The topic's server did not answer the hub's check whether it names this hub. Try again later.", retry: true}},
-	{egress.ErrForbidden, answer{status: http.StatusForbidden, message: "The address is in a network that this hub does not reach."}},
+	{egress.ErrForbidden, answer{status: http.StatusForbidden, message: "The address is not one that this hub makes requests to."}},
 	{os.ErrDeadlineExceeded, answer{status: http.StatusRequestTimeout, message: "The body did not arrive in time."}},
 	{io.ErrUnexpectedEOF, answer{status: http.StatusBadRequest, message: "The body ended before it was complete."}},
 	{context.Canceled, answer{silent: true}},

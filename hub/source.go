@@ -61,7 +61,7 @@ func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication,
 	defer cancel()
 	req, err := s.cfg.request(ctx, http.MethodGet, topic)
 	if err != nil {
-		return delivery.Publication{}, &subscription.Refusal{Reason: "its address is not one that a request can be made to"}
+		return delivery.Publication{}, errNotAsked()
 	}
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
