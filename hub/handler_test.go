@@ -169,6 +169,15 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// TestLongHeader: net/http refuses what is too long before the hub sees it.
+func TestLongHeader(t *testing.T) {
+	w := newTown(t, nil)
+	_, in := w.dial(t, "X-Long: "+strings.Repeat("x", 1<<20+8<<10), "Content-Length: 0")
+	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
 // TestPaths: the endpoint is the path of the URL and nothing else.
 func TestPaths(t *testing.T) {
 	for hubURL, paths := range map[string]map[string]int{
