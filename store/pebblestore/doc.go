@@ -38,9 +38,8 @@
 // as if it were the one to be settled; a topic whose state is lost takes nothing any
 // more (ErrDamaged). The store does not open when a count is lost that must never
 // return. New records that belong where a bad block is are kept and found, but
-// not listed. Pebble cannot compact a table with a bad block: it logs that again and
-// again, and after a while writes wait for ever. A store with damage goes on so
-// that there is time to replace it.
+// not listed. Pebble cannot compact a table with a bad block, so that its space and
+// the time of reads grow: a store with damage goes on, but should be replaced.
 //
 // # What it does not
 //

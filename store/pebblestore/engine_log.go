@@ -53,8 +53,7 @@ func listener(log pebble.Logger) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) { log.Errorf("in the background: %v", err) },
 		// A bad block costs the records in it: what reads it passes them
-		// over. But compactions of its table fail from now on, and so the
-		// store should be replaced before many more tables wait for them.
+		// over. But compactions of its table fail from now on.
 		DataCorruption: func(info pebble.DataCorruptionInfo) { log.Errorf("%v", info) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			log.Infof("writes wait for the engine: %s", info.Reason)
