@@ -135,11 +135,14 @@ func mediaType(header http.Header) (media string, params map[string]string, err 
 // checkAddress says what is wrong with a topic or callback that came in the
 // parameter, as far as it can be said at once.
 func (h *Hub) checkAddress(name, raw string) error {
-	if err := checkURL(name, raw, h.cfg.MaxURL); err != nil {
-		return err
+	if len(raw) > h.cfg.MaxURL {
+		return badRequest("%s is longer than %d bytes.", name, h.cfg.MaxURL)
 	}
 	err := h.parts.Addresses.CheckURL(raw)
+	var bad *egress.BadURL
 	switch {
+	case errors.As(err, &bad):
+		return &requestError{http.StatusBadRequest, name + " " + bad.Rule + ".", err}
 	case errors.Is(err, egress.ErrForbidden):
 		return &requestError{http.StatusForbidden, name + " is in a network that this hub does not reach.", err}
 	case err != nil:

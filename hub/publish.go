@@ -66,16 +66,14 @@ func (h *Hub) announced(r *http.Request) (delivery.Publication, error) {
 	if p.Topic, err = selfLink(links); err != nil {
 		return p, err
 	}
-	if err := checkURL("Link rel=self", p.Topic, h.cfg.MaxURL); err != nil {
+	if err := h.checkAddress("Link rel=self", p.Topic); err != nil {
 		return p, err
 	}
 	if !namesHub(links, h.self) {
 		return p, badRequest("Link names no rel=hub that is this hub: %s", h.cfg.URL)
 	}
-	if p.Links, err = h.cfg.relayed(links); err != nil {
-		return p, err
-	}
-	return p, h.checkAddress("Link rel=self", p.Topic)
+	p.Links, err = h.cfg.relayed(links)
+	return p, err
 }
 
 // selfLink returns the one topic that the links name. The same one may be named

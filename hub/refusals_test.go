@@ -69,7 +69,7 @@ func TestFormRefusals(t *testing.T) {
 		{"callback with quotes", callback(aCallback + "?\""), 400, "hub.callback contains spaces"},
 		{"topic with broken escape", topic(aTopic + "/%zz"), 400, "hub.topic is not a URL"},
 		{"long topic", topic(aTopic + strings.Repeat("a", 2048)), 400, "hub.topic is longer than 2048 bytes"},
-		{"topic with bad port", topic("http://127.0.0.1:99999/"), 400, "hub.topic is not a URL that this hub"},
+		{"topic with bad port", topic("http://127.0.0.1:99999/"), 400, "hub.topic must have a port between"},
 		{"private topic", topic("http://192.168.1.1/"), 403, "hub.topic is in a network"},
 		{"relative callback", callback("cb"), 400, "hub.callback must be an absolute URL"},
 		{"callback with fragment", callback(aCallback + "#x"), 400, "hub.callback must not have a fragment"},

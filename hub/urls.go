@@ -4,47 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"unicode/utf8"
 
 	"carillon/subscription"
 )
-
-// checkURL says what is wrong with a topic or callback, without the network: it
-// is absolute http or https, has no userinfo and no fragment, and is at most
-// limit bytes long. The message begins with name, the parameter it came in.
-func checkURL(name, raw string, limit int) error {
-	if len(raw) > limit {
-		return badRequest("%s is longer than %d bytes.", name, limit)
-	}
-	// Angle brackets and quotes would end the Link value that names the topic
-	// (RFC 8288 §3); no URL holds them (RFC 3986 §2).
-	if strings.ContainsFunc(raw, func(r rune) bool {
-		return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(`<>"`, r)
-	}) {
-		return badRequest("%s contains spaces, control characters, quotes or angle brackets; they must be percent-encoded.", name)
-	}
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return badRequest("%s is not a URL: it cannot be parsed.", name)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return badRequest("%s must be an absolute URL with the scheme http or https.", name)
-	case u.User != nil:
-		return badRequest("%s must not contain a user name or password.", name)
-	case strings.Contains(raw, "#"):
-		return badRequest("%s must not have a fragment.", name)
-	}
-	return nil
-}
-
-// hostOf returns the host and port of a URL, as limits by host count them.
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Host)
-}
 
 // normalHub returns the form of a hub's URL by which it is compared: scheme and
 // host in lower case, no default port, unreserved characters decoded (RFC 3986

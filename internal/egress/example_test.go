@@ -22,5 +22,5 @@ func ExampleDialer_CheckURL() {
 	// https://example.com/callback false <nil>
 	// http://10.1.2.3/callback false <nil>
 	// http://10.2.2.3/callback true forbidden address: 10.2.2.3 is in a private or special network
-	// example.com false bad URL: it is not absolute with the scheme http or https
+	// example.com false bad URL: it must be an absolute URL with the scheme http or https
 }

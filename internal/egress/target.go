@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 )
@@ -20,7 +19,7 @@ func Target(raw string) (*url.URL, error) {
 	// The host alone is for url.Parse to judge: brackets, zones, ports.
 	u, err := url.Parse(scheme + "://" + host)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its host cannot be parsed", ErrBadURL)
+		return nil, &BadURL{"is not a URL: its host cannot be parsed"}
 	}
 	setPath(u, fitRequestLine(path))
 	if query != "" {
@@ -81,7 +80,7 @@ func split(raw string) (scheme, host, path, query string, err error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
 	if !ok || scheme != "http" && scheme != "https" {
-		return "", "", "", "", fmt.Errorf("%w: it is not absolute with the scheme http or https", ErrBadURL)
+		return "", "", "", "", &BadURL{"must be an absolute URL with the scheme http or https"}
 	}
 	rest, _, _ = strings.Cut(rest, "#")
 	rest, query, hasQuery := strings.Cut(rest, "?")
@@ -93,7 +92,7 @@ func split(raw string) (scheme, host, path, query string, err error) {
 		host, path = rest[:i], rest[i:]
 	}
 	if host == "" || strings.Contains(host, "@") {
-		return "", "", "", "", fmt.Errorf("%w: it has no host, or a user name", ErrBadURL)
+		return "", "", "", "", &BadURL{"must have a host, and no user name"}
 	}
 	return scheme, host, path, query, nil
 }

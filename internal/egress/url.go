@@ -9,8 +9,21 @@ import (
 	"unicode/utf8"
 )
 
+// BadURL is the ErrBadURL that says what is wrong.
+type BadURL struct {
+	// Rule says which rule is broken, fit to stand behind a name of the URL:
+	// "must not have a fragment".
+	Rule string
+}
+
+// Error tells the rule.
+func (e *BadURL) Error() string { return ErrBadURL.Error() + ": it " + e.Rule }
+
+// Unwrap returns ErrBadURL.
+func (e *BadURL) Unwrap() error { return ErrBadURL }
+
 // CheckURL refuses, without touching the network, what can be refused at once: a
-// URL that no request should be made to (ErrBadURL), or whose host is an
+// URL that no request should be made to (a *BadURL), or whose host is an
 // address or a name that would be refused when dialed (ErrForbidden). Nil is
 // no promise: the names that it leaves are judged when they are dialed.
 //
@@ -39,24 +52,22 @@ func (d *Dialer) CheckURL(raw string) error {
 // parseURL takes absolute http and https URLs without userinfo and fragment.
 func parseURL(raw string) (*url.URL, error) {
 	if strings.ContainsFunc(raw, unfit) {
-		return nil, fmt.Errorf("%w: it contains spaces, control characters, quotes or angle brackets", ErrBadURL)
+		return nil, &BadURL{"contains spaces, control characters, quotes or angle brackets; they must be percent-encoded"}
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it cannot be parsed", ErrBadURL)
+		return nil, &BadURL{"is not a URL: it cannot be parsed"}
 	}
 	port := u.Port()
 	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%w: it is not absolute with the scheme http or https", ErrBadURL)
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("%w: it has no host", ErrBadURL)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, &BadURL{"must be an absolute URL with the scheme http or https"}
 	case u.User != nil:
-		return nil, fmt.Errorf("%w: it contains a user name or password", ErrBadURL)
+		return nil, &BadURL{"must not contain a user name or password"}
 	case strings.Contains(raw, "#"):
-		return nil, fmt.Errorf("%w: it has a fragment", ErrBadURL)
+		return nil, &BadURL{"must not have a fragment"}
 	case port != "" && !validPort(port):
-		return nil, fmt.Errorf("%w: its port is not between 1 and 65535", ErrBadURL)
+		return nil, &BadURL{"must have a port between 1 and 65535, or none"}
 	}
 	return u, nil
 }
