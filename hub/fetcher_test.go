@@ -75,6 +75,22 @@ func TestFetched(t *testing.T) {
 			&delivery.Publication{Topic: topicURL, ContentType: "application/octet-stream", Body: []byte("news")},
 		},
 		{
+			"the longest media type that is relayed",
+			func(r *http.Request) *http.Response {
+				return content(r, "news", "Content-Type: text/"+strings.Repeat("x", 251))
+			},
+			"published",
+			&delivery.Publication{Topic: topicURL, ContentType: "text/" + strings.Repeat("x", 251), Body: []byte("news")},
+		},
+		{
+			"a longer one",
+			func(r *http.Request) *http.Response {
+				return content(r, "news", "Content-Type: text/"+strings.Repeat("x", 252))
+			},
+			"published",
+			&delivery.Publication{Topic: topicURL, ContentType: "application/octet-stream", Body: []byte("news")},
+		},
+		{
 			"embedded links",
 			func(r *http.Request) *http.Response {
 				return respond(r, 200, atom, "Content-Type: application/atom+xml")
@@ -236,6 +252,38 @@ func TestFetchFailuresAreQuiet(t *testing.T) {
 		}
 	})
 }
+
+// TestFetchTimeout: one time limit spans a fetch, from the request to the last byte.
+func TestFetchTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		ended := make(chan time.Duration, 10)
+		s := newStage(t, hub.Config{URL: hubURL, FetchTimeout: 2 * time.Minute}, doFunc(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Minute)
+			resp := content(r, "")
+			resp.ContentLength = -1
+			resp.Body = io.NopCloser(readFunc(func(b []byte) (int, error) {
+				select {
+				case <-time.After(time.Second):
+					return copy(b, "x"), nil
+				case <-r.Context().Done():
+					ended <- time.Since(start)
+					return 0, r.Context().Err()
+				}
+			}))
+			return resp, nil
+		}), anywhere{})
+		defer s.running(t)()
+		s.ping(t, topicURL)
+		if took := <-ended; took != 2*time.Minute {
+			t.Errorf("a topic that drips was given up after %v", took)
+		}
+	})
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
 // TestFetchHeedsRetryAfter: a topic's server is not asked before the time that
 // it named, and a time beyond FetchRetryMax is cut to that.

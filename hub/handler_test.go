@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"carillon/hub"
@@ -176,6 +177,35 @@ func TestLongHeader(t *testing.T) {
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("%v, %v", resp, err)
 	}
+}
+
+// TestShutdownBesideHanging: topics that hang in checks and in fetches do not hold up the end.
+func TestShutdownBesideHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		c.answer.Store(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		s := newStage(t, hub.Config{URL: hubURL}, c, anywhere{})
+		stop := s.running(t)
+		for i := range 20 {
+			s.ping(t, fmt.Sprintf("http://h%d.example/", i))
+		}
+		publish := s.upload("text/plain", 1, true, upload{})
+		synctest.Wait()
+		start := time.Now()
+		stop()
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		if s.pings.waiting() != 20 {
+			t.Errorf("%d pings wait for the next start", s.pings.waiting())
+		}
+		if status := publish.status(); status != http.StatusBadGateway {
+			t.Errorf("a publish whose topic hangs: %d", status)
+		}
+	})
 }
 
 // TestPaths: the endpoint is the path of the URL and nothing else.
