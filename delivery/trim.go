@@ -52,8 +52,8 @@ func (d *Dispatcher) trim(ctx, saves context.Context) error {
 	return nil
 }
 
-// slowest returns the lowest cursor of each topic among the subscriptions whose
-// lease stands. It is not ok unless every shard is owned and read.
+// slowest returns the lowest cursor of each topic. A subscription whose lease is
+// over counts until it is ended: its renewal may be under way. It is not ok unless every shard is owned and read.
 func (d *Dispatcher) slowest() (map[string]Seq, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,12 +62,11 @@ func (d *Dispatcher) slowest() (map[string]Seq, bool) {
 			return nil, false
 		}
 	}
-	now := time.Now().UnixNano()
 	slowest := make(map[string]Seq, len(d.topics))
 	for key, t := range d.topics {
 		lowest, subscribed := Seq(0), false
 		for _, e := range t.entries {
-			if e.expires > now && (!subscribed || e.settled < lowest) {
+			if !subscribed || e.settled < lowest {
 				lowest, subscribed = e.settled, true
 			}
 		}

@@ -70,7 +70,7 @@ func (s *Service) unreachable(ctx context.Context, j *job) move {
 	defer cancel()
 	sub, err := s.books.store.Get(ctx, j.req.ID)
 	switch {
-	case err == nil && sub.Expires.After(time.Now()):
+	case err == nil && renews(j.req, sub):
 		s.logger.Info("topic could not be asked, its subscriber renews all the same", "request", j.req)
 		j.to(stepVerify)
 	case err == nil || errors.Is(err, ErrNotFound):
