@@ -35,7 +35,7 @@ func (h *Hub) readBody(w http.ResponseWriter, r *http.Request, limit int64) (bod
 		return nil, in.held.release, err
 	}
 	in.held.release()
-	if body, err = in.all(r.ContentLength, limit); err != nil {
+	if body, err = takeIn(&in.held, r.ContentLength, limit, in.fill); err != nil {
 		return nil, in.held.release, readError(err)
 	}
 	// The server watches the connection from the end of the body on; an old
@@ -66,21 +66,21 @@ type bodyReader struct {
 	held    held
 }
 
-// all reads a body of the length that was announced, or of any length if that is
-// negative.
-func (b *bodyReader) all(announced, limit int64) ([]byte, error) {
+// takeIn reads a body of the length that was announced, or of any length if that is
+// negative, part by part, each of which fill reads as far as it can.
+func takeIn(h *held, announced, limit int64, fill func([]byte) (int, error)) ([]byte, error) {
 	if announced >= 0 {
 		limit = announced
 	}
 	var parts [][]byte
 	for size := int64(0); size != announced; {
 		next := min(max(partLeast, min(size, partMost)), limit-size)
-		if err := b.held.grow(next); err != nil {
+		if err := h.grow(next); err != nil {
 			return nil, err
 		}
 		// One byte beyond the limit tells that the body is too long.
 		part := make([]byte, max(next, 1))
-		n, err := b.fill(part)
+		n, err := fill(part)
 		parts = append(parts, part[:n])
 		size += int64(n)
 		if err == io.EOF {

@@ -123,9 +123,9 @@ type Config struct {
 	VerifyTimeout time.Duration
 
 	// Fetches is how many topics are fetched at once after pings, and
-	// FetchesPerHost how many of them from one host, by its name, whatever the port. Each may hold MaxBody bytes, and
-	// for a moment, while its buffer grows, more than twice that.
-	// Default 8 and 2.
+	// FetchesPerHost how many of them from one host, by its name, whatever the
+	// port. Together, the slow ones too, they hold at most Fetches times MaxBody
+	// bytes, and a body twice while it is put together. Default 8 and 2.
 	Fetches        int
 	FetchesPerHost int
 	// FetchSlowAfter is when a fetch gives its place back for another and goes on

@@ -69,7 +69,7 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 	return &fetcher{
 		cfg:    cfg,
 		pings:  parts.Pings,
-		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher},
+		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: newRoom(int64(cfg.Fetches)*cfg.MaxBody, cfg.MaxBody)},
 		wake:   make(chan struct{}, 1),
 		logger: logger,
 		jobs:   make(map[string]*fetchJob),
@@ -279,6 +279,8 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 		f.metrics.fetches.WithLabelValues(fetchRefused).Inc()
 		f.logger.Debug("pinged topic not distributed", "topic", topic, "error", err)
 		return 0, true
+	case errors.Is(err, errBusy):
+		return f.cfg.RetryAfter, false // the room is others' for now
 	case errors.Is(err, delivery.ErrUnavailable):
 		f.logger.Error("pinged topic could not be stored; trying again", "topic", topic, "error", err)
 		return f.cfg.RetryAfter, false

@@ -158,6 +158,7 @@ func TestFetched(t *testing.T) {
 					return tt.answer(r), nil
 				}), anywhere{})
 				defer s.running(t)()
+				synctest.Wait() // what waited before the start has been read
 				s.ping(t, topicURL)
 				synctest.Wait()
 				if s.pings.waiting() > 0 {
@@ -415,6 +416,49 @@ func TestFetchBesideHanging(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if n := len(s.publisher.all()); n != 2 {
 			t.Errorf("%d were published when the time limit had passed", n)
+		}
+	})
+}
+
+// TestFetchRoom: slow fetches hold no more memory than there is for all; what found no
+// room is fetched when there is some.
+func TestFetchRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		var taken atomic.Int64
+		open := make(chan struct{})
+		s := newStage(t, hub.Config{URL: hubURL, MaxBody: 4 * mib, Fetches: 2}, doFunc(func(r *http.Request) (*http.Response, error) {
+			resp := content(r, "")
+			resp.ContentLength = -1
+			left := 4 * mib
+			resp.Body = io.NopCloser(readFunc(func(b []byte) (int, error) {
+				if left == 0 {
+					select {
+					case <-open:
+					case <-r.Context().Done():
+						return 0, r.Context().Err()
+					}
+					return 0, io.EOF
+				}
+				n := min(len(b), left)
+				left -= n
+				taken.Add(int64(n))
+				return n, nil
+			}))
+			return resp, nil
+		}), anywhere{})
+		defer s.running(t)()
+		for i := range 6 {
+			s.ping(t, fmt.Sprintf("http://h%d.example/", i))
+		}
+		time.Sleep(4 * time.Second)
+		if stalled := s.pings.waiting(); stalled != 6 || taken.Load() > 8*mib {
+			t.Errorf("%d wait, %d bytes were taken in", stalled, taken.Load())
+		}
+		close(open)
+		time.Sleep(time.Minute)
+		if n := len(s.publisher.all()); n != 6 {
+			t.Errorf("%d of 6 were published", n)
 		}
 	})
 }

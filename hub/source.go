@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -24,6 +23,7 @@ type source struct {
 	self      string // the hub URL in the form to compare by
 	transport http.RoundTripper
 	publisher Publisher
+	bodies    *room
 }
 
 // octets is the media type of what comes without one (RFC 9110 §8.3).
@@ -33,7 +33,9 @@ const octets = "application/octet-stream"
 // has none: a topic without a notification so far answers with Content-Length 0 (CN
 // §4.1). The error is definitive if the content is not to be distributed.
 func (s *source) publish(ctx context.Context, topic string) (published bool, err error) {
-	p, err := s.fetch(ctx, topic)
+	h := &held{room: s.bodies}
+	defer h.release()
+	p, err := s.fetch(ctx, topic, h)
 	if err != nil || len(p.Body) == 0 {
 		return false, err
 	}
@@ -56,7 +58,7 @@ func definitive(err error) bool {
 
 // fetch gets a topic's content as a publication. What its rel=self says is the topic's
 // canonical URL, which must be the one that was pinged, but for its spelling.
-func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication, error) {
+func (s *source) fetch(ctx context.Context, topic string, h *held) (delivery.Publication, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.FetchTimeout)
 	defer cancel()
 	req, err := s.cfg.request(ctx, http.MethodGet, topic)
@@ -79,7 +81,7 @@ func (s *source) fetch(ctx context.Context, topic string) (delivery.Publication,
 	case resp.StatusCode != http.StatusOK:
 		return delivery.Publication{}, &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode)}
 	}
-	body, err := s.read(resp)
+	body, err := s.read(resp, h)
 	if err != nil || len(body) == 0 {
 		return delivery.Publication{}, err
 	}
@@ -95,8 +97,9 @@ type laterError struct {
 // Unwrap returns what the answer was.
 func (e *laterError) Unwrap() error { return e.error }
 
-// read reads an answer's content within the limit.
-func (s *source) read(resp *http.Response) ([]byte, error) {
+// read reads an answer's content within the limit. It returns errBusy where there is
+// no room for it.
+func (s *source) read(resp *http.Response, h *held) ([]byte, error) {
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, &subscription.Refusal{Reason: "it answers with a Content-Encoding, which was not asked for"}
 	}
@@ -104,12 +107,20 @@ func (s *source) read(resp *http.Response) ([]byte, error) {
 	if resp.ContentLength > s.cfg.MaxBody {
 		return nil, tooLong
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, s.cfg.MaxBody+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the topic: %w", err)
-	case int64(len(body)) > s.cfg.MaxBody:
+	in := http.MaxBytesReader(nil, resp.Body, s.cfg.MaxBody)
+	body, err := takeIn(h, resp.ContentLength, s.cfg.MaxBody, func(part []byte) (n int, err error) {
+		for n < len(part) && err == nil {
+			var m int
+			m, err = in.Read(part[n:])
+			n += m
+		}
+		return n, err
+	})
+	if limit := (*http.MaxBytesError)(nil); errors.As(err, &limit) {
 		return nil, tooLong
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the topic: %w", err)
 	}
 	return body, nil
 }
