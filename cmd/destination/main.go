@@ -59,7 +59,10 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 		return err
 	}
 	if f.URL == "" {
-		f.URL = program.BaseURL(ln, "/")
+		if f.URL, err = program.BaseURL(ln, "/"); err != nil {
+			_ = ln.Close() // nothing was served on it
+			return err
+		}
 	}
 	d, err := destination.New(destination.Config{
 		Topic: f.Topic, URL: f.URL, Data: f.Data, Lease: f.Lease,

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -37,6 +38,7 @@ type house struct {
 	dispatcher *delivery.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
+	stopping   atomic.Bool // it was told to end
 }
 
 // open opens listeners and store and joins the rooms. On an error nothing stays
@@ -58,12 +60,9 @@ func (h *house) open(ctx context.Context, f flags) (err error) {
 		return err
 	}
 	if h.url == "" {
-		// The default would be a loopback URL, which allows loopback callbacks
-		// and topics: strangers could have this machine's own services asked.
-		if program.OnEveryAddress(h.public) {
-			return fmt.Errorf("--listen %s is every address of this machine: give --url, the hub URI as the world sees it", f.Listen)
+		if h.url, err = program.BaseURL(h.public, "/websub/"); err != nil {
+			return err
 		}
-		h.url = program.BaseURL(h.public, "/websub/")
 	}
 	if err := (hub.Config{URL: h.url}).Validate(); err != nil {
 		return fmt.Errorf("--url: %w", err)
@@ -164,8 +163,15 @@ func (h *house) joinHub(f flags, asking *egress.Dialer) error {
 }
 
 // run serves until ctx ends or a part fails, then ends in order: first what
-// takes in, then what delivers, then the shards are handed back.
+// takes in, then what delivers, then the shards are handed back. The operator
+// can look on until then.
 func (h *house) run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		h.stopping.Store(true)
+		h.logger.Info("stopping: what is under way is finished first")
+	})()
+	operator, closeOperator := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeOperator()
 	shards, releaseShards := context.WithCancel(context.WithoutCancel(ctx))
 	defer releaseShards()
 	deliveries, stopDeliveries := context.WithCancel(shards)
@@ -173,7 +179,7 @@ func (h *house) run(ctx context.Context) error {
 
 	intake, intakeCtx := errgroup.WithContext(ctx)
 	var lower errgroup.Group // what ends after the intake; a failure there stops the intake
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	lower.Go(func() error {
 		defer releaseShards()
 		err := h.dispatcher.Run(deliveries)
@@ -185,8 +191,13 @@ func (h *house) run(ctx context.Context) error {
 		failed <- err
 		return err
 	})
+	var looking errgroup.Group
+	looking.Go(func() error {
+		err := program.Serve(operator, h.operator, h.admin(), h.logger)
+		failed <- err
+		return err
+	})
 	intake.Go(func() error { return program.Serve(intakeCtx, program.Limited(h.public), h.hub.Handler(), h.logger) })
-	intake.Go(func() error { return program.Serve(intakeCtx, h.operator, h.admin(), h.logger) })
 	intake.Go(func() error { return h.hub.Run(intakeCtx) })
 	intake.Go(func() error { return h.service.Run(intakeCtx) })
 	intake.Go(func() error {
@@ -194,24 +205,34 @@ func (h *house) run(ctx context.Context) error {
 		case <-intakeCtx.Done():
 			return nil
 		case err := <-failed:
-			return fmt.Errorf("deliveries stopped: %w", err)
+			return fmt.Errorf("a part of the hub ended: %w", err)
 		}
 	})
 	err := intake.Wait()
 	stopDeliveries()
-	return errors.Join(err, lower.Wait())
+	err = errors.Join(err, lower.Wait())
+	closeOperator()
+	return errors.Join(err, looking.Wait())
 }
 
 // admin is the operator's listener.
 func (h *house) admin() http.Handler {
 	return admin.Handler(admin.Config{
 		Checks: []admin.Check{
+			{Name: "hub", Ready: h.notStopping},
 			{Name: "store", Ready: h.storeReady},
 			{Name: "deliveries", Ready: h.deliveriesReady},
 		},
 		Metrics: h.metrics,
 		Logger:  h.logger,
 	})
+}
+
+func (h *house) notStopping(context.Context) error {
+	if h.stopping.Load() {
+		return errors.New("it is stopping")
+	}
+	return nil
 }
 
 // storeReady reads a subscription that does not exist.

@@ -98,7 +98,12 @@ func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writ
 		return err
 	}
 	defer intake.Close()
-	cfg := f.config(public, logger)
+	if f.URL == "" {
+		if f.URL, err = program.BaseURL(public, "/"); err != nil {
+			return err
+		}
+	}
+	cfg := f.config(logger)
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("--%w", err)
 	}
@@ -124,10 +129,7 @@ func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writ
 	return f.serve(ctx, n, public, intake, stdin, stderr, logger)
 }
 
-func (f *flags) config(public net.Listener, logger *slog.Logger) notifier.Config {
-	if f.URL == "" {
-		f.URL = program.BaseURL(public, "/")
-	}
+func (f *flags) config(logger *slog.Logger) notifier.Config {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return notifier.Config{

@@ -81,24 +81,16 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, logger *s
 	return nil
 }
 
-// OnEveryAddress tells whether ln can be reached by every address of the machine.
-func OnEveryAddress(ln net.Listener) bool {
-	ap, err := netip.ParseAddrPort(ln.Addr().String())
-	return err == nil && ap.Addr().IsUnspecified()
-}
-
 // BaseURL returns the URL of path on ln, for a command whose --url was not
-// given. A listener on every address is named by the loopback address.
-func BaseURL(ln net.Listener, path string) string {
+// given. A listener on every address of the machine has no such URL: which of
+// them the world uses is for the operator to say, and the loopback address
+// would open the machine's own services to what is only for the world.
+func BaseURL(ln net.Listener, path string) (string, error) {
 	address := ln.Addr().String()
 	if ap, err := netip.ParseAddrPort(address); err == nil && ap.Addr().IsUnspecified() {
-		loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-		if ap.Addr().Is6() && !ap.Addr().Is4In6() {
-			loopback = netip.IPv6Loopback()
-		}
-		address = netip.AddrPortFrom(loopback, ap.Port()).String()
+		return "", fmt.Errorf("--listen %s is every address of this machine: give --url, as the world reaches it", address)
 	}
-	return "http://" + address + path
+	return "http://" + address + path, nil
 }
 
 // Address is one named address of the ready line.

@@ -68,16 +68,19 @@ func TestListenNamesTheFlag(t *testing.T) {
 }
 
 func TestBaseURL(t *testing.T) {
-	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
-		ln, err := net.Listen("tcp4", address)
+	for address, ok := range map[string]bool{"127.0.0.1:0": true, "0.0.0.0:0": false, ":0": false} {
+		ln, err := net.Listen("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, port, _ := net.SplitHostPort(ln.Addr().String())
-		if got, want := program.BaseURL(ln, "/websub/"), "http://127.0.0.1:"+port+"/websub/"; got != want {
-			t.Errorf("BaseURL for %s = %s, want %s", address, got, want)
+		defer ln.Close()
+		got, err := program.BaseURL(ln, "/websub/")
+		if ok && (err != nil || got != "http://"+ln.Addr().String()+"/websub/") {
+			t.Errorf("BaseURL for %s = %q, %v", address, got, err)
 		}
-		ln.Close()
+		if !ok && (err == nil || !strings.Contains(err.Error(), "--url")) {
+			t.Errorf("BaseURL for %s: err = %v; want one that asks for --url", address, err)
+		}
 	}
 }
 
