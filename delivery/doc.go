@@ -34,6 +34,6 @@
 //
 // What it does not: it keeps no list of jobs, it does not judge content, and it
 // dials nobody but through the Sender it is given. Package hub publishes
-// through it and package admin reads its state; engines implement Log, Pings,
-// Cursors and Shards.
+// through it, package subscription tells it who subscribes, cmd/hub reads its
+// state; engines implement Log, Pings, Cursors and Shards.
 package delivery

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -167,7 +168,9 @@ func (w *witness) Send(_ context.Context, a *delivery.Attempt) delivery.Outcome 
 	w.busy[key] = true
 	w.mu.Unlock()
 	if a.Notification.Seq%2 == 0 {
-		time.Sleep(time.Duration(rand.N(100)) * time.Microsecond) // a callback that takes its time
+		for range rand.N(100) { // a callback that takes its time: others come in between
+			runtime.Gosched()
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

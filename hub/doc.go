@@ -30,7 +30,7 @@
 // redirected, decompressed, or read beyond a limit.
 //
 // What it does not: it dials nobody but through the transport it is given, which
-// must refuse the addresses that may not be reached (internal/egress); it keeps nothing that must survive a restart; it
-// does not authenticate Sources: whoever names a topic that names this hub may
-// publish to it.
+// must refuse the addresses that may not be reached (internal/egress); it keeps
+// nothing that must survive a restart; it does not authenticate Sources: whoever
+// names a topic that names this hub may publish to it.
 package hub

@@ -22,9 +22,10 @@ import (
 	"carillon/subscription"
 )
 
-// drainWithin is what each stage of the end may take; there are two, and with
-// them and the few seconds for the last positions the end stays within
-// program.StopWithin.
+// drainWithin is what each of the two long stages of the end may take, the
+// intake and the deliveries. With the few seconds for the last positions the end
+// stays within program.StopWithin; the operator's listener, closed last, holds
+// it up only for an answer that is being read.
 const drainWithin = program.DrainWithin
 
 // house is a hub with all its rooms joined.
