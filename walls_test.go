@@ -33,8 +33,10 @@ var mayImport = map[string]struct {
 	"notifier":             {[]string{"payload", "internal/retryafter"}, "a Source meets the hub over HTTP only"},
 	"destination":          {[]string{"payload", "internal/weblink", "internal/retryafter"}, "a Destination meets the hub over HTTP only"},
 	"store/pebblestore":    {[]string{"delivery", "subscription", "notifier"}, "an engine imports only the types that it stores"},
+	"store/redisstore":     {[]string{"delivery", "subscription"}, "an engine imports only the types that it stores"},
+	"transfer":             {[]string{"delivery", "subscription"}, "an export is the same from every engine, and knows none"},
 	"cmd/internal/program": {nil, "flags, logs and listeners are the same for every command"},
-	"cmd/hub":              {[]string{"hub", "admin", "delivery", "subscription", "store/pebblestore", "internal/egress", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	"cmd/hub":              {[]string{"hub", "admin", "delivery", "subscription", "store/pebblestore", "store/redisstore", "transfer", "internal/egress", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/notifier":         {[]string{"notifier", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/destination":      {[]string{"destination", "cmd/internal/program"}, "a command connects the rooms"},
 	"bench":                {nil, "a benchmark drives the real commands from outside"},
@@ -50,6 +52,7 @@ var onlyIn = map[string]struct {
 	reason string
 }{
 	"github.com/cockroachdb/pebble":                           {[]string{"store/pebblestore"}, "no engine type appears outside its package"},
+	"github.com/redis/go-redis":                               {[]string{"store/redisstore"}, "no engine type appears outside its package"},
 	"github.com/alecthomas/kong":                              {[]string{"cmd"}, "flags and environment are read in cmd/ only"},
 	"code.dny.dev/ssrf":                                       {[]string{"internal/egress"}, "there is one way out, with one guard"},
 	"github.com/valyala/fasthttp":                             {[]string{"bench"}, "it is a yardstick"},

@@ -50,8 +50,8 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) result {
 	}
 	defer d.cache.release(nt)
 	n := nt.n
-	if n.Seq > f.settled+1 {
-		r.gap(f.sub.ID, min(n.Seq-1, f.head), GapTrimmed, ClassNone)
+	if n.After > f.settled {
+		r.gap(f.sub.ID, min(n.After, f.head), GapTrimmed, ClassNone)
 	}
 	if n.Seq > f.head {
 		return r // not known to be durable yet

@@ -83,7 +83,8 @@ type Cursors interface {
 	Members(ctx context.Context, s subscription.Shard) iter.Seq2[Member, error]
 
 	// Save writes the batches, each whole or not at all. It is durable when it
-	// returns nil. A batch under an old epoch is refused: the error then is
+	// returns nil. No cursor moves back: a position whose Settled lies before
+	// the stored one is left out, as that of a call which arrives late. A batch under an old epoch is refused: the error then is
 	// a *FencedError that names the shards, and the other batches are
 	// written. A position or a gap for a subscription that is gone is left
 	// out. A gap takes the place of one with the same First. Subscriptions
@@ -95,15 +96,50 @@ type Cursors interface {
 	Gaps(ctx context.Context, id subscription.ID, limit int) ([]Gap, error)
 }
 
+// Holder is who works on the shards that a process owns.
+type Holder interface {
+	// Gained takes over a shard: when it returns nil, the work on it has begun. It
+	// is broken off when ctx ends.
+	Gained(ctx context.Context, t Tenure) error
+	// Lost ends the work on a shard. What was under way is finished, within a
+	// bound, and saved if the engine still takes it under the old epoch. It
+	// is called once for every Gained, also for one that failed.
+	Lost(s subscription.Shard)
+	// Sure tells until when nobody else can own what was gained and is not
+	// lost. Nothing new is begun after that, until a later time is told. By the
+	// monotonic clock; never called: for ever.
+	Sure(until time.Time)
+}
+
 // Shards is how a process comes to own shards and learns that it lost them.
 type Shards interface {
-	// Run takes shards and keeps them until ctx ends; it calls gained when a
-	// shard is this process's and lost when it no longer is, one call at a
-	// time. Gained is called before the shard's members are read. If it fails
-	// Run ends with its error. When Run returns, every shard was handed back,
-	// with lost called first, so that lost may still Save; it returns nil when
+	// Run takes shards, this process's fair part of them where several share
+	// an engine, and keeps them until ctx ends. It calls Gained when a shard is
+	// this process's, before the shard's members are read, and Lost when it
+	// no longer is, or shall be another's: one of the two at a time. Where
+	// Gained fails with ErrUnavailable or ErrFenced, Run gives the shard back
+	// and takes it again later; with any other error it ends. When Run
+	// returns, every shard was handed back, after Lost; it returns nil when
 	// ctx ended.
-	Run(ctx context.Context, gained func(Tenure) error, lost func(subscription.Shard)) error
+	//
+	// An engine that is away is waited for where processes share it, and ends
+	// Run with ErrUnavailable where this one has it to itself.
+	Run(ctx context.Context, h Holder) error
+}
+
+// Marks tells the processes that share an engine how far the slowest subscription
+// to each topic has come, so that a log can be trimmed by what none of them needs.
+// An engine that one process has to itself has none. All methods may be called
+// from any goroutine; trouble with the engine itself is wrapped as ErrUnavailable.
+type Marks interface {
+	// Mark notes the lowest saved cursor of every topic, by key, that has
+	// subscriptions in the shard; it takes the place of what was noted for
+	// the shard before. Under an old epoch it is a *FencedError.
+	Mark(ctx context.Context, t Tenure, lowest map[string]Seq) error
+
+	// Lowest returns the lowest mark of each topic over all shards. It is not
+	// ok where a shard was not marked since the time given.
+	Lowest(ctx context.Context, since time.Time) (lowest map[string]Seq, ok bool, err error)
 }
 
 // FencedError names the shards whose batches were refused. It is ErrFenced.

@@ -29,12 +29,21 @@ type Ender interface {
 	Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error)
 }
 
+// Stores are what a Dispatcher works on. Marks is nil where one process has the
+// engine to itself.
+type Stores struct {
+	Log     Log
+	Cursors Cursors
+	Marks   Marks
+}
+
 // Dispatcher publishes into the logs and delivers from them. All methods may be
 // called from any goroutine; deliveries are made while Run runs.
 type Dispatcher struct {
 	cfg     Config
 	records Log
 	cursors Cursors
+	marks   Marks // nil where this process has the engine to itself
 	ender   Ender
 	sender  Sender
 	log     *slog.Logger
@@ -67,6 +76,7 @@ type Dispatcher struct {
 	oldest, youngest *flight
 
 	running     bool
+	sure        time.Time // no attempt starts after, zero: no bound
 	readPause   int64 // no attempt starts before, Unix nanoseconds
 	readPauses  int   // pauses in a row
 	unsaved     int   // outcomes not saved yet
@@ -76,7 +86,7 @@ type Dispatcher struct {
 
 // New returns a Dispatcher. It owns no shard yet: that comes by Gained. A nil
 // Registerer is for those who want no metrics.
-func New(cfg Config, log Log, cursors Cursors, ender Ender, sender Sender,
+func New(cfg Config, stores Stores, ender Ender, sender Sender,
 	logger *slog.Logger, reg prometheus.Registerer,
 ) (*Dispatcher, error) {
 	cfg = cfg.withDefaults()
@@ -84,9 +94,9 @@ func New(cfg Config, log Log, cursors Cursors, ender Ender, sender Sender,
 		return nil, fmt.Errorf("delivery: %w", err)
 	}
 	d := &Dispatcher{
-		cfg: cfg, records: log, cursors: cursors, ender: ender, sender: sender,
+		cfg: cfg, records: stores.Log, cursors: stores.Cursors, marks: stores.Marks, ender: ender, sender: sender,
 		log:       cmp.Or(logger, slog.New(slog.DiscardHandler)),
-		cache:     newCache(log, cfg.CacheBytes),
+		cache:     newCache(stores.Log, cfg.CacheBytes),
 		kicked:    make(chan struct{}, 1),
 		asked:     make(chan struct{}, 1),
 		flushSoon: make(chan struct{}, 1),
@@ -104,12 +114,12 @@ func New(cfg Config, log Log, cursors Cursors, ender Ender, sender Sender,
 // Head returns the sequence number of the last notification of a topic: where a
 // subscription that begins now starts.
 func (d *Dispatcher) Head(ctx context.Context, topic string) (uint64, error) {
-	seq, err := d.records.Head(ctx, topic)
+	heads, err := d.records.Heads(ctx, []string{topic})
 	if err != nil {
 		return 0, fmt.Errorf("reading the head of the log of %s: %w", topic, err)
 	}
-	d.advance(topic, seq, nil)
-	return uint64(seq), nil
+	d.advance(topic, heads[0], nil)
+	return uint64(heads[0]), nil
 }
 
 // Run delivers until ctx ends. Then no attempt starts, those under way have

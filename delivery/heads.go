@@ -47,12 +47,12 @@ func (d *Dispatcher) headLoop(ctx context.Context) {
 func (d *Dispatcher) readHead(ctx context.Context, t *topic) error {
 	readCtx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	seq, err := d.records.Head(readCtx, t.key)
+	heads, err := d.records.Heads(readCtx, []string{t.key})
 	if err != nil {
 		d.readFailed(ctx, "the head of a log could not be read", t.key, err)
 		return err
 	}
-	d.advance(t.key, seq, nil)
+	d.advance(t.key, heads[0], nil)
 	return nil
 }
 

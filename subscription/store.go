@@ -30,11 +30,15 @@ var (
 type Store interface {
 	// Submit keeps a request until it is settled. An earlier request with
 	// the same ID is replaced. The subscription itself is not touched.
+	// ErrBusy where the engine bounds what waits, and it is full.
 	Submit(ctx context.Context, r Request) error
 
-	// Requests gives every request that is not settled, in no particular
-	// order: what a start must carry on with.
-	Requests(ctx context.Context) iter.Seq2[Request, error]
+	// Requests gives every request of the shard that is not settled, in no
+	// particular order: what its owner must carry on with.
+	Requests(ctx context.Context, shard Shard) iter.Seq2[Request, error]
+
+	// Request returns the request with the ID that is not settled, or ErrNotFound.
+	Request(ctx context.Context, id ID) (Request, error)
 
 	// Activate settles a subscribe request: sub takes the place of what was
 	// stored under its ID (Created and Start are the caller's to keep on a
@@ -63,7 +67,7 @@ type Store interface {
 	// Get returns one subscription, or ErrNotFound.
 	Get(ctx context.Context, id ID) (Subscription, error)
 
-	// Expired returns up to limit subscriptions with Expires <= now, those
-	// that ended first leading.
-	Expired(ctx context.Context, now time.Time, limit int) ([]Subscription, error)
+	// Expired returns up to limit subscriptions of the shard with Expires <=
+	// now, those that ended first leading.
+	Expired(ctx context.Context, shard Shard, now time.Time, limit int) ([]Subscription, error)
 }

@@ -35,6 +35,10 @@ const Shards = 64
 // ShardOf returns the shard that the subscription belongs to.
 func ShardOf(id ID) Shard { return Shard(id[len(id)-1] % Shards) }
 
+// TopicShard returns the shard whose owner does what there is to do once for a
+// topic, among the processes that share a store.
+func TopicShard(topic string) Shard { return ShardOf(uuid.NewSHA1(idSpace, []byte(Key(topic)))) }
+
 // Secret is the hub.secret of a subscription: the key of its signatures. It
 // does not appear in logs or formatted output.
 type Secret string

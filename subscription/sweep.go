@@ -63,8 +63,14 @@ func (s *Service) sweep(ctx context.Context) error {
 func (s *Service) expired(ctx context.Context, limit int) ([]Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
-	subs, err := s.books.store.Expired(ctx, time.Now(), limit)
-	return subs, trouble(err)
+	var subs []Subscription
+	for shard := range Shard(Shards) {
+		some, err := s.books.store.Expired(ctx, shard, time.Now(), limit-len(subs))
+		if subs = append(subs, some...); err != nil {
+			return nil, trouble(err)
+		}
+	}
+	return subs, nil
 }
 
 // renewing says whether a renewal that was asked for in time is still under way:

@@ -126,7 +126,7 @@ func (h *house) joinDelivery(f flags) error {
 	if err != nil {
 		return err
 	}
-	h.dispatcher, err = delivery.New(cfg, h.store.Log(), h.store.Cursors(), ender{h}, sender, h.logger, h.metrics)
+	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log(), Cursors: h.store.Cursors()}, ender{h}, sender, h.logger, h.metrics)
 	return err
 }
 
@@ -188,7 +188,7 @@ func (h *house) run(ctx context.Context) error {
 		return err
 	})
 	lower.Go(func() error {
-		err := h.store.Shards().Run(shards, h.dispatcher.Gained, h.dispatcher.Lost)
+		err := h.store.Shards().Run(shards, h.dispatcher)
 		failed <- err
 		return err
 	})

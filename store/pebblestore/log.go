@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -32,9 +33,8 @@ func (l *Log) Append(
 	key := subscription.Key(p.Topic)
 	topic := topicIDOf(key)
 	next := topicState{key: key, last: id, until: p.Until}
-	if next.hasDigest = p.From != "" && p.Until != ""; next.hasDigest {
-		next.digest = digestOf(p)
-	}
+	next.digest = p.Digest()
+	next.hasDigest = next.digest != [sha256.Size]byte{}
 	var receipt delivery.Receipt
 	err := l.db.engine.change(ctx, grows, l.lock(topic), func(b *pebble.Batch) error {
 		state, err := l.state(key)
@@ -171,6 +171,7 @@ func (l *Log) at(topic topicID, seq uint64) (n stored, err error) {
 		l.db.engine.damaged(key, err)
 		return stored{there: true}, nil
 	}
+	n.After = delivery.Seq(seq - 1)
 	n.there, n.whole = err == nil, err == nil
 	return n, err
 }
@@ -181,18 +182,22 @@ func (l *Log) heads(topic topicID, from, end uint64) (*walk, error) {
 	return l.db.engine.walk(l.db.engine.db, logKey(kindHead, topic, from), logKey(kindHead, topic, end))
 }
 
-// Head implements delivery.Log.
-func (l *Log) Head(ctx context.Context, topic string) (delivery.Seq, error) {
-	key := subscription.Key(topic)
+// Heads implements delivery.Log.
+func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
 	if err := l.db.engine.enter(ctx); err != nil {
-		return 0, fmt.Errorf("head of the log of %q: %w", key, err)
+		return nil, fmt.Errorf("heads of logs: %w", err)
 	}
 	defer l.db.engine.leave()
-	state, err := l.state(key)
-	if err != nil {
-		return 0, fmt.Errorf("head of the log of %q: %w", key, err)
+	heads := make([]delivery.Seq, len(topics))
+	for i, topic := range topics {
+		key := subscription.Key(topic)
+		state, err := l.state(key)
+		if err != nil {
+			return nil, fmt.Errorf("head of the log of %q: %w", key, err)
+		}
+		heads[i] = delivery.Seq(state.head)
 	}
-	return delivery.Seq(state.head), nil
+	return heads, nil
 }
 
 // Trim implements delivery.Log. It needs no lock: an append that comes in
@@ -261,6 +266,7 @@ func (l *Log) extent(state topicState) (delivery.TopicState, error) {
 	topic := topicIDOf(state.key)
 	t := delivery.TopicState{
 		Topic: state.key, Head: delivery.Seq(state.head), First: delivery.Seq(state.head + 1),
+		Last: delivery.Last{ID: state.last, Until: state.until, Digest: state.digest},
 	}
 	w, err := l.heads(topic, 0, state.head+1)
 	if err != nil {

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"math"
 	"time"
 
@@ -186,18 +185,6 @@ func decodeTopic(record []byte) (topicState, error) {
 		d.fail("a digest is of no known kind")
 	}
 	return t, d.done()
-}
-
-// digestOf is equal for two publications only if body and interval are. The
-// lengths keep the three fields apart.
-func digestOf(p delivery.Publication) (sum [sha256.Size]byte) {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d %d ", len(p.From), len(p.Until))
-	h.Write([]byte(p.From))
-	h.Write([]byte(p.Until))
-	h.Write(p.Body)
-	h.Sum(sum[:0])
-	return sum
 }
 
 func encodePing(p delivery.Ping) []byte {

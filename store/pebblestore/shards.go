@@ -21,9 +21,7 @@ var errRunning = errors.New("it runs already")
 // Run implements delivery.Shards. It raises the epoch of every shard, durably, so
 // that what an earlier Run left behind cannot write. It ends with an error when the
 // engine cannot write any more.
-func (s *Shards) Run(
-	ctx context.Context, gained func(delivery.Tenure) error, lost func(subscription.Shard),
-) (err error) {
+func (s *Shards) Run(ctx context.Context, h delivery.Holder) (err error) {
 	if !s.db.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("own the shards: %w", errRunning)
 	}
@@ -38,7 +36,7 @@ func (s *Shards) Run(
 	owned := 0
 	defer func() {
 		for _, t := range tenures[:owned] {
-			lost(t.Shard)
+			h.Lost(t.Shard)
 		}
 	}()
 	for _, t := range tenures {
@@ -46,7 +44,7 @@ func (s *Shards) Run(
 			return nil
 		}
 		owned++
-		if err := gained(t); err != nil {
+		if err := h.Gained(ctx, t); err != nil {
 			return fmt.Errorf("take shard %d: %w", t.Shard, err)
 		}
 	}

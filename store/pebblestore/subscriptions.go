@@ -27,14 +27,43 @@ func (s *Subscriptions) Submit(ctx context.Context, r subscription.Request) erro
 }
 
 // Requests implements subscription.Store.
-func (s *Subscriptions) Requests(ctx context.Context) iter.Seq2[subscription.Request, error] {
-	return records(ctx, s.db.engine, []byte{kindRequest},
+func (s *Subscriptions) Requests(
+	ctx context.Context, shard subscription.Shard,
+) iter.Seq2[subscription.Request, error] {
+	all := records(ctx, s.db.engine, []byte{kindRequest},
 		func(key, value []byte) (subscription.Request, error) {
 			if len(key) != 1+idLen {
 				return subscription.Request{}, ErrDamaged
 			}
 			return decodeRequest(idOf(key), value)
 		})
+	return func(yield func(subscription.Request, error) bool) {
+		for r, err := range all {
+			if err == nil && subscription.ShardOf(r.ID) != shard {
+				continue
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// Request implements subscription.Store.
+func (s *Subscriptions) Request(ctx context.Context, id subscription.ID) (subscription.Request, error) {
+	if err := s.db.engine.enter(ctx); err != nil {
+		return subscription.Request{}, about("get request", id, err)
+	}
+	defer s.db.engine.leave()
+	record, err := s.db.engine.get(requestKey(id))
+	if err == nil && record == nil {
+		err = subscription.ErrNotFound
+	}
+	if err != nil {
+		return subscription.Request{}, about("get request", id, err)
+	}
+	r, err := decodeRequest(id, record)
+	return r, about("get request", id, err)
 }
 
 // Activate implements subscription.Store. It takes the place of a request of about
@@ -115,8 +144,10 @@ func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscripti
 
 // Expired implements subscription.Store. An index entry that its subscription
 // has outlived is passed over.
-func (s *Subscriptions) Expired(ctx context.Context, now time.Time, limit int) ([]subscription.Subscription, error) {
-	expired, err := s.expired(ctx, now, limit)
+func (s *Subscriptions) Expired(
+	ctx context.Context, shard subscription.Shard, now time.Time, limit int,
+) ([]subscription.Subscription, error) {
+	expired, err := s.expired(ctx, shard, now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list expired subscriptions: %w", err)
 	}
@@ -124,7 +155,7 @@ func (s *Subscriptions) Expired(ctx context.Context, now time.Time, limit int) (
 }
 
 func (s *Subscriptions) expired(
-	ctx context.Context, now time.Time, limit int,
+	ctx context.Context, shard subscription.Shard, now time.Time, limit int,
 ) (expired []subscription.Subscription, err error) {
 	if err := s.db.engine.enter(ctx); err != nil {
 		return nil, err
@@ -136,7 +167,7 @@ func (s *Subscriptions) expired(
 	}
 	for ok := w.first(); ok && len(expired) < limit && err == nil; ok = w.next() {
 		key := w.key()
-		if len(key) != 1+timeLen+idLen {
+		if len(key) != 1+timeLen+idLen || subscription.ShardOf(idOf(key)) != shard {
 			continue
 		}
 		var sub subscription.Subscription

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// DB is a hub's state in Redis. Its parts may be used from any goroutine.
+type DB struct {
+	engine *engine
+}
+
+// Subscriptions returns the subscription.Store.
+func (db *DB) Subscriptions() *Subscriptions { return &Subscriptions{db} }
+
+// Subscriptions keeps subscriptions and the requests that are not settled.
+type Subscriptions struct{ db *DB }
+
+// Log returns the delivery.Log.
+func (db *DB) Log() *Log { return &Log{db} }
+
+// Log keeps the topics' notifications.
+type Log struct{ db *DB }
+
+// Pings returns the delivery.Pings.
+func (db *DB) Pings() *Pings { return &Pings{db} }
+
+// Pings keeps the pings that wait for their fetch.
+type Pings struct{ db *DB }
+
+// Cursors returns the delivery.Cursors.
+func (db *DB) Cursors() *Cursors { return &Cursors{db} }
+
+// Cursors keeps the positions of subscriptions and their gaps.
+type Cursors struct{ db *DB }
+
+// Marks returns the delivery.Marks.
+func (db *DB) Marks() *Marks { return &Marks{db} }
+
+// Marks keeps the lowest cursors of topics, by shard.
+type Marks struct{ db *DB }
+
+// Shards returns the delivery.Shards.
+func (db *DB) Shards() *Shards { return &Shards{db} }
+
+// Shards shares the shards among the processes.
+type Shards struct{ db *DB }
+
+// Ear hears of what other processes did, and of what this one did too. Its
+// methods do not block.
+type Ear interface {
+	// Published: a topic's log has grown up to head.
+	Published(topic string, head delivery.Seq)
+	// Requested: a request was submitted.
+	Requested(id subscription.ID)
+	// Pinged: a ping was noted.
+	Pinged(p delivery.Ping)
+	// Refresh: something may have been missed. It comes after every time that
+	// nothing could be heard, and now and then in any case.
+	Refresh()
+}

@@ -1,0 +1,54 @@
+package redisstore
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"carillon/subscription"
+)
+
+// keys makes the names of keys. Those with the same hash tag, the part in braces,
+// are on the same node of a Cluster, and may meet in one script. All begin with a
+// prefix, so that a Redis can be shared with others.
+type keys struct{ prefix string }
+
+// Of the store as a whole.
+
+func (k keys) store() string   { return k.prefix + ":{store}" }         // hash: id, format, created
+func (k keys) members() string { return k.prefix + ":{store}:members" } // zset: process → end of its lease
+func (k keys) topics() string  { return k.prefix + ":{store}:topics" }  // set: keys of topics that have a log
+
+// bell is the channel on which processes hear of each other's changes.
+func (k keys) bell() string { return k.prefix + ":bell" }
+
+// Of a shard.
+
+func (k keys) shard(s subscription.Shard, name string) string {
+	return fmt.Sprintf("%s:{shard-%02d}:%s", k.prefix, s, name)
+}
+
+func (k keys) cursors(s subscription.Shard) string  { return k.shard(s, "cursors") }  // hash: id → position; and the lease
+func (k keys) subs(s subscription.Shard) string     { return k.shard(s, "subs") }     // hash: id → subscription
+func (k keys) leases(s subscription.Shard) string   { return k.shard(s, "leases") }   // zset by name: expires and id
+func (k keys) requests(s subscription.Shard) string { return k.shard(s, "requests") } // hash: id → request
+func (k keys) marks(s subscription.Shard) string    { return k.shard(s, "marks") }    // hash: topic → lowest cursor
+
+func (k keys) gaps(id subscription.ID) string { // zset: first → gap
+	return k.shard(subscription.ShardOf(id), "gaps:"+id.String())
+}
+
+// Of a topic, by its subscription.Key.
+
+func (k keys) topic(key, name string) string {
+	sum := sha256.Sum256([]byte(key))
+	return fmt.Sprintf("%s:{topic-%s}:%s", k.prefix, hex.EncodeToString(sum[:16]), name)
+}
+
+func (k keys) log(topic string) string  { return k.topic(topic, "log") }  // stream: notifications
+func (k keys) head(topic string) string { return k.topic(topic, "head") } // hash: state of the log
+
+// Of the pings.
+
+func (k keys) pings() string     { return k.prefix + ":{pings}:waiting" } // hash: topic → ping
+func (k keys) pingCount() string { return k.prefix + ":{pings}:count" }   // string: the last count
