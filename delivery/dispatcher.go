@@ -77,9 +77,9 @@ type Dispatcher struct {
 
 	running     bool
 	sure        time.Time // no attempt starts after, zero: no bound
-	readPause   int64 // no attempt starts before, Unix nanoseconds
-	readPauses  int   // pauses in a row
-	unsaved     int   // outcomes not saved yet
+	readPause   int64     // no attempt starts before, Unix nanoseconds
+	readPauses  int       // pauses in a row
+	unsaved     int       // outcomes not saved yet
 	saveFailing bool
 	drained     chan struct{} // closed when nothing is under way, once Run ends
 }

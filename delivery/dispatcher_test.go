@@ -363,7 +363,7 @@ func TestShardsOfOthers(t *testing.T) {
 		sameSeqs(t, "without the shard", s.seqs(), 1)
 		equal(t, "subscriptions", d.Stats().Subscriptions, 0)
 		equal(t, "shards", d.Stats().Shards, subscription.Shards-1)
-		if err := d.Gained(delivery.Tenure{Shard: shard, Epoch: e.epochs[shard]}); err != nil {
+		if err := d.Gained(t.Context(), delivery.Tenure{Shard: shard, Epoch: e.epochs[shard]}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -376,11 +376,11 @@ func TestShardsOfOthers(t *testing.T) {
 		equal(t, "shards after being fenced", d.Stats().Shards, subscription.Shards-1)
 		equal(t, "paused", d.Stats().Paused, false)
 		e.with(func() { e.readErr = errAway })
-		if err := d.Gained(delivery.Tenure{Shard: shard, Epoch: 9}); !errors.Is(err, delivery.ErrUnavailable) {
+		if err := d.Gained(t.Context(), delivery.Tenure{Shard: shard, Epoch: 9}); !errors.Is(err, delivery.ErrUnavailable) {
 			t.Errorf("Gained without its members: %v", err)
 		}
 		equal(t, "shards after a failed scan", d.Stats().Shards, subscription.Shards-1)
-		if err := d.Gained(delivery.Tenure{Shard: subscription.Shards}); err == nil {
+		if err := d.Gained(t.Context(), delivery.Tenure{Shard: subscription.Shards}); err == nil {
 			t.Error("a shard out of range was taken")
 		}
 	})
@@ -701,7 +701,7 @@ func TestConfig(t *testing.T) {
 		{delivery.Config{TrimInterval: -1}, "TrimInterval"},
 		{delivery.Config{KeepAtLeast: -1}, "KeepAtLeast"},
 	} {
-		_, err := delivery.New(c.cfg, nil, nil, nil, nil, nil, nil)
+		_, err := delivery.New(c.cfg, delivery.Stores{}, nil, nil, nil, nil)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %q named", c.cfg, err, c.want)
 		}
@@ -724,12 +724,12 @@ func TestChangesWhileLoading(t *testing.T) {
 		}
 		d.Lost(shard)
 		hook := &slowMembers{engine: e, begun: make(chan struct{}), more: make(chan struct{})}
-		d2, err := delivery.New(delivery.Config{}, e, hook, e, s, nil, nil)
+		d2, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e, Cursors: hook}, e, s, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error)
-		go func() { done <- d2.Gained(delivery.Tenure{Shard: shard, Epoch: e.epochs[shard]}) }()
+		go func() { done <- d2.Gained(t.Context(), delivery.Tenure{Shard: shard, Epoch: e.epochs[shard]}) }()
 		<-hook.begun
 		d2.Ended(sub.ID)
 		d2.Activated(subscriptionOf(topicURL, mate))

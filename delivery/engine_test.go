@@ -46,9 +46,24 @@ func addSubscription(ctx context.Context, db *pebblestore.DB, sub subscription.S
 	return db.Subscriptions().Activate(ctx, r, sub)
 }
 
+// counting is a Dispatcher that tells when it owns every shard.
+type counting struct {
+	*delivery.Dispatcher
+	owned chan struct{}
+	count int
+}
+
+func (c *counting) Gained(ctx context.Context, t delivery.Tenure) error {
+	err := c.Dispatcher.Gained(ctx, t)
+	if c.count++; c.count == subscription.Shards {
+		close(c.owned)
+	}
+	return err
+}
+
 // startOn runs a Dispatcher on a store, and returns what ends it.
 func startOn(t interface{ Fatal(args ...any) }, db *pebblestore.DB, cursors delivery.Cursors, cfg delivery.Config, s delivery.Sender) (*delivery.Dispatcher, func()) {
-	d, err := delivery.New(cfg, db.Log(), cursors, nil, s, nil, nil) // nobody answers 410 here
+	d, err := delivery.New(cfg, delivery.Stores{Log: db.Log(), Cursors: cursors}, nil, s, nil, nil) // nobody answers 410 here
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,14 +72,7 @@ func startOn(t interface{ Fatal(args ...any) }, db *pebblestore.DB, cursors deli
 	var parts errgroup.Group
 	owned := make(chan struct{})
 	parts.Go(func() error {
-		left := subscription.Shards
-		return db.Shards().Run(owning, func(t delivery.Tenure) error {
-			err := d.Gained(t)
-			if left--; left == 0 {
-				close(owned)
-			}
-			return err
-		}, d.Lost)
+		return db.Shards().Run(owning, &counting{Dispatcher: d, owned: owned})
 	})
 	<-owned
 	parts.Go(func() error {

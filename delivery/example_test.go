@@ -41,7 +41,7 @@ func ExampleDispatcher() {
 		return
 	}
 	// A hub's Ender is its subscription.Service. Nobody answers 410 here.
-	d, err := delivery.New(delivery.Config{}, db.Log(), db.Cursors(), nil, sender, nil, nil)
+	d, err := delivery.New(delivery.Config{}, delivery.Stores{Log: db.Log(), Cursors: db.Cursors()}, nil, sender, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -51,16 +51,9 @@ func ExampleDispatcher() {
 	ctx, stop := context.WithCancel(context.Background())
 	owning, handBack := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	owned := make(chan struct{}, subscription.Shards)
-	go func() {
-		ended <- db.Shards().Run(owning, func(t delivery.Tenure) error {
-			defer func() { owned <- struct{}{} }()
-			return d.Gained(t)
-		}, d.Lost)
-	}()
-	for range subscription.Shards {
-		<-owned
-	}
+	owned := make(chan struct{})
+	go func() { ended <- db.Shards().Run(owning, &counting{Dispatcher: d, owned: owned}) }()
+	<-owned
 	go func() {
 		defer handBack()
 		ended <- d.Run(ctx)

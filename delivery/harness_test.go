@@ -58,6 +58,8 @@ func newEngine() *engine {
 	}
 }
 
+func (e *engine) stores() delivery.Stores { return delivery.Stores{Log: e, Cursors: e} }
+
 // with changes the engine while others use it.
 func (e *engine) with(f func()) {
 	e.mu.Lock()
@@ -88,7 +90,7 @@ func (e *engine) Append(ctx context.Context, p delivery.Publication, id uuid.UUI
 			}
 		}
 	}
-	e.logs[key] = append(e.logs[key], &delivery.Notification{Publication: p, ID: id, Seq: r.Seq, Accepted: at})
+	e.logs[key] = append(e.logs[key], &delivery.Notification{Publication: p, ID: id, Seq: r.Seq, After: r.Seq - 1, Accepted: at})
 	return r, e.appendErr
 }
 
@@ -114,13 +116,17 @@ func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*deli
 	return nil, delivery.ErrEndOfLog
 }
 
-func (e *engine) Head(_ context.Context, topic string) (delivery.Seq, error) {
+func (e *engine) Heads(_ context.Context, topics []string) ([]delivery.Seq, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.headErr != nil && strings.HasPrefix(topic, e.headless) {
-		return 0, e.headErr
+	heads := make([]delivery.Seq, len(topics))
+	for i, topic := range topics {
+		if e.headErr != nil && strings.HasPrefix(topic, e.headless) {
+			return nil, e.headErr
+		}
+		heads[i] = delivery.Seq(len(e.logs[subscription.Key(topic)]))
 	}
-	return delivery.Seq(len(e.logs[subscription.Key(topic)])), nil
+	return heads, nil
 }
 
 func (e *engine) Trim(_ context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
@@ -314,13 +320,13 @@ func start(t testing.TB, e *engine, cfg delivery.Config, s delivery.Sender) *run
 	r := &running{t: t, logs: new(bytes.Buffer), reg: prometheus.NewRegistry()}
 	logger := slog.New(slog.NewTextHandler(r.logs, nil))
 	var err error
-	if r.Dispatcher, err = delivery.New(cfg, e, e, e, s, logger, r.reg); err != nil {
+	if r.Dispatcher, err = delivery.New(cfg, e.stores(), e, s, logger, r.reg); err != nil {
 		t.Fatal(err)
 	}
 	e.with(func() { e.ended = r.Ended })
 	for i := range subscription.Shards {
 		e.with(func() { e.epochs[i]++ })
-		if err := r.Gained(delivery.Tenure{Shard: subscription.Shard(i), Epoch: e.epochs[i]}); err != nil {
+		if err := r.Gained(t.Context(), delivery.Tenure{Shard: subscription.Shard(i), Epoch: e.epochs[i]}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -385,12 +385,12 @@ func TestIdleSubscriptions(t *testing.T) {
 
 // BenchmarkIdleSubscription tells what one more subscription takes.
 func BenchmarkIdleSubscription(b *testing.B) {
-	d, err := delivery.New(delivery.Config{}, newEngine(), newEngine(), newEngine(), &attempts{}, nil, nil)
+	d, err := delivery.New(delivery.Config{}, newEngine().stores(), newEngine(), &attempts{}, nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i := range subscription.Shards {
-		if err := d.Gained(delivery.Tenure{Shard: subscription.Shard(i)}); err != nil {
+		if err := d.Gained(b.Context(), delivery.Tenure{Shard: subscription.Shard(i)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 func TestSpelling(t *testing.T) {
-	d, err := delivery.New(delivery.Config{}, newEngine(), newEngine(), newEngine(), &attempts{}, nil, nil)
+	d, err := delivery.New(delivery.Config{}, newEngine().stores(), newEngine(), &attempts{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const spelled, key, other = "https://example.com/%63hange/", "https://example.com/change/", "https://example.com/%63hang%65/"
 	sub := subscriptionOf(spelled, callback)
-	if err := d.Gained(delivery.Tenure{Shard: subscription.ShardOf(sub.ID)}); err != nil {
+	if err := d.Gained(t.Context(), delivery.Tenure{Shard: subscription.ShardOf(sub.ID)}); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok := d.Spelling(key); ok {

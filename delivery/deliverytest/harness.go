@@ -176,6 +176,35 @@ func unsubscribe(t *testing.T, s subscription.Store, sub subscription.Subscripti
 	must(t, s.Unsubscribe(t.Context(), r))
 }
 
+// holder is a delivery.Holder made of functions; what is nil does nothing.
+type holder struct {
+	gained func(ctx context.Context, tenure delivery.Tenure) error
+	lost   func(s subscription.Shard)
+	sure   func(until time.Time)
+}
+
+// Gained implements delivery.Holder.
+func (h holder) Gained(ctx context.Context, tenure delivery.Tenure) error {
+	if h.gained == nil {
+		return nil
+	}
+	return h.gained(ctx, tenure)
+}
+
+// Lost implements delivery.Holder.
+func (h holder) Lost(s subscription.Shard) {
+	if h.lost != nil {
+		h.lost(s)
+	}
+}
+
+// Sure implements delivery.Holder.
+func (h holder) Sure(until time.Time) {
+	if h.sure != nil {
+		h.sure(until)
+	}
+}
+
 // owner is a running Shards.
 type owner struct {
 	tenures map[subscription.Shard]delivery.Tenure
@@ -190,13 +219,13 @@ func own(t *testing.T, shards delivery.Shards) *owner {
 	o := &owner{tenures: make(map[subscription.Shard]delivery.Tenure), stop: stop, ended: make(chan error, 1)}
 	all := make(chan struct{})
 	go func() {
-		o.ended <- shards.Run(ctx, func(tenure delivery.Tenure) error {
+		o.ended <- shards.Run(ctx, holder{gained: func(_ context.Context, tenure delivery.Tenure) error {
 			o.tenures[tenure.Shard] = tenure
 			if len(o.tenures) == subscription.Shards {
 				close(all)
 			}
 			return nil
-		}, func(subscription.Shard) {})
+		}})
 	}()
 	select {
 	case <-all:

@@ -77,10 +77,10 @@ func wantKept(t *testing.T, l delivery.Log, topic string, want ...delivery.Seq) 
 
 func wantHead(t *testing.T, l delivery.Log, topic string, want delivery.Seq) {
 	t.Helper()
-	got, err := l.Head(t.Context(), topic)
+	got, err := l.Heads(t.Context(), []string{topic})
 	must(t, err)
-	if got != want {
-		t.Fatalf("head is %d, want %d", got, want)
+	if len(got) != 1 || got[0] != want {
+		t.Fatalf("heads are %d, want %d", got, want)
 	}
 }
 
@@ -295,8 +295,8 @@ func logCalls(h Harness) map[string]func(ctx context.Context) error {
 			_, err := h.Log.Read(ctx, topicA, 1)
 			return err
 		},
-		"Head": func(ctx context.Context) error {
-			_, err := h.Log.Head(ctx, topicA)
+		"Heads": func(ctx context.Context) error {
+			_, err := h.Log.Heads(ctx, []string{topicA})
 			return err
 		},
 		"Trim": func(ctx context.Context) error { return h.Log.Trim(ctx, topicA, 2, start) },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"carillon/delivery"
 	"carillon/subscription"
@@ -29,12 +30,12 @@ func testGainAndLose(t *testing.T, h Harness) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	gained, lost := make(map[subscription.Shard]int), make(map[subscription.Shard]int)
-	err := h.Shards.Run(ctx, func(tenure delivery.Tenure) error {
+	err := h.Shards.Run(ctx, holder{gained: func(_ context.Context, tenure delivery.Tenure) error {
 		if gained[tenure.Shard]++; len(gained) == subscription.Shards {
 			stop()
 		}
 		return nil
-	}, func(s subscription.Shard) { lost[s]++ })
+	}, lost: func(s subscription.Shard) { lost[s]++ }})
 	must(t, err)
 	for s := range subscription.Shard(subscription.Shards) {
 		if gained[s] != 1 || lost[s] != 1 {
@@ -74,9 +75,11 @@ func testOneAtATime(t *testing.T, h Harness) {
 		}
 		inside.Add(-1)
 	}
-	must(t, h.Shards.Run(ctx,
-		func(delivery.Tenure) error { call(); return nil },
-		func(subscription.Shard) { call() }))
+	must(t, h.Shards.Run(ctx, holder{
+		gained: func(context.Context, delivery.Tenure) error { call(); return nil },
+		lost:   func(subscription.Shard) { call() },
+		sure:   func(time.Time) {},
+	}))
 }
 
 func testGainedReads(t *testing.T, h Harness) {
@@ -86,7 +89,7 @@ func testGainedReads(t *testing.T, h Harness) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	seen, shards := 0, 0
-	must(t, h.Shards.Run(ctx, func(tenure delivery.Tenure) error {
+	must(t, h.Shards.Run(ctx, holder{gained: func(_ context.Context, tenure delivery.Tenure) error {
 		for m, err := range h.Cursors.Members(t.Context(), tenure.Shard) {
 			if err != nil {
 				return err
@@ -104,7 +107,7 @@ func testGainedReads(t *testing.T, h Harness) {
 			stop()
 		}
 		return nil
-	}, func(subscription.Shard) {}))
+	}}))
 	if seen != 50 {
 		t.Fatalf("saw %d members, want 50", seen)
 	}
@@ -116,16 +119,16 @@ func testLostSaves(t *testing.T, h Harness) {
 	defer stop()
 	o := &owner{tenures: make(map[subscription.Shard]delivery.Tenure)}
 	var saved error
-	must(t, h.Shards.Run(ctx, func(tenure delivery.Tenure) error {
+	must(t, h.Shards.Run(ctx, holder{gained: func(_ context.Context, tenure delivery.Tenure) error {
 		if o.tenures[tenure.Shard] = tenure; len(o.tenures) == subscription.Shards {
 			stop()
 		}
 		return nil
-	}, func(s subscription.Shard) {
+	}, lost: func(s subscription.Shard) {
 		if s == subscription.ShardOf(sub.ID) {
 			saved = h.Cursors.Save(t.Context(), []delivery.Batch{o.batch(sub.ID, owing(8))})
 		}
-	}))
+	}}))
 	must(t, saved)
 	wantPosition(t, h.Cursors, sub.ID, owing(8))
 }
@@ -133,12 +136,12 @@ func testLostSaves(t *testing.T, h Harness) {
 func testGainedFails(t *testing.T, h Harness) {
 	broken := errors.New("cannot take it")
 	gained, lost := 0, 0
-	err := h.Shards.Run(t.Context(), func(delivery.Tenure) error {
+	err := h.Shards.Run(t.Context(), holder{gained: func(context.Context, delivery.Tenure) error {
 		if gained++; gained == 3 {
 			return broken
 		}
 		return nil
-	}, func(subscription.Shard) { lost++ })
+	}, lost: func(subscription.Shard) { lost++ }})
 	wantError(t, err, broken)
 	if gained != 3 || lost != 3 {
 		t.Fatalf("gained %d and lost %d, want 3 each", gained, lost)
@@ -148,8 +151,10 @@ func testGainedFails(t *testing.T, h Harness) {
 
 func testRunDone(t *testing.T, h Harness) {
 	gained, lost := 0, 0
-	must(t, h.Shards.Run(done(t), func(delivery.Tenure) error { gained++; return nil },
-		func(subscription.Shard) { lost++ }))
+	must(t, h.Shards.Run(done(t), holder{
+		gained: func(context.Context, delivery.Tenure) error { gained++; return nil },
+		lost:   func(subscription.Shard) { lost++ },
+	}))
 	if gained != lost {
 		t.Fatalf("gained %d and lost %d", gained, lost)
 	}
@@ -157,6 +162,6 @@ func testRunDone(t *testing.T, h Harness) {
 
 func testRunStopped(t *testing.T, h Harness) {
 	h.Stop(t)
-	err := h.Shards.Run(t.Context(), func(delivery.Tenure) error { return nil }, func(subscription.Shard) {})
+	err := h.Shards.Run(t.Context(), holder{})
 	wantError(t, err, delivery.ErrUnavailable)
 }
