@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -65,7 +66,7 @@ func newHouse(t *testing.T, logger *slog.Logger) *house {
 	transport := dialer.Transport()
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: cfg.URL}, dialer.Transport())
 	ok(err)
-	dispatcher, err := delivery.New(delivery.Config{}, db.Log(), db.Cursors(), db.Subscriptions(), sender, nil, nil)
+	dispatcher, err := delivery.New(delivery.Config{}, delivery.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
 	ok(err)
 	checker, err := hub.NewChecker(cfg, transport, logger, nil)
 	ok(err)
@@ -86,7 +87,7 @@ func newHouse(t *testing.T, logger *slog.Logger) *house {
 	g.Go(func() error { return h.Run(ctx) })
 	g.Go(func() error { return service.Run(ctx) })
 	g.Go(func() error { return dispatcher.Run(ctx) })
-	g.Go(func() error { return db.Shards().Run(ctx, dispatcher.Gained, dispatcher.Lost) })
+	g.Go(func() error { return db.Shards().Run(ctx, holder{dispatcher, service, h}) })
 	t.Cleanup(func() {
 		server.Close()
 		cancel()
@@ -99,6 +100,31 @@ func newHouse(t *testing.T, logger *slog.Logger) *house {
 	})
 	return &house{hubURL: cfg.URL, topicURL: topicServer(t, cfg.URL).URL, roster: r}
 }
+
+// holder has the rooms take and leave shards in order, as cmd/hub does.
+type holder struct {
+	dispatcher *delivery.Dispatcher
+	service    *subscription.Service
+	hub        *hub.Hub
+}
+
+func (h holder) Gained(ctx context.Context, t delivery.Tenure) error {
+	if err := h.dispatcher.Gained(ctx, t); err != nil {
+		return err
+	}
+	if err := h.service.Gained(ctx, t.Shard); err != nil {
+		return err
+	}
+	return h.hub.Gained(ctx, t.Shard)
+}
+
+func (h holder) Lost(s subscription.Shard) {
+	h.hub.Lost(s)
+	h.service.Lost(s)
+	h.dispatcher.Lost(s)
+}
+
+func (h holder) Sure(until time.Time) { h.dispatcher.Sure(until) }
 
 func (h *house) post(t *testing.T, want int, contentType, body, link string) string {
 	t.Helper()

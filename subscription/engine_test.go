@@ -107,7 +107,9 @@ func TestOnPebble(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	for r, err := range db.Subscriptions().Requests(t.Context()) {
-		t.Errorf("left: %+v, %v", r, err)
+	for shard := range subscription.Shard(subscription.Shards) {
+		for r, err := range db.Subscriptions().Requests(t.Context(), shard) {
+			t.Errorf("left: %+v, %v", r, err)
+		}
 	}
 }

@@ -66,12 +66,12 @@ func (m *memory) Submit(ctx context.Context, r subscription.Request) error {
 	return m.change(ctx, func() error { m.requests[r.ID] = r; return nil })
 }
 
-func (m *memory) Requests(ctx context.Context) iter.Seq2[subscription.Request, error] {
+func (m *memory) Requests(ctx context.Context, shard subscription.Shard) iter.Seq2[subscription.Request, error] {
 	return func(yield func(subscription.Request, error) bool) {
 		var all []subscription.Request
 		err := m.change(ctx, func() error { all = slices.Collect(maps.Values(m.requests)); return nil })
 		for _, r := range all {
-			if !yield(r, nil) {
+			if subscription.ShardOf(r.ID) == shard && !yield(r, nil) {
 				return
 			}
 		}
@@ -79,6 +79,17 @@ func (m *memory) Requests(ctx context.Context) iter.Seq2[subscription.Request, e
 			yield(subscription.Request{}, err)
 		}
 	}
+}
+
+func (m *memory) Request(ctx context.Context, id subscription.ID) (r subscription.Request, err error) {
+	err = m.change(ctx, func() error {
+		var found bool
+		if r, found = m.requests[id]; !found {
+			return subscription.ErrNotFound
+		}
+		return nil
+	})
+	return r, err
 }
 
 func (m *memory) Activate(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
@@ -127,10 +138,12 @@ func (m *memory) Get(ctx context.Context, id subscription.ID) (sub subscription.
 	return sub, err
 }
 
-func (m *memory) Expired(ctx context.Context, now time.Time, limit int) (subs []subscription.Subscription, err error) {
+func (m *memory) Expired(
+	ctx context.Context, shard subscription.Shard, now time.Time, limit int,
+) (subs []subscription.Subscription, err error) {
 	err = m.change(ctx, func() error {
 		for _, sub := range m.subs {
-			if !sub.Expires.After(now) {
+			if subscription.ShardOf(sub.ID) == shard && !sub.Expires.After(now) {
 				subs = append(subs, sub)
 			}
 		}

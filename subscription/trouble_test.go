@@ -51,8 +51,10 @@ func (s *hooked) Remove(ctx context.Context, sub subscription.Subscription) (boo
 	return removed, err
 }
 
-func (s *hooked) Expired(ctx context.Context, now time.Time, limit int) ([]subscription.Subscription, error) {
-	subs, err := s.Store.Expired(ctx, now, limit)
+func (s *hooked) Expired(
+	ctx context.Context, shard subscription.Shard, now time.Time, limit int,
+) ([]subscription.Subscription, error) {
+	subs, err := s.Store.Expired(ctx, shard, now, limit)
 	if s.expired != nil {
 		s.expired(subs)
 	}

@@ -35,6 +35,8 @@ func testDurable(t *testing.T, open func(t *testing.T) Harness) {
 
 			s := again(t, h)
 			wantRequests(t, s, pending, replacement)
+			wantRequest(t, s, replacement)
+			wantNoRequest(t, s, dropped.ID)
 			wantStored(t, s, active)
 			wantGone(t, s, removed.ID)
 			wantGone(t, s, ended.ID)
@@ -63,12 +65,16 @@ func calls(n int) map[string]func(ctx context.Context, s subscription.Store) err
 			return err
 		},
 		"Expired": func(ctx context.Context, s subscription.Store) error {
-			_, err := s.Expired(ctx, start, 1)
+			_, err := s.Expired(ctx, subscription.ShardOf(r.ID), start, 1)
+			return err
+		},
+		"Request": func(ctx context.Context, s subscription.Store) error {
+			_, err := s.Request(ctx, r.ID)
 			return err
 		},
 		"Requests": func(ctx context.Context, s subscription.Store) error {
 			var errs []error
-			for _, err := range s.Requests(ctx) {
+			for _, err := range s.Requests(ctx, subscription.ShardOf(r.ID)) {
 				errs = append(errs, err)
 			}
 			return errors.Join(errs...)
@@ -162,15 +168,9 @@ func testAtOnce(t *testing.T, open func(t *testing.T) Harness) {
 		})
 		must(t, errors.Join(errs...))
 		s := h.Crash(t)
-		expired, err := s.Expired(t.Context(), start.Add(1000*time.Hour), 1000)
-		must(t, err)
-		requests := 0
-		for _, err := range s.Requests(t.Context()) {
-			must(t, err)
-			requests++
-		}
-		if len(expired) != 100 || requests != 100 {
-			t.Fatalf("%d subscriptions and %d requests are left, want 100 each", len(expired), requests)
+		expired, requests := len(expired(t, s, start.Add(1000*time.Hour))), len(requests(t, s))
+		if expired != 100 || requests != 100 {
+			t.Fatalf("%d subscriptions and %d requests are left, want 100 each", expired, requests)
 		}
 	})
 }

@@ -80,6 +80,20 @@ func unsubscribe(n int) subscription.Request {
 func topicOf(n int) string    { return fmt.Sprintf("https://source.example/%d/change/", n%3) }
 func callbackOf(n int) string { return fmt.Sprintf("https://destination.example/callback?n=%d", n) }
 
+// neighbours are so many numbers of subscribers that share a shard, and one of
+// another shard.
+func neighbours(count int) (same []int, other int) {
+	shard := subscription.ShardOf(subscribe(0).ID)
+	for n := 0; len(same) < count || other == 0; n++ {
+		if subscription.ShardOf(subscribe(n).ID) == shard {
+			same = append(same, n)
+		} else {
+			other = n
+		}
+	}
+	return same[:count], other
+}
+
 // granted is the subscription that r leads to.
 func granted(r subscription.Request) subscription.Subscription {
 	return subscription.Subscription{
@@ -117,15 +131,44 @@ func wantError(t *testing.T, err, want error) {
 	}
 }
 
+// requests gives what is unsettled in all shards, each of which has its own only.
+func requests(t *testing.T, s subscription.Store) (all []subscription.Request) {
+	t.Helper()
+	for shard := range subscription.Shard(subscription.Shards) {
+		for r, err := range s.Requests(t.Context(), shard) {
+			must(t, err)
+			if subscription.ShardOf(r.ID) != shard {
+				t.Fatalf("shard %d gives a request of shard %d", shard, subscription.ShardOf(r.ID))
+			}
+			r.Received = r.Received.UTC()
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// wantRequest checks that the request is unsettled, and found under its ID.
+func wantRequest(t *testing.T, s subscription.Store, want subscription.Request) {
+	t.Helper()
+	got, err := s.Request(t.Context(), want.ID)
+	must(t, err)
+	got.Received = got.Received.UTC()
+	if got != want {
+		t.Fatalf("unsettled request:\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// wantNoRequest checks that no request with the ID is unsettled.
+func wantNoRequest(t *testing.T, s subscription.Store, id subscription.ID) {
+	t.Helper()
+	_, err := s.Request(t.Context(), id)
+	wantError(t, err, subscription.ErrNotFound)
+}
+
 // wantRequests checks that exactly these are unsettled.
 func wantRequests(t *testing.T, s subscription.Store, want ...subscription.Request) {
 	t.Helper()
-	var got []subscription.Request
-	for r, err := range s.Requests(t.Context()) {
-		must(t, err)
-		r.Received = r.Received.UTC()
-		got = append(got, r)
-	}
+	got := requests(t, s)
 	byID := func(a, b subscription.Request) int { return slices.Compare(a.ID[:], b.ID[:]) }
 	slices.SortFunc(got, byID)
 	slices.SortFunc(want, byID)
@@ -157,11 +200,32 @@ func wantGone(t *testing.T, s subscription.Store, id subscription.ID) {
 	wantError(t, err, subscription.ErrNotFound)
 }
 
-// wantExpired checks what has expired at the time, in order.
+// expired gives what has expired in all shards at the time, each of which has its
+// own only, in order.
+func expired(t *testing.T, s subscription.Store, now time.Time) (all []subscription.Subscription) {
+	t.Helper()
+	inOrder := func(a, b subscription.Subscription) int { return a.Expires.Compare(b.Expires) }
+	for shard := range subscription.Shard(subscription.Shards) {
+		some, err := s.Expired(t.Context(), shard, now, 1000)
+		must(t, err)
+		if !slices.IsSortedFunc(some, inOrder) {
+			t.Fatalf("shard %d does not begin with those that ended first: %+v", shard, some)
+		}
+		for _, sub := range some {
+			if subscription.ShardOf(sub.ID) != shard {
+				t.Fatalf("shard %d gives a subscription of shard %d", shard, subscription.ShardOf(sub.ID))
+			}
+		}
+		all = append(all, some...)
+	}
+	slices.SortFunc(all, inOrder)
+	return all
+}
+
+// wantExpired checks what has expired at the time.
 func wantExpired(t *testing.T, s subscription.Store, now time.Time, want ...subscription.Subscription) {
 	t.Helper()
-	got, err := s.Expired(t.Context(), now, 1000)
-	must(t, err)
+	got := expired(t, s, now)
 	if !slices.EqualFunc(got, want, same) {
 		t.Fatalf("expired:\n got %+v\nwant %+v", got, want)
 	}

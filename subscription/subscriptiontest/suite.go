@@ -1,6 +1,7 @@
 package subscriptiontest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,11 +40,12 @@ func testRequests(t *testing.T, open func(t *testing.T) Harness) {
 			wantRequests(t, s, r)
 		},
 		"listing may be left early": func(t *testing.T, s subscription.Store) {
-			for n := range 5 {
+			same, _ := neighbours(5)
+			for _, n := range same {
 				submit(t, s, subscribe(n))
 			}
 			seen := 0
-			for _, err := range s.Requests(t.Context()) {
+			for _, err := range s.Requests(t.Context(), subscription.ShardOf(subscribe(same[0]).ID)) {
 				must(t, err)
 				if seen++; seen == 2 {
 					break
@@ -54,14 +56,58 @@ func testRequests(t *testing.T, open func(t *testing.T) Harness) {
 			}
 		},
 		"a request may be settled while they are listed": func(t *testing.T, s subscription.Store) {
-			for n := range 5 {
+			same, _ := neighbours(5)
+			for _, n := range same {
 				submit(t, s, subscribe(n))
 			}
-			for r, err := range s.Requests(t.Context()) {
+			for r, err := range s.Requests(t.Context(), subscription.ShardOf(subscribe(same[0]).ID)) {
 				must(t, err)
 				must(t, s.Drop(t.Context(), r))
 			}
 			wantRequests(t, s)
+		},
+		"each shard lists its own": func(t *testing.T, s subscription.Store) {
+			same, other := neighbours(3)
+			want := []subscription.Request{subscribe(other)}
+			for _, n := range same {
+				want = append(want, subscribe(n))
+			}
+			for _, r := range want {
+				submit(t, s, r)
+			}
+			wantRequests(t, s, want...)
+		},
+		"Request finds one": func(t *testing.T, s subscription.Store) {
+			a, b := subscribe(1), unsubscribe(2)
+			submit(t, s, a)
+			submit(t, s, b)
+			wantRequest(t, s, a)
+			wantRequest(t, s, b)
+		},
+		"Request of what is not there is ErrNotFound": func(t *testing.T, s subscription.Store) {
+			wantNoRequest(t, s, subscribe(1).ID)
+			same, _ := neighbours(2)
+			submit(t, s, subscribe(same[0]))
+			wantNoRequest(t, s, subscribe(same[1]).ID)
+		},
+		"Request finds the one that replaced another": func(t *testing.T, s subscription.Store) {
+			submit(t, s, subscribe(1))
+			later := subscribe(1)
+			submit(t, s, later)
+			wantRequest(t, s, later)
+		},
+		"Request does not find what is settled": func(t *testing.T, s subscription.Store) {
+			for _, settle := range []func(r subscription.Request) error{
+				func(r subscription.Request) error { return s.Activate(t.Context(), r, granted(r)) },
+				func(r subscription.Request) error { return s.Drop(t.Context(), r) },
+				func(r subscription.Request) error { return s.Unsubscribe(t.Context(), r) },
+			} {
+				r := subscribe(1)
+				submit(t, s, r)
+				wantRequest(t, s, r)
+				must(t, settle(r))
+				wantNoRequest(t, s, r.ID)
+			}
 		},
 		"bytes stay as they are": func(t *testing.T, s subscription.Store) {
 			r := subscribe(1)
@@ -71,6 +117,7 @@ func testRequests(t *testing.T, open func(t *testing.T) Harness) {
 			r.ID = subscription.NewID(r.Topic, r.Callback)
 			submit(t, s, r)
 			wantRequests(t, s, r)
+			wantRequest(t, s, r)
 			sub := granted(r)
 			must(t, s.Activate(t.Context(), r, sub))
 			wantStored(t, s, sub)
@@ -251,20 +298,29 @@ func testReading(t *testing.T, open func(t *testing.T) Harness) {
 			wantExpired(t, s, sub.Expires.Add(time.Hour), sub)
 		},
 		"Expired begins with those that ended first": func(t *testing.T, s subscription.Store) {
-			third, first, second := activate(t, s, 30), activate(t, s, 10), activate(t, s, 20)
+			n, _ := neighbours(3)
+			third, first, second := activate(t, s, n[2]), activate(t, s, n[0]), activate(t, s, n[1])
 			wantExpired(t, s, third.Expires, first, second, third)
 		},
+		"Expired gives of the shard alone": func(t *testing.T, s subscription.Store) {
+			same, other := neighbours(2)
+			a, b, c := activate(t, s, same[0]), activate(t, s, same[1]), activate(t, s, other)
+			wantExpired(t, s, start.Add(1000*time.Hour), inOrder(a, b, c)...)
+		},
 		"Expired gives up to its limit": func(t *testing.T, s subscription.Store) {
+			numbers, other := neighbours(10)
+			shard := subscription.ShardOf(subscribe(numbers[0]).ID)
+			activate(t, s, other)
 			var subs []subscription.Subscription
-			for n := range 10 {
+			for _, n := range numbers {
 				subs = append(subs, activate(t, s, n))
 			}
-			got, err := s.Expired(t.Context(), start.Add(1000*time.Hour), 4)
+			got, err := s.Expired(t.Context(), shard, start.Add(1000*time.Hour), 4)
 			must(t, err)
-			if len(got) != 4 || !same(got[0], subs[0]) || !same(got[3], subs[3]) {
+			if !slices.EqualFunc(got, subs[:4], same) {
 				t.Fatalf("got %d: %+v, want the first 4", len(got), got)
 			}
-			none, err := s.Expired(t.Context(), start.Add(1000*time.Hour), 0)
+			none, err := s.Expired(t.Context(), shard, start.Add(1000*time.Hour), 0)
 			must(t, err)
 			if len(none) != 0 {
 				t.Fatalf("got %d with limit 0", len(none))
@@ -278,4 +334,10 @@ func testReading(t *testing.T, open func(t *testing.T) Harness) {
 			wantExpired(t, s, sub.Expires, sub)
 		},
 	})
+}
+
+// inOrder sorts subscriptions by their ends.
+func inOrder(subs ...subscription.Subscription) []subscription.Subscription {
+	slices.SortFunc(subs, func(a, b subscription.Subscription) int { return a.Expires.Compare(b.Expires) })
+	return subs
 }
