@@ -1,22 +1,34 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/netip"
-	"strings"
 	"time"
 
 	"carillon/cmd/internal/program"
 )
 
-// flags are the command line of the hub. Scripts rely on their names.
-type flags struct {
+// commands are the command line of the hub. Scripts rely on the names of its flags.
+type commands struct {
 	program.Common
 
+	Serve serveCommand `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
+}
+
+// command is one of the things that the program does.
+type command interface {
+	run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error
+}
+
+// serveCommand is the hub itself.
+type serveCommand struct {
 	Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one."`
 	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http://, the listener's address and /websub/. Needed where the hub listens on every address."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: /healthz, /readyz, /metrics."`
-	Store  string `default:"pebble:hub-data" placeholder:"ENGINE:WHERE" help:"Where everything is kept: pebble:DIRECTORY."`
+	storeFlags
 
 	AllowNet []netip.Prefix `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
 
@@ -37,23 +49,9 @@ type flags struct {
 // maxMaxBody is the largest --max-body: a publication is held in memory.
 const maxMaxBody = 1 << 30
 
-// engine is what --store says.
-type engine struct{ kind, where string }
-
-func parseStore(s string) (engine, error) {
-	kind, where, _ := strings.Cut(s, ":")
-	if kind != "pebble" {
-		return engine{}, fmt.Errorf("--store %s: the engine must be pebble, as in pebble:hub-data", s)
-	}
-	if where == "" {
-		return engine{}, fmt.Errorf("--store %s: the directory is missing, as in pebble:hub-data", s)
-	}
-	return engine{kind, where}, nil
-}
-
 // Validate refuses values that cannot be kept, by the names that the operator
 // knows. It is called when the flags are parsed.
-func (f *flags) Validate() error {
+func (f *serveCommand) Validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -80,6 +78,5 @@ func (f *flags) Validate() error {
 	case f.MaxBody < 1 || f.MaxBody > maxMaxBody:
 		return fmt.Errorf("--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
 	}
-	_, err := parseStore(f.Store)
-	return err
+	return f.storeFlags.Validate()
 }

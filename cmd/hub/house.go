@@ -18,7 +18,6 @@ import (
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/internal/egress"
-	"carillon/store/pebblestore"
 	"carillon/subscription"
 )
 
@@ -35,7 +34,7 @@ type house struct {
 	metrics    *prometheus.Registry
 	public     net.Listener
 	operator   net.Listener
-	store      *pebblestore.DB
+	store      *engine
 	dispatcher *delivery.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
@@ -44,7 +43,7 @@ type house struct {
 
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
-func open(ctx context.Context, f flags, logger *slog.Logger) (*house, error) {
+func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
 	h := &house{url: f.URL, logger: logger, metrics: newRegistry()}
 	if err := h.open(ctx, f); err != nil {
 		h.close()
@@ -53,7 +52,7 @@ func open(ctx context.Context, f flags, logger *slog.Logger) (*house, error) {
 	return h, nil
 }
 
-func (h *house) open(ctx context.Context, f flags) (err error) {
+func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if h.public, err = program.Listen(ctx, "listen", f.Listen); err != nil {
 		return err
 	}
@@ -68,12 +67,8 @@ func (h *house) open(ctx context.Context, f flags) (err error) {
 	if err := (hub.Config{URL: h.url}).Validate(); err != nil {
 		return fmt.Errorf("--url: %w", err)
 	}
-	e, err := parseStore(f.Store)
-	if err != nil {
+	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
 		return err
-	}
-	if h.store, err = pebblestore.Open(pebblestore.Config{Dir: e.where, Logger: h.logger}); err != nil {
-		return fmt.Errorf("--store %s: %w", f.Store, err)
 	}
 	return h.join(f)
 }
@@ -88,7 +83,7 @@ func newRegistry() *prometheus.Registry {
 }
 
 // join makes the rooms, from the ground floor up.
-func (h *house) join(f flags) error {
+func (h *house) join(f serveCommand) error {
 	asking, err := egress.New(egress.Config{AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url)})
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
@@ -105,7 +100,7 @@ const (
 	maxPerHost  = 64
 )
 
-func (h *house) joinDelivery(f flags) error {
+func (h *house) joinDelivery(f serveCommand) error {
 	cfg := delivery.Config{
 		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
@@ -126,7 +121,7 @@ func (h *house) joinDelivery(f flags) error {
 	if err != nil {
 		return err
 	}
-	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log(), Cursors: h.store.Cursors()}, ender{h}, sender, h.logger, h.metrics)
+	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors}, ender{h}, sender, h.logger, h.metrics)
 	return err
 }
 
@@ -138,7 +133,7 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 	return e.service.Remove(ctx, sub)
 }
 
-func (h *house) joinHub(f flags, asking *egress.Dialer) error {
+func (h *house) joinHub(f serveCommand, asking *egress.Dialer) error {
 	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL}
 	transport := asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
@@ -152,12 +147,12 @@ func (h *house) joinHub(f flags, asking *egress.Dialer) error {
 	h.service, err = subscription.NewService(subscription.Config{
 		Lease:        subscription.LeaseRules{Min: f.LeaseMin, Default: f.LeaseDefault, Max: f.LeaseMax},
 		DrainTimeout: drainWithin,
-	}, h.store.Subscriptions(), checker, verifier, h.dispatcher, h.logger, h.metrics)
+	}, h.store.Subscriptions, checker, verifier, h.dispatcher, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
 	h.hub, err = hub.New(cfg, hub.Parts{
-		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings(),
+		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings,
 		Checker: checker, Transport: transport, Addresses: asking,
 	}, h.logger, h.metrics)
 	return err
@@ -188,7 +183,7 @@ func (h *house) run(ctx context.Context) error {
 		return err
 	})
 	lower.Go(func() error {
-		err := h.store.Shards().Run(shards, h.dispatcher)
+		err := h.store.Shards.Run(shards, h.dispatcher)
 		failed <- err
 		return err
 	})
@@ -238,7 +233,7 @@ func (h *house) notStopping(context.Context) error {
 
 // storeReady reads a subscription that does not exist.
 func (h *house) storeReady(ctx context.Context) error {
-	_, err := h.store.Subscriptions().Get(ctx, subscription.ID{})
+	_, err := h.store.Subscriptions.Get(ctx, subscription.ID{})
 	if errors.Is(err, subscription.ErrNotFound) {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 
 	"carillon/cmd/internal/program"
@@ -22,25 +23,30 @@ const summary = "A WebSub hub that relays ResourceSync change notifications: in 
 func main() { os.Exit(program.Main(run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var f flags
-	if err := program.Parse("hub", summary, &f, args, stdout); err != nil {
-		if errors.Is(err, program.ErrDone) {
-			return 0
-		}
-		return program.Fail(stderr, "hub", err)
+	var c commands
+	chosen, err := program.ParseCommand("hub", summary, &c, args, stdout)
+	if errors.Is(err, program.ErrDone) {
+		return 0
 	}
-	logger := program.Logger(stderr, f.LogLevel)
-	h, err := open(ctx, f, logger)
+	if err == nil {
+		err = chosen.(command).run(ctx, program.Logger(stderr, c.LogLevel), os.Stdin, stdout, stderr)
+	}
 	if err != nil {
 		return program.Fail(stderr, "hub", err)
+	}
+	return 0
+}
+
+// run serves until ctx ends.
+func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
+	h, err := open(ctx, *f, logger)
+	if err != nil {
+		return err
 	}
 	defer h.close()
 	program.Ready(stdout, "hub",
 		program.Address{Name: "listen", Value: h.public.Addr().String()},
 		program.Address{Name: "admin", Value: h.operator.Addr().String()},
 		program.Address{Name: "url", Value: h.url})
-	if err := h.run(ctx); err != nil {
-		return program.Fail(stderr, "hub", err)
-	}
-	return 0
+	return h.run(ctx)
 }

@@ -29,6 +29,25 @@ var ErrDone = errors.New("done")
 // names, in this order of precedence. Any error but ErrDone is one line that
 // says what to change.
 func Parse(name, summary string, flags any, args []string, stdout io.Writer) error {
+	_, err := parse(name, summary, flags, args, stdout)
+	return err
+}
+
+// ParseCommand is Parse for a program with several commands: the fields of flags
+// with the tag cmd, each a struct with flags of its own. It returns a pointer to
+// the field of the command that was chosen. The one with the tag
+// default:"withargs" is chosen where none is named, and --help shows its flags
+// with those of the program. A variable or a setting in the file is for every
+// command that has the flag.
+func ParseCommand(name, summary string, flags any, args []string, stdout io.Writer) (command any, err error) {
+	chosen, err := parse(name, summary, flags, args, stdout)
+	if err != nil {
+		return nil, err
+	}
+	return chosen.Selected().Target.Addr().Interface(), nil
+}
+
+func parse(name, summary string, flags any, args []string, stdout io.Writer) (*kong.Context, error) {
 	done := false
 	parser, err := kong.New(flags,
 		kong.Name(name), kong.Description(summary),
@@ -38,19 +57,42 @@ func Parse(name, summary string, flags any, args []string, stdout io.Writer) err
 		kong.Exit(func(int) { done = true }),
 		kong.Configuration(loadYAML),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Help(printHelp),
 		kong.ValueFormatter(describe),
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = parser.Parse(args)
+	chosen, err := parser.Parse(args)
 	if done {
-		return ErrDone
+		return nil, ErrDone
 	}
 	if err != nil {
-		return fmt.Errorf("%w (%s --help lists the flags)", err, name)
+		return nil, fmt.Errorf("%s (%s --help lists the flags)", withoutDefault(parser.Model, err), name)
 	}
-	return nil
+	return chosen, nil
+}
+
+// withoutDefault is what err says without the name of the default command, which
+// nobody has typed.
+func withoutDefault(app *kong.Application, err error) string {
+	if app.DefaultCmd == nil {
+		return err.Error()
+	}
+	return strings.TrimPrefix(err.Error(), app.DefaultCmd.Path()+": ")
+}
+
+// printHelp shows the flags of the default command as the program's own, where
+// no other command was named.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	app := ctx.Model
+	if ctx.Selected() != nil || app.DefaultCmd == nil {
+		return kong.DefaultHelpPrinter(options, ctx)
+	}
+	app.Flags = append(app.Flags, app.DefaultCmd.Flags...) // nothing is parsed after help
+	options.NoAppSummary = true
+	fmt.Fprintf(ctx.Stdout, "Usage: %s [<command>] [flags]\n", app.Name)
+	return kong.DefaultHelpPrinter(options, ctx)
 }
 
 // describe is a flag's help: what it is for, its default where the name of the
@@ -81,16 +123,24 @@ func loadYAML(r io.Reader) (kong.Resolver, error) {
 
 // Validate refuses settings that are not the name of a flag: they are typos.
 func (f file) Validate(app *kong.Application) error {
-	var known []string
-	for _, flag := range app.Flags {
-		known = append(known, flag.Name)
-	}
+	known := flagNames(app.Node)
 	for key := range f {
 		if !slices.Contains(known, key) || key == "help" || key == "version" || key == "config" {
 			return fmt.Errorf("configuration file: there is no setting %q", key)
 		}
 	}
 	return nil
+}
+
+// flagNames are the names of all flags of a program and of its commands.
+func flagNames(node *kong.Node) (names []string) {
+	for _, flag := range node.Flags {
+		names = append(names, flag.Name)
+	}
+	for _, child := range node.Children {
+		names = append(names, flagNames(child)...)
+	}
+	return names
 }
 
 // Resolve gives the setting for a flag, unless the environment has one.
