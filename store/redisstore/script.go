@@ -28,16 +28,23 @@ func shrinks(name, body string) *script {
 
 // fresh stands before every script.
 //
-// run() is the identity of the server process: another one may have lost the end
-// of what this store was told is durable. fresh(last) is a number to go on from
-// under a new server, or for a key that is not there: it is above every number
-// that was given before, lost or not, as long as the clock of the servers does not go
-// back behind the beginning of the one before, and numbers are not given out at
-// more than 65,536 a second for all of its life. now() is the time in milliseconds.
+// run() is the identity of the server process and of its time as a master: another one
+// may have lost the end of what this store was told is durable, and so may this
+// one where it was a replica in between. fresh(last) is a number to go on from under a new
+// identity, or for a key that is not there: it is not below any number that was given
+// before, lost or not, as long as the clock of the servers does not go back behind the
+// beginning of the one before, and numbers are not given out at more than 65,536
+// a second for all of its life. now() is the time in milliseconds.
 const fresh = `
-local function run() return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') end
+local function run()
+  local info = redis.call('INFO', 'server', 'replication')
+  return string.match(info, 'run_id:(%x+)') .. string.match(info, 'master_replid:(%x+)')
+end
 local function now() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end
-local function fresh(last) return math.max(last, (redis.call('TIME')[1] - 1767225600) * 65536) end
+local function fresh(last)
+  local t = redis.call('TIME')
+  return math.max(last, (t[1] - 1767225600) * 65536 + math.floor(t[2] * 65536 / 1000000))
+end
 `
 
 // call is one run of a script.
