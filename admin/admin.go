@@ -1,6 +1,11 @@
 // Package admin is the operator's listener of a hub: whether the process
 // lives, whether it can accept and deliver, and its metrics.
 //
+// The first line of /readyz is "ready", or there is a line "CHECK: REASON" for
+// each check that failed; lines "warning: …" follow. With Accept:
+// application/json it is one object, {"checks": [{"name", "ready", "error"}],
+// "ready", "warnings"}, without "error" and "warnings" where there are none.
+//
 // It answers to whoever can reach it and shows nothing that must stay
 // secret; cmd/hub binds it to a loopback address by default. It changes nothing.
 package admin
@@ -34,6 +39,10 @@ type Check struct {
 type Config struct {
 	// Checks are run, in order, for every request to /readyz.
 	Checks []Check
+	// Warnings returns what the operator must know although the hub works, each
+	// with what to do. /readyz shows them and answers as it does without
+	// them. nil: there are none. It does not block.
+	Warnings func() []string
 	// Metrics is what /metrics gathers.
 	Metrics prometheus.Gatherer
 	// Logger takes the errors of gathering.
@@ -44,7 +53,7 @@ type Config struct {
 func Handler(cfg Config) http.Handler {
 	r := mux.NewRouter()
 	r.Path("/healthz").Methods(http.MethodGet, http.MethodHead).HandlerFunc(healthz)
-	r.Path("/readyz").Methods(http.MethodGet, http.MethodHead).Handler(readyz{cfg.Checks})
+	r.Path("/readyz").Methods(http.MethodGet, http.MethodHead).Handler(readyz{cfg.Checks, cfg.Warnings})
 	r.Path("/metrics").Methods(http.MethodGet, http.MethodHead).Handler(promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelError),
 		ErrorHandling: promhttp.ContinueOnError,
@@ -75,7 +84,17 @@ func plain(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-type readyz struct{ checks []Check }
+type readyz struct {
+	checks   []Check
+	warnings func() []string // may be nil
+}
+
+// report is the answer of /readyz in JSON.
+type report struct {
+	Checks   []result `json:"checks"`
+	Ready    bool     `json:"ready"`
+	Warnings []string `json:"warnings,omitempty"`
+}
 
 // result is the outcome of one check, as /readyz gives it in JSON.
 type result struct {
@@ -86,11 +105,15 @@ type result struct {
 
 func (h readyz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	results, status := h.run(r.Context())
+	var warnings []string
+	if h.warnings != nil {
+		warnings = h.warnings()
+	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]any{"ready": status == http.StatusOK, "checks": results}) // the client is gone: nobody to tell
+		_ = json.NewEncoder(w).Encode(report{results, status == http.StatusOK, warnings}) // the client is gone: nobody to tell
 		return
 	}
 	var lines []string
@@ -101,6 +124,9 @@ func (h readyz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(lines) == 0 {
 		lines = []string{"ready"}
+	}
+	for _, warning := range warnings {
+		lines = append(lines, "warning: "+warning)
 	}
 	plain(w, status, strings.Join(lines, "\n"))
 }

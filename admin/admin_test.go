@@ -48,6 +48,42 @@ func TestReadyzTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// A warning is told beside the outcome and does not change it.
+func TestReadyzTellsWarnings(t *testing.T) {
+	check := admin.Check{Name: "store", Ready: func(context.Context) error { return nil }}
+	var warnings []string
+	cfg := admin.Config{
+		Warnings: func() []string { return warnings },
+		Metrics:  prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, test := range []struct {
+		failed     error
+		warnings   []string
+		status     int
+		text, json string
+	}{
+		{nil, nil, 200, "ready\n", `{"checks":[{"name":"store","ready":true}],"ready":true}`},
+		{
+			nil, []string{"one", "two"}, 200, "ready\nwarning: one\nwarning: two\n",
+			`{"checks":[{"name":"store","ready":true}],"ready":true,"warnings":["one","two"]}`,
+		},
+		{
+			errors.New("away"), []string{"one"}, 503, "store: away\nwarning: one\n",
+			`{"checks":[{"name":"store","ready":false,"error":"away"}],"ready":false,"warnings":["one"]}`,
+		},
+	} {
+		check.Ready = func(context.Context) error { return test.failed }
+		cfg.Checks, warnings = []admin.Check{check}, test.warnings
+		h := admin.Handler(cfg)
+		if rec := get(t, h, "GET", "/readyz", ""); rec.Code != test.status || rec.Body.String() != test.text {
+			t.Errorf("%d %q; want %d %q", rec.Code, rec.Body, test.status, test.text)
+		}
+		if rec := get(t, h, "GET", "/readyz", "application/json"); rec.Code != test.status || rec.Body.String() != test.json+"\n" {
+			t.Errorf("as JSON: %d %s; want %d %s", rec.Code, rec.Body, test.status, test.json)
+		}
+	}
+}
+
 func TestReadyzDoesNotHangWithACheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
