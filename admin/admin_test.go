@@ -64,11 +64,15 @@ func TestReadyzTellsWarnings(t *testing.T) {
 	}{
 		{nil, nil, 200, "ready\n", `{"checks":[{"name":"store","ready":true}],"ready":true}`},
 		{
-			nil, []string{"one", "two"}, 200, "ready\nwarning: one\nwarning: two\n",
+			nil,
+			[]string{"one", "two"},
+			200, "ready\nwarning: one\nwarning: two\n",
 			`{"checks":[{"name":"store","ready":true}],"ready":true,"warnings":["one","two"]}`,
 		},
 		{
-			errors.New("away"), []string{"one"}, 503, "store: away\nwarning: one\n",
+			errors.New("away"),
+			[]string{"one"},
+			503, "store: away\nwarning: one\n",
 			`{"checks":[{"name":"store","ready":false,"error":"away"}],"ready":false,"warnings":["one"]}`,
 		},
 	} {
