@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,18 @@ import (
 	"time"
 )
 
-// contestants in the order in which each round runs them.
-var contestants = []string{roleNetHTTP, roleFastHTTP, "hub"}
+// The hubs among the contestants, by their engine.
+const (
+	onPebble = "hub"
+	onRedis  = "hub, Redis"
+)
+
+// field is the contestants, in the order in which each round runs them, and the
+// hubs among them.
+type field struct {
+	names []string
+	hubs  map[string]*hub
+}
 
 // compare runs every round and prints the table.
 func compare(ctx context.Context, p plan, stdout, stderr io.Writer) error {
@@ -34,39 +45,83 @@ func compare(ctx context.Context, p plan, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer stopSink()
-
-	fmt.Fprintf(stderr, "%d subscriptions are being made…\n", p.callbacks)
-	h, err := startHub(ctx, binary, filepath.Join(dir, "deliveries"), target)
+	rounds, names, err := runRounds(ctx, p, binary, dir, target, stderr)
 	if err != nil {
 		return err
 	}
-	defer h.stop()
-	if err := h.prepare(ctx, p); err != nil {
-		return err
-	}
-	rounds := make([]map[string]usage, 0, p.rounds)
-	for i := range p.rounds {
-		fmt.Fprintf(stderr, "round %d of %d…\n", i+1, p.rounds)
-		round, err := runRound(ctx, p, h, target)
-		if err != nil {
-			return err
-		}
-		rounds = append(rounds, round)
-	}
-	h.stop()
-	printTable(stdout, p, rounds)
+	printTable(stdout, p, names, rounds)
 	if p.idle == 0 {
 		return nil
 	}
-	return weighIdle(ctx, p, binary, filepath.Join(dir, "idle"), target, stdout, stderr)
+	return weighIdle(ctx, p, binary, "pebble:"+filepath.Join(dir, "idle"), target, stdout, stderr)
 }
 
-func runRound(ctx context.Context, p plan, h *hub, target string) (map[string]usage, error) {
+// runRounds starts the hubs and runs every round.
+func runRounds(
+	ctx context.Context, p plan, binary, dir, target string, stderr io.Writer,
+) (rounds []map[string]usage, names []string, err error) {
+	f := field{names: []string{roleNetHTTP, roleFastHTTP}, hubs: map[string]*hub{}}
+	defer func() {
+		for _, h := range f.hubs {
+			h.stop()
+		}
+	}()
+	if err := f.enter(ctx, p, onPebble, binary, "pebble:"+filepath.Join(dir, "deliveries"), target, stderr); err != nil {
+		return nil, nil, err
+	}
+	server, err := startRedis(ctx, filepath.Join(dir, "redis"))
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		fmt.Fprintln(stderr, "THERE IS NO redis-server: the hub on Redis is left out")
+	case err != nil:
+		return nil, nil, err
+	default:
+		// After the hubs, which are stopped by the defer above.
+		defer server.stop()
+		defer func() { f.stop(onRedis) }()
+		if err := f.enter(ctx, p, onRedis, binary, "redis://"+server.address+"/0", target, stderr); err != nil {
+			return nil, nil, err
+		}
+		f.hubs[onRedis].redis = server
+	}
+	for i := range p.rounds {
+		fmt.Fprintf(stderr, "round %d of %d…\n", i+1, p.rounds)
+		round, err := f.run(ctx, p, target)
+		if err != nil {
+			return nil, nil, err
+		}
+		rounds = append(rounds, round)
+	}
+	return rounds, f.names, nil
+}
+
+// enter starts a hub, and makes the subscriptions that it delivers to.
+func (f *field) enter(ctx context.Context, p plan, name, binary, store, target string, stderr io.Writer) error {
+	fmt.Fprintf(stderr, "%s: %d subscriptions are being made…\n", name, p.callbacks)
+	h, err := startHub(ctx, binary, store, target)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	f.names, f.hubs[name] = append(f.names, name), h
+	if err := h.prepare(ctx, p); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (f *field) stop(name string) {
+	if h := f.hubs[name]; h != nil {
+		h.stop()
+	}
+}
+
+// run runs one round.
+func (f *field) run(ctx context.Context, p plan, target string) (map[string]usage, error) {
 	round := map[string]usage{}
-	for _, name := range contestants {
+	for _, name := range f.names {
 		var u usage
 		var err error
-		if name == "hub" {
+		if h := f.hubs[name]; h != nil {
 			u, err = h.deliver(ctx, p)
 		} else {
 			u, err = runChild(ctx, p, name, target)
@@ -99,13 +154,13 @@ func runChild(ctx context.Context, p plan, role, target string) (usage, error) {
 
 // printTable prints the median of each figure, and the median of the ratios
 // that each round gives by itself: what was slow in a round was slow for all.
-func printTable(w io.Writer, p plan, rounds []map[string]usage) {
+func printTable(w io.Writer, p plan, names []string, rounds []map[string]usage) {
 	fmt.Fprintf(w, "\n%s/%s, %d processors, %s; %d callbacks on one host, %d bytes, %d rounds of %d deliveries; medians\n",
 		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), p.callbacks, p.bodyBytes, p.rounds, p.callbacks*p.publications)
 	fmt.Fprintf(w, "hub: durable, in order, signed with sha256; the loops: %d connections, nothing but the POST\n\n", p.connections)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "contestant\tdeliveries/s\t÷ net/http\t÷ fasthttp\tCPU each\t÷ net/http\t÷ fasthttp\t")
-	for _, name := range contestants {
+	for _, name := range names {
 		speed := func(r map[string]usage, of string) float64 { return r[of].perSecond() }
 		cost := func(r map[string]usage, of string) float64 { return float64(r[of].cpuEach()) }
 		fmt.Fprintf(tw, "%s\t%.0f\t%.2f\t%.2f\t%s\t%.2f\t%.2f\t\n", name,
@@ -117,6 +172,10 @@ func printTable(w io.Writer, p plan, rounds []map[string]usage) {
 			median(rounds, func(r map[string]usage) float64 { return cost(r, name) / cost(r, roleFastHTTP) }))
 	}
 	tw.Flush()
+	if slices.Contains(names, onRedis) {
+		fmt.Fprintf(w, "\nRedis (AOF, appendfsync always): %.4f commands for each delivery, publishing and leases included\n",
+			median(rounds, func(r map[string]usage) float64 { return r[onRedis].commandsEach() }))
+	}
 }
 
 func median[T any](of []T, figure func(T) float64) float64 {

@@ -31,6 +31,7 @@ type hub struct {
 	url, admin, target string
 	client             *http.Client
 	stop               func()
+	redis              *redisServer // nil on Pebble
 }
 
 func buildHub(ctx context.Context, dir string) (string, error) {
@@ -51,9 +52,9 @@ func startSink(ctx context.Context) (target string, stop func(), err error) {
 	return line, stop, err
 }
 
-func startHub(ctx context.Context, binary, dir, target string) (*hub, error) {
+func startHub(ctx context.Context, binary, store, target string) (*hub, error) {
 	line, stop, err := start(exec.CommandContext(ctx, binary,
-		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+dir, "--log-level", "error"))
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--log-level", "error"))
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +184,10 @@ func (h *hub) deliver(ctx context.Context, p plan) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
+	commands, err := h.commands(ctx)
+	if err != nil {
+		return usage{}, err
+	}
 	begin := time.Now()
 	for range p.publications {
 		if err := h.publish(ctx, p); err != nil {
@@ -195,7 +200,27 @@ func (h *hub) deliver(ctx context.Context, p plan) (usage, error) {
 	}
 	wall := time.Since(begin)
 	after, err := h.metric(ctx, "process_cpu_seconds_total")
-	return usage{Deliveries: total, Wall: wall, CPU: time.Duration((after - cpu) * float64(time.Second))}, err
+	if err != nil {
+		return usage{}, err
+	}
+	u := usage{Deliveries: total, Wall: wall, CPU: time.Duration((after - cpu) * float64(time.Second))}
+	if h.redis != nil {
+		// The last cursors are saved a flush interval later.
+		if err := pause(ctx, time.Second); err != nil {
+			return usage{}, err
+		}
+	}
+	all, err := h.commands(ctx)
+	u.Commands = all - commands
+	return u, err
+}
+
+// commands returns how many commands the hub's Redis has carried out, 0 on Pebble.
+func (h *hub) commands(ctx context.Context) (int64, error) {
+	if h.redis == nil {
+		return 0, nil
+	}
+	return h.redis.commands(ctx)
 }
 
 // await returns when the sink has counted to n.

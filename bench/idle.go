@@ -17,12 +17,12 @@ type weight struct{ live, resident, goroutines float64 }
 // weighIdle measures what an idle subscription costs: a hub with none beside
 // the same hub with many, both freshly started, so that nothing of the work of
 // subscribing is counted.
-func weighIdle(ctx context.Context, p plan, binary, dir, target string, stdout, stderr io.Writer) error {
+func weighIdle(ctx context.Context, p plan, binary, store, target string, stdout, stderr io.Writer) error {
 	// A low GOGC makes the collector run often: what it reports as live is recent.
 	if err := os.Setenv("GOGC", "10"); err != nil {
 		return err
 	}
-	h, err := startHub(ctx, binary, dir, target)
+	h, err := startHub(ctx, binary, store, target)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func weighIdle(ctx context.Context, p plan, binary, dir, target string, stdout, 
 	h.stop()
 
 	begin = time.Now()
-	if h, err = startHub(ctx, binary, dir, target); err != nil {
+	if h, err = startHub(ctx, binary, store, target); err != nil {
 		return err
 	}
 	if err := h.awaitSubscriptions(ctx, p.idle); err != nil {
