@@ -240,9 +240,8 @@ func badSubscription(t *testing.T, db *pebblestore.DB) {
 	if readable < len(listed) {
 		t.Errorf("%d are listed and %d can be read", len(listed), readable)
 	}
-	expired, err := db.Subscriptions().Expired(ctx, time.Now(), 1000)
-	if err != nil || len(expired) != readable {
-		t.Errorf("%d expired, error %v; want %d", len(expired), err, readable)
+	if expired := expiredOfAll(t, db); expired != readable {
+		t.Errorf("%d expired, want %d", expired, readable)
 	}
 	if removed, err := db.Subscriptions().Remove(ctx, bad); removed || err != nil {
 		t.Errorf("removed %v, error %v", removed, err)
@@ -313,14 +312,39 @@ func badGap(t *testing.T, db *pebblestore.DB) {
 }
 
 func badRequest(t *testing.T, db *pebblestore.DB) {
-	listed := 0
-	for _, err := range db.Subscriptions().Requests(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
+	wantMost(t, requestsOfAll(t, db), corruptRecords)
+}
+
+// requestsOfAll counts the requests of all shards.
+func requestsOfAll(t *testing.T, db *pebblestore.DB) (count int) {
+	t.Helper()
+	for shard := range subscription.Shard(subscription.Shards) {
+		for r, err := range db.Subscriptions().Requests(t.Context(), shard) {
+			if err != nil || subscription.ShardOf(r.ID) != shard {
+				t.Errorf("shard %d: %+v, error %v", shard, r, err)
+			}
+			count++
 		}
-		listed++
 	}
-	wantMost(t, listed, corruptRecords)
+	return count
+}
+
+// expiredOfAll counts the subscriptions of all shards whose lease is over.
+func expiredOfAll(t *testing.T, db *pebblestore.DB) (count int) {
+	t.Helper()
+	for shard := range subscription.Shard(subscription.Shards) {
+		subs, err := db.Subscriptions().Expired(t.Context(), shard, time.Now(), 1000)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, sub := range subs {
+			if subscription.ShardOf(sub.ID) != shard {
+				t.Errorf("shard %d: %+v", shard, sub)
+			}
+		}
+		count += len(subs)
+	}
+	return count
 }
 
 func badTopic(t *testing.T, db *pebblestore.DB) {
@@ -335,8 +359,10 @@ func badTopic(t *testing.T, db *pebblestore.DB) {
 		listed++
 	}
 	wantMost(t, listed, corruptRecords+1)
-	_, err := db.Log().Head(t.Context(), corruptTopic(corruptOne))
-	wantDamaged(t, err)
+	heads, err := db.Log().Heads(t.Context(), []string{corruptTopic(corruptOne), topic})
+	if err != nil || heads[0] != 0 || heads[1] != corruptRecords {
+		t.Errorf("heads %d, error %v; want none and %d", heads, err, corruptRecords)
+	}
 }
 
 // readAll reads the log as a subscriber does.
@@ -439,14 +465,8 @@ func TestAnyBadByte(t *testing.T) {
 				t.Errorf("%d from the end: %v", place, err)
 			}
 		}
-		for _, err := range db.Subscriptions().Requests(t.Context()) {
-			if err != nil {
-				t.Errorf("%d from the end: %v", place, err)
-			}
-		}
-		if _, err := db.Subscriptions().Expired(t.Context(), time.Now(), 1000); err != nil {
-			t.Errorf("%d from the end: %v", place, err)
-		}
+		requestsOfAll(t, db)
+		expiredOfAll(t, db)
 		closeDB(t, db)
 	}
 	if opened == 0 {

@@ -1,6 +1,7 @@
 package pebblestore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -124,17 +125,43 @@ func (p *promises) copy(from *promises) {
 func ownAll(t *testing.T, db *pebblestore.DB) map[subscription.Shard]delivery.Tenure {
 	t.Helper()
 	tenures := make(map[subscription.Shard]delivery.Tenure)
-	enough := errors.New("enough")
-	err := db.Shards().Run(t.Context(), func(tenure delivery.Tenure) error {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := db.Shards().Run(ctx, holder{gained: func(tenure delivery.Tenure) error {
 		if tenures[tenure.Shard] = tenure; len(tenures) == subscription.Shards {
-			return enough
+			stop()
 		}
 		return nil
-	}, func(subscription.Shard) {})
-	if !errors.Is(err, enough) {
+	}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return tenures
+}
+
+// holder is a delivery.Holder of functions; lost may be nil.
+type holder struct {
+	gained func(delivery.Tenure) error
+	lost   func(subscription.Shard)
+}
+
+func (h holder) Gained(_ context.Context, t delivery.Tenure) error { return h.gained(t) }
+
+func (h holder) Lost(s subscription.Shard) {
+	if h.lost != nil {
+		h.lost(s)
+	}
+}
+
+func (holder) Sure(time.Time) {}
+
+// headOf is the head of one log.
+func headOf(ctx context.Context, db *pebblestore.DB, topic string) (delivery.Seq, error) {
+	heads, err := db.Log().Heads(ctx, []string{topic})
+	if err != nil {
+		return 0, err
+	}
+	return heads[0], nil
 }
 
 // crashStep publishes, and for every fourth publication subscribes and moves a
@@ -215,7 +242,7 @@ func checkPromises(t *testing.T, db *pebblestore.DB, p *promises) {
 // checkLog reads a log from 1 to its head.
 func checkLog(t *testing.T, db *pebblestore.DB, topic string, promised map[delivery.Seq]uuid.UUID) delivery.Seq {
 	t.Helper()
-	head, err := db.Log().Head(t.Context(), topic)
+	head, err := headOf(t.Context(), db, topic)
 	if err != nil {
 		t.Fatal(err)
 	}

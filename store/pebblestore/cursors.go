@@ -109,22 +109,21 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	if len(batches) == 0 {
 		return ctx.Err()
 	}
+	shards := make([]subscription.Shard, len(batches))
+	for i, batch := range batches {
+		shards[i] = batch.Tenure.Shard
+	}
 	var fenced []subscription.Shard
-	err := c.db.engine.change(ctx, shrinks, c.db.lockShards(batches), func(b *pebble.Batch) error {
-		w, err := newCursorWriter(c.db, b)
-		if err != nil {
-			return err
-		}
+	err := c.db.engine.change(ctx, shrinks, c.db.lockShards(shards), func(b *pebble.Batch) error {
+		var current []delivery.Batch
 		for _, batch := range batches {
-			if c.db.shards[batch.Tenure.Shard].epoch != batch.Tenure.Epoch {
+			if c.db.shards[batch.Tenure.Shard].epoch == batch.Tenure.Epoch {
+				current = append(current, batch)
+			} else {
 				fenced = append(fenced, batch.Tenure.Shard)
-				continue
-			}
-			if err := w.write(batch); err != nil {
-				return errors.Join(err, w.close())
 			}
 		}
-		return w.close()
+		return c.db.writeCursors(b, func(w *cursorWriter) error { return w.write(current) })
 	})
 	if err != nil {
 		return fmt.Errorf("save cursors: %w", err)
@@ -152,122 +151,6 @@ func consistent(batches []delivery.Batch) error {
 			if subscription.ShardOf(g.Subscription) != b.Tenure.Shard {
 				return fmt.Errorf("subscription %s is not in shard %d", g.Subscription, b.Tenure.Shard)
 			}
-		}
-	}
-	return nil
-}
-
-// shardLocks are several shards' locks as one.
-type shardLocks struct {
-	db     *DB
-	shards []subscription.Shard // ascending, each once
-}
-
-func (db *DB) lockShards(batches []delivery.Batch) *shardLocks {
-	l := &shardLocks{db: db}
-	for _, b := range batches {
-		l.shards = append(l.shards, b.Tenure.Shard)
-	}
-	slices.Sort(l.shards)
-	l.shards = slices.Compact(l.shards)
-	return l
-}
-
-// Lock takes the locks, always in the same order.
-func (l *shardLocks) Lock() {
-	for _, s := range l.shards {
-		l.db.shards[s].Lock()
-	}
-}
-
-// Unlock gives them back.
-func (l *shardLocks) Unlock() {
-	for _, s := range l.shards {
-		l.db.shards[s].Unlock()
-	}
-}
-
-// cursorWriter puts cursor changes in a batch. It looks whether each subscription
-// is still there: a position or a gap that outlived its subscription would
-// await the next one with the same id.
-type cursorWriter struct {
-	db   *DB
-	b    *pebble.Batch
-	subs *pebble.Iterator
-	err  error // trouble with subs
-}
-
-func newCursorWriter(db *DB, b *pebble.Batch) (*cursorWriter, error) {
-	subs, err := iterator(db.engine.db, []byte{kindSubscription}, []byte{kindSubscription + 1})
-	if err != nil {
-		return nil, err
-	}
-	return &cursorWriter{db: db, b: b, subs: subs}, nil
-}
-
-// close tells whether everything could be looked up.
-func (w *cursorWriter) close() error {
-	if err := w.subs.Close(); err != nil && !pebble.IsCorruptionError(err) {
-		w.err = errors.Join(w.err, readError(err))
-	}
-	return w.err
-}
-
-// exists is false for one that cannot be read: it will begin anew.
-func (w *cursorWriter) exists(id subscription.ID) bool {
-	key := memberKey(kindSubscription, id)
-	if w.subs.SeekGE(key) {
-		return bytes.Equal(w.subs.Key(), key)
-	}
-	switch err := w.subs.Error(); {
-	case pebble.IsCorruptionError(err):
-		w.db.engine.damaged(key, err)
-	case err != nil:
-		w.err = readError(err)
-	}
-	return false
-}
-
-func (w *cursorWriter) write(batch delivery.Batch) error {
-	for _, a := range batch.Advances {
-		if !w.exists(a.Subscription) {
-			continue
-		}
-		if err := w.b.Set(memberKey(kindPosition, a.Subscription), encodePosition(a.Position), nil); err != nil {
-			return err
-		}
-	}
-	gaps := make(map[subscription.ID][][]byte)
-	for _, g := range batch.Gaps {
-		if !w.exists(g.Subscription) {
-			continue
-		}
-		key := gapKey(g.Subscription, uint64(g.First))
-		if err := w.b.Set(key, encodeGap(g), nil); err != nil {
-			return err
-		}
-		gaps[g.Subscription] = append(gaps[g.Subscription], key)
-	}
-	for id, added := range gaps {
-		if err := w.bound(id, added); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bound deletes the oldest gaps of a subscription beyond maxGaps.
-func (w *cursorWriter) bound(id subscription.ID, added [][]byte) error {
-	keys, err := w.db.gapKeys(id)
-	if err != nil {
-		return err
-	}
-	keys = append(keys, added...)
-	slices.SortFunc(keys, bytes.Compare)
-	keys = slices.CompactFunc(keys, bytes.Equal)
-	for _, key := range keys[:max(0, len(keys)-maxGaps)] {
-		if err := w.b.Delete(key, nil); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func TestDamage(t *testing.T) {
 			for m, err := range db.Cursors().Members(t.Context(), subscription.ShardOf(bad)) {
 				t.Errorf("listed: %+v, error %v", m, err)
 			}
-			expired, err := db.Subscriptions().Expired(t.Context(), time.Now(), 10)
+			expired, err := db.Subscriptions().Expired(t.Context(), subscription.ShardOf(bad), time.Now(), 10)
 			if len(expired) != 0 || err != nil {
 				t.Errorf("expired: %v, error %v", expired, err)
 			}
@@ -51,9 +51,12 @@ func TestDamage(t *testing.T) {
 				t.Errorf("gaps: %v, error %v", gaps, err)
 			}
 		}},
-		"request": {0x04, func(t *testing.T, db *pebblestore.DB) {
-			for r, err := range db.Subscriptions().Requests(t.Context()) {
+		"request": {0x0c, func(t *testing.T, db *pebblestore.DB) {
+			for r, err := range db.Subscriptions().Requests(t.Context(), subscription.ShardOf(good)) {
 				t.Errorf("listed: %+v, error %v", r, err)
+			}
+			if r, err := db.Subscriptions().Request(t.Context(), good); !errors.Is(err, subscription.ErrNotFound) {
+				t.Errorf("got %+v, error %v, want %v", r, err, subscription.ErrNotFound)
 			}
 			r := subscription.Request{ID: good, Token: uuid.New()}
 			sub := subscription.Subscription{ID: good, Expires: time.Now()}
@@ -65,8 +68,9 @@ func TestDamage(t *testing.T) {
 			}
 		}},
 		"topic": {0x06, func(t *testing.T, db *pebblestore.DB) {
-			_, err := db.Log().Head(t.Context(), topic)
-			wantDamaged(t, err)
+			if head, err := headOf(t.Context(), db, topic); head != 0 || err != nil {
+				t.Errorf("head is %d, error %v; want none, so that other topics are told", head, err)
+			}
 			wantDamaged(t, appendOne(t.Context(), db, "x"))
 			for state, err := range db.Log().Topics(t.Context()) {
 				t.Errorf("listed: %+v, error %v", state, err)
@@ -148,7 +152,7 @@ func TestActivateOverDamage(t *testing.T) {
 	if err := errors.Join(db.Subscriptions().Submit(t.Context(), r), db.Subscriptions().Activate(t.Context(), r, sub)); err != nil {
 		t.Fatal(err)
 	}
-	expired, err := db.Subscriptions().Expired(t.Context(), time.Now(), 10)
+	expired, err := db.Subscriptions().Expired(t.Context(), subscription.ShardOf(id), time.Now(), 10)
 	if len(expired) != 0 || err != nil {
 		t.Errorf("the old lease is still listed: %v, error %v", expired, err)
 	}

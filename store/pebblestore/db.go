@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -41,12 +42,16 @@ type shard struct {
 // Open opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign and
 // ErrNewer say why it cannot.
 func Open(cfg Config) (*DB, error) {
-	e, err := openEngine(cfg, kindOfHub)
+	e, err := openEngine(cfg, hubLayout())
 	if err != nil {
 		return nil, err
 	}
 	db := &DB{engine: e}
-	if err := db.load(); err != nil {
+	err = e.moveRequests()
+	if err == nil {
+		err = db.load()
+	}
+	if err != nil {
 		_ = e.close()
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
 	}
@@ -105,9 +110,59 @@ func (db *DB) Cursors() *Cursors { return &Cursors{db} }
 // Shards is the store's delivery.Shards.
 func (db *DB) Shards() *Shards { return &Shards{db} }
 
+// Restore is the store's transfer.Target.
+func (db *DB) Restore() *Restore { return &Restore{db} }
+
 // shardLock is the lock that guards the subscription.
 func (db *DB) shardLock(id subscription.ID) sync.Locker {
 	return &db.shards[subscription.ShardOf(id)]
+}
+
+// topicLock is the lock that guards the topic's log.
+func (db *DB) topicLock(t topicID) sync.Locker { return &db.topics[stripeOf(t)] }
+
+func stripeOf(t topicID) int { return int(t[0]) % topicStripes }
+
+// locks are several locks as one. Who holds some of them waits for no lower one.
+type locks []sync.Locker
+
+// Lock takes them in their order.
+func (l locks) Lock() {
+	for _, one := range l {
+		one.Lock()
+	}
+}
+
+// Unlock gives them back.
+func (l locks) Unlock() {
+	for _, one := range l {
+		one.Unlock()
+	}
+}
+
+// lockShards is the lock that guards the shards, which may be named repeatedly.
+func (db *DB) lockShards(shards []subscription.Shard) locks {
+	slices.Sort(shards)
+	var l locks
+	for _, s := range slices.Compact(shards) {
+		l = append(l, &db.shards[s])
+	}
+	return l
+}
+
+// lockTopics is the lock that guards the topics' logs.
+func (db *DB) lockTopics(topics []topicID) locks {
+	var taken [topicStripes]bool
+	for _, t := range topics {
+		taken[stripeOf(t)] = true
+	}
+	var l locks
+	for i := range taken {
+		if taken[i] {
+			l = append(l, &db.topics[i])
+		}
+	}
+	return l
 }
 
 // records lists what is stored under a prefix, leaving out what cannot be read.

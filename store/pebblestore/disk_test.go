@@ -65,7 +65,7 @@ func TestAppendsShareASync(t *testing.T) {
 			go func() { errs <- appendOne(t.Context(), db, fmt.Sprint(i)) }()
 		}
 		synctest.Wait()
-		if head, err := db.Log().Head(t.Context(), topic); head != n || err != nil {
+		if head, err := headOf(t.Context(), db, topic); head != n || err != nil {
 			t.Errorf("while one syncs, %d of %d were applied (error %v)", head, n, err)
 		}
 		if len(errs) > 0 {
@@ -179,7 +179,7 @@ func TestBrokenDiskEndsTheProcess(t *testing.T) {
 			}
 			defer closeDB(t, db)
 			acknowledged := delivery.Seq(strings.Count(stdout.String(), "ok\n"))
-			if head, err := db.Log().Head(t.Context(), topic); head < acknowledged || acknowledged == 0 || err != nil {
+			if head, err := headOf(t.Context(), db, topic); head < acknowledged || acknowledged == 0 || err != nil {
 				t.Errorf("head is %d, error %v; %d were acknowledged", head, err, acknowledged)
 			}
 		})
@@ -243,10 +243,10 @@ func TestBrokenDisk(t *testing.T) {
 			running := make(chan error, 1)
 			gained := make(chan struct{}, subscription.Shards)
 			go func() {
-				running <- db.Shards().Run(t.Context(), func(delivery.Tenure) error {
+				running <- db.Shards().Run(t.Context(), holder{gained: func(delivery.Tenure) error {
 					gained <- struct{}{}
 					return nil
-				}, func(subscription.Shard) {})
+				}})
 			}()
 			for range subscription.Shards {
 				<-gained
@@ -265,7 +265,7 @@ func TestBrokenDisk(t *testing.T) {
 			if err := <-running; !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("Shards.Run: got error %v", err)
 			}
-			if _, err := db.Log().Head(t.Context(), topic); !errors.Is(err, subscription.ErrUnavailable) {
+			if _, err := headOf(t.Context(), db, topic); !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("Head: got error %v", err)
 			}
 			if got := told.Load(); got != 1 {
@@ -273,7 +273,7 @@ func TestBrokenDisk(t *testing.T) {
 			}
 			_ = db.Close() // what it returns depends on how far Pebble got
 			again := openOn(t, disk.CrashClone(vfs.CrashCloneCfg{}))
-			if head, err := again.Log().Head(t.Context(), topic); head != 5 || err != nil {
+			if head, err := headOf(t.Context(), again, topic); head != 5 || err != nil {
 				t.Errorf("after a restart head is %d, error %v; want 5", head, err)
 			}
 		})
@@ -324,7 +324,7 @@ func TestFullDisk(t *testing.T) {
 		if err := appendOne(t.Context(), db, "after"); err != nil {
 			t.Errorf("when there is room again: %v", err)
 		}
-		if head, err := db.Log().Head(t.Context(), topic); head != 3 || err != nil {
+		if head, err := headOf(t.Context(), db, topic); head != 3 || err != nil {
 			t.Errorf("head is %d, error %v; want 3", head, err)
 		}
 	})
@@ -419,7 +419,7 @@ func TestCloseWaits(t *testing.T) {
 				t.Fatal("Close did not wait")
 			default:
 			}
-			if _, err := db.Log().Head(t.Context(), topic); !errors.Is(err, subscription.ErrUnavailable) {
+			if _, err := headOf(t.Context(), db, topic); !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("a call after Close: got error %v", err)
 			}
 		}

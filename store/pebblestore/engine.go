@@ -69,6 +69,13 @@ func (e *engine) failed() error {
 	return nil
 }
 
+// ended says whether nothing will be written any more: it is closed, or broken.
+func (e *engine) ended() bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.closed || e.failed() != nil
+}
+
 // fail notes that Pebble cannot write any more.
 func (e *engine) fail(cause error) error {
 	err := unavailable(cause)
@@ -172,6 +179,14 @@ func (e *engine) sync(b *pebble.Batch) error {
 		return unavailable(err)
 	}
 	return nil
+}
+
+// commit applies a batch and waits until it is durable.
+func (e *engine) commit(b *pebble.Batch) error {
+	if err := e.apply(b); err != nil {
+		return err
+	}
+	return e.sync(b)
 }
 
 // lazily applies a batch without making it durable.

@@ -14,8 +14,8 @@ import (
 	"carillon/subscription"
 )
 
-// kindOfJournal is what the format record of a journal's directory says.
-const kindOfJournal = "carillon notifier"
+// journalLayout is a journal's.
+func journalLayout() layout { return layout{kind: "carillon notifier", version: 1} }
 
 // Journal keeps a notifier's events and notifications in a directory of its
 // own, with the guarantees of this package.
@@ -38,7 +38,7 @@ var _ notifier.Journal = (*Journal)(nil)
 // OpenJournal opens the journal in cfg.Dir, or makes one there. ErrInUse,
 // ErrForeign and ErrNewer say why it cannot.
 func OpenJournal(cfg Config) (*Journal, error) {
-	e, err := openEngine(cfg, kindOfJournal)
+	e, err := openEngine(cfg, journalLayout())
 	if err != nil {
 		return nil, err
 	}

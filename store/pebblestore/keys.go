@@ -15,7 +15,7 @@ import (
 //	01 shard id                    subscription
 //	02 shard id                    its position
 //	03 shard id first              a gap of it
-//	04 id                          request that is not settled
+//	04 id                          the same as 0c, in layout 1; moved by Open
 //	05 expires id                  index: subscriptions by the end of their lease
 //	06 topic                       state of a topic's log: head, last notification
 //	07 topic seq                   notification without its body
@@ -23,20 +23,22 @@ import (
 //	09 key                         ping that waits
 //	0a                             the count of the last ping
 //	0b shard                       epoch of the shard
+//	0c shard id                    request that is not settled
 //
 // shard is 1 byte, id the 16 bytes of a subscription.ID, first and seq 8 bytes,
 // expires 8 bytes of seconds and 4 of nanoseconds, topic the first 16 bytes of the
 // SHA-256 of the topic's subscription.Key, key that Key itself.
 //
-// 01 and 02 run side by side, so one merging scan reads a shard's members. Heads
-// and bodies are apart, so that a scan over a log does not read its bodies.
+// 01 and 02 run side by side, so one merging scan reads a shard's members. A
+// position is there only together with its subscription. Heads and bodies are
+// apart, so that a scan over a log does not read its bodies.
 // From 40 on the kinds belong to other stores that are made with this package.
 const (
 	kindFormat       = 0x00
 	kindSubscription = 0x01
 	kindPosition     = 0x02
 	kindGap          = 0x03
-	kindRequest      = 0x04
+	kindRequestByID  = 0x04
 	kindExpiry       = 0x05
 	kindTopic        = 0x06
 	kindHead         = 0x07
@@ -44,12 +46,13 @@ const (
 	kindPing         = 0x09
 	kindPingCount    = 0x0a
 	kindEpoch        = 0x0b
+	kindRequest      = 0x0c
 )
 
 // kindNames are for log lines.
 var kindNames = map[byte]string{
 	kindFormat: "format", kindSubscription: "subscription", kindPosition: "position",
-	kindGap: "gap", kindRequest: "request", kindExpiry: "expiry", kindTopic: "topic",
+	kindGap: "gap", kindRequestByID: "request", kindRequest: "request", kindExpiry: "expiry", kindTopic: "topic",
 	kindHead: "notification", kindBody: "body", kindPing: "ping",
 	kindPingCount: "ping count", kindEpoch: "epoch",
 }
@@ -71,7 +74,8 @@ func topicIDOf(key string) topicID {
 
 func formatKey() []byte { return append([]byte{kindFormat}, "format"...) }
 
-// memberKey is the key of the subscription (kindSubscription) or its position.
+// memberKey is the key of the subscription (kindSubscription), its position or its
+// request.
 func memberKey(kind byte, id subscription.ID) []byte {
 	return append([]byte{kind, byte(subscription.ShardOf(id))}, id[:]...)
 }
@@ -82,7 +86,7 @@ func gapKey(id subscription.ID, first uint64) []byte {
 	return binary.BigEndian.AppendUint64(gapPrefix(id), first)
 }
 
-func requestKey(id subscription.ID) []byte { return append([]byte{kindRequest}, id[:]...) }
+func requestKey(id subscription.ID) []byte { return memberKey(kindRequest, id) }
 
 func expiryKey(expires time.Time, id subscription.ID) []byte {
 	return append(appendTime([]byte{kindExpiry}, expires), id[:]...)

@@ -2,12 +2,10 @@ package pebblestore
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -22,7 +20,8 @@ type Log struct{ db *DB }
 
 var _ delivery.Log = (*Log)(nil)
 
-func (l *Log) lock(t topicID) sync.Locker { return &l.db.topics[int(t[0])%topicStripes] }
+// errNumbersUsed: no log comes to it by appends alone.
+var errNumbersUsed = errors.New("the sequence numbers of the log are used up")
 
 // Append implements delivery.Log. The next sequence number is known from the state
 // that the append before has applied, durable or not: the write-ahead log keeps
@@ -32,11 +31,9 @@ func (l *Log) Append(
 ) (delivery.Receipt, error) {
 	key := subscription.Key(p.Topic)
 	topic := topicIDOf(key)
-	next := topicState{key: key, last: id, until: p.Until}
-	next.digest = p.Digest()
-	next.hasDigest = next.digest != [sha256.Size]byte{}
+	next := newTopicState(key, 0, delivery.Last{ID: id, Until: p.Until, Digest: p.Digest()})
 	var receipt delivery.Receipt
-	err := l.db.engine.change(ctx, grows, l.lock(topic), func(b *pebble.Batch) error {
+	err := l.db.engine.change(ctx, grows, l.db.topicLock(topic), func(b *pebble.Batch) error {
 		state, err := l.state(key)
 		if err != nil {
 			return err
@@ -47,11 +44,17 @@ func (l *Log) Append(
 			}
 			return nil
 		}
+		if state.head >= uint64(delivery.MaxSeq) {
+			return errNumbersUsed
+		}
 		next.head, next.previous = state.head+1, state.until
 		receipt = delivery.Receipt{ID: id, Seq: delivery.Seq(next.head), Previous: next.previous}
+		n := delivery.Notification{
+			Publication: p, ID: id, Seq: receipt.Seq, After: delivery.Seq(state.head), Accepted: accepted,
+		}
 		return errors.Join(
 			b.Set(topicKey(kindTopic, topic), encodeTopic(next), nil),
-			b.Set(logKey(kindHead, topic, next.head), encodeHead(p, id, accepted), nil),
+			b.Set(logKey(kindHead, topic, next.head), encodeHead(&n), nil),
 			b.Set(logKey(kindBody, topic, next.head), p.Body, nil))
 	})
 	if err != nil {
@@ -144,7 +147,7 @@ type stored struct {
 // at reads the notification with exactly this number.
 func (l *Log) at(topic topicID, seq uint64) (n stored, err error) {
 	headKey, bodyKey := logKey(kindHead, topic, seq), logKey(kindBody, topic, seq)
-	// Neither is ever written again.
+	// Neither is ever written again, but by a restore over what is there.
 	if l.db.engine.found.has(headKey) || l.db.engine.found.has(bodyKey) {
 		return stored{there: true}, nil
 	}
@@ -171,7 +174,6 @@ func (l *Log) at(topic topicID, seq uint64) (n stored, err error) {
 		l.db.engine.damaged(key, err)
 		return stored{there: true}, nil
 	}
-	n.After = delivery.Seq(seq - 1)
 	n.there, n.whole = err == nil, err == nil
 	return n, err
 }
@@ -182,7 +184,8 @@ func (l *Log) heads(topic topicID, from, end uint64) (*walk, error) {
 	return l.db.engine.walk(l.db.engine.db, logKey(kindHead, topic, from), logKey(kindHead, topic, end))
 }
 
-// Heads implements delivery.Log.
+// Heads implements delivery.Log. A topic whose state cannot be read has none: one
+// such topic does not keep the others from their deliveries.
 func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
 	if err := l.db.engine.enter(ctx); err != nil {
 		return nil, fmt.Errorf("heads of logs: %w", err)
@@ -192,7 +195,10 @@ func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 	for i, topic := range topics {
 		key := subscription.Key(topic)
 		state, err := l.state(key)
-		if err != nil {
+		if errors.Is(err, ErrDamaged) {
+			l.db.engine.damaged(topicKey(kindTopic, topicIDOf(key)), err)
+			state = topicState{}
+		} else if err != nil {
 			return nil, fmt.Errorf("head of the log of %q: %w", key, err)
 		}
 		heads[i] = delivery.Seq(state.head)

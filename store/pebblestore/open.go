@@ -22,26 +22,31 @@ var (
 	ErrNewer = errors.New("it was made by a newer version of this program")
 )
 
-// formatVersion counts the layouts of the keys and records.
-const formatVersion = 1
+// layout says what a store is and how its keys and records lie, as its format
+// record does.
+type layout struct {
+	kind    string
+	version uint64
+}
 
-// The kinds of stores, as their format record names them.
-const kindOfHub = "carillon hub"
+// hubLayout is a hub's. Layout 2 has the requests by shard, and heads of
+// notifications that say what came before them.
+func hubLayout() layout { return layout{kind: "carillon hub", version: 2} }
 
-// openEngine opens the directory as a store of the kind, or makes it one.
-func openEngine(cfg Config, kind string) (*engine, error) {
+// openEngine opens the directory as a store of the layout, or makes it one.
+func openEngine(cfg Config, want layout) (*engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	e, err := open(cfg, kind)
+	e, err := open(cfg, want)
 	if err != nil {
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
 	}
 	return e, nil
 }
 
-func open(cfg Config, kind string) (*engine, error) {
+func open(cfg Config, want layout) (*engine, error) {
 	if err := makeDir(cfg.FS, cfg.Dir); err != nil {
 		return nil, err
 	}
@@ -70,7 +75,7 @@ func open(cfg Config, kind string) (*engine, error) {
 		_ = lock.Close()
 		return nil, err
 	}
-	if err := e.checkFormat(kind); err != nil {
+	if err := e.checkFormat(want); err != nil {
 		_ = e.close()
 		return nil, err
 	}
@@ -171,30 +176,35 @@ func lockDir(fsys vfs.FS, dir string) (*pebble.Lock, error) {
 	return nil, ErrInUse
 }
 
-// checkFormat reads the record that says what made the store, or writes it.
-func (e *engine) checkFormat(kind string) error {
+// checkFormat reads the record that says what made the store, or writes it. A store
+// of an earlier layout is of this one from here on, so that no program that does
+// not know it looks at what is half moved.
+func (e *engine) checkFormat(want layout) error {
 	record, err := e.get(formatKey())
 	if err != nil {
 		return err
 	}
 	if record == nil {
-		return e.writeFormat(kind)
+		return e.makeFormat(want)
 	}
 	d := newDecoder(record, recordVersion)
-	gotKind, version := d.string(), d.uint()
+	got := layout{kind: d.string(), version: d.uint()}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("format record: %w", err)
 	}
-	if gotKind != kind {
-		return fmt.Errorf("%w (it is a store of the kind %q)", ErrForeign, gotKind)
-	}
-	if version > formatVersion {
-		return fmt.Errorf("%w (layout %d; this one knows up to %d)", ErrNewer, version, formatVersion)
+	switch {
+	case got.kind != want.kind:
+		return fmt.Errorf("%w (it is a store of the kind %q)", ErrForeign, got.kind)
+	case got.version > want.version:
+		return fmt.Errorf("%w (layout %d; this one knows up to %d)", ErrNewer, got.version, want.version)
+	case got.version < want.version:
+		return e.writeFormat(want)
 	}
 	return nil
 }
 
-func (e *engine) writeFormat(kind string) error {
+// makeFormat makes a store of an empty directory.
+func (e *engine) makeFormat(want layout) error {
 	empty := true
 	err := e.scan(context.Background(), nil, func(_, _ []byte) bool { empty = false; return false })
 	if err != nil {
@@ -203,15 +213,16 @@ func (e *engine) writeFormat(kind string) error {
 	if !empty {
 		return ErrForeign
 	}
-	record := newEncoder(recordVersion, len(kind)+8)
-	record.string(kind)
-	record.uint(formatVersion)
+	return e.writeFormat(want)
+}
+
+func (e *engine) writeFormat(want layout) error {
+	record := newEncoder(recordVersion, len(want.kind)+8)
+	record.string(want.kind)
+	record.uint(want.version)
 	b := e.db.NewBatch()
 	if err := b.Set(formatKey(), record, nil); err != nil {
 		return unavailable(err)
 	}
-	if err := e.apply(b); err != nil {
-		return err
-	}
-	return e.sync(b)
+	return e.commit(b)
 }

@@ -98,9 +98,9 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"a newer version": {
 			prepare: func(t *testing.T, fs *vfs.MemFS) {
-				plainPebble(t, fs, dir, "\x00format", "\x01\x0ccarillon hub\x02")
+				plainPebble(t, fs, dir, "\x00format", "\x01\x0ccarillon hub\x03")
 			},
-			want: pebblestore.ErrNewer, says: "layout 2",
+			want: pebblestore.ErrNewer, says: "layout 3",
 		},
 		"a damaged format record": {
 			prepare: func(t *testing.T, fs *vfs.MemFS) { plainPebble(t, fs, dir, "\x00format", "\x01\xffcar") },
@@ -230,7 +230,7 @@ func TestNewMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, err := db.Log().Head(t.Context(), "https://source.example/"); head != 0 || err != nil {
+	if head, err := headOf(t.Context(), db, "https://source.example/"); head != 0 || err != nil {
 		t.Errorf("head %d, error %v", head, err)
 	}
 	closeDB(t, db)

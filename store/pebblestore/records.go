@@ -11,8 +11,11 @@ import (
 	"carillon/subscription"
 )
 
-// recordVersion begins every record of this layout.
-const recordVersion = 1
+// recordVersion begins every record, but for notifications with a hole before them.
+const (
+	recordVersion    = 1
+	recordWithBefore = 2
+)
 
 func encodeSubscription(s subscription.Subscription) []byte {
 	e := newEncoder(recordVersion, len(s.Topic)+len(s.Callback)+len(s.Secret)+48)
@@ -111,25 +114,38 @@ func decodeGap(id subscription.ID, first uint64, record []byte) (delivery.Gap, e
 }
 
 // encodeHead keeps a notification without its body, but with the body's length.
-func encodeHead(p delivery.Publication, id uuid.UUID, accepted time.Time) []byte {
-	e := newEncoder(recordVersion, len(p.Topic)+len(p.ContentType)+128)
-	e.bytes(id[:])
-	e.time(accepted)
-	e.string(p.Topic)
-	e.string(p.ContentType)
-	e.uint(uint64(len(p.Links)))
-	for _, l := range p.Links {
+// What came before it is kept only where that has not the number before: logs of
+// this engine have no holes but those that came by a restore.
+func encodeHead(n *delivery.Notification) []byte {
+	version := byte(recordVersion)
+	if n.After != n.Seq-1 {
+		version = recordWithBefore
+	}
+	e := newEncoder(version, len(n.Topic)+len(n.ContentType)+128)
+	e.bytes(n.ID[:])
+	e.time(n.Accepted)
+	e.string(n.Topic)
+	e.string(n.ContentType)
+	e.uint(uint64(len(n.Links)))
+	for _, l := range n.Links {
 		e.string(l)
 	}
-	e.string(p.From)
-	e.string(p.Until)
-	e.uint(uint64(len(p.Body)))
+	e.string(n.From)
+	e.string(n.Until)
+	e.uint(uint64(len(n.Body)))
+	if version == recordWithBefore {
+		e.uint(uint64(n.After))
+	}
 	return e
 }
 
 func decodeHead(seq uint64, record []byte) (n delivery.Notification, bodyLen uint64, err error) {
-	d := newDecoder(record, recordVersion)
-	n.Seq = delivery.Seq(seq)
+	version := byte(recordVersion)
+	if len(record) > 0 && record[0] == recordWithBefore {
+		version = recordWithBefore
+	}
+	d := newDecoder(record, version)
+	n.Seq, n.After = delivery.Seq(seq), delivery.Seq(max(seq, 1)-1)
 	d.array(n.ID[:])
 	n.Accepted = d.time()
 	n.Topic = d.string()
@@ -138,6 +154,9 @@ func decodeHead(seq uint64, record []byte) (n delivery.Notification, bodyLen uin
 	n.From = d.string()
 	n.Until = d.string()
 	bodyLen = d.uint()
+	if version == recordWithBefore {
+		n.After = delivery.Seq(d.uintMax(uint64(n.After)))
+	}
 	return n, bodyLen, d.done()
 }
 
@@ -152,6 +171,13 @@ type topicState struct {
 	// only if it covers an interval.
 	hasDigest bool
 	digest    [sha256.Size]byte
+}
+
+func newTopicState(key string, head uint64, last delivery.Last) topicState {
+	return topicState{
+		key: key, head: head, last: last.ID, until: last.Until,
+		hasDigest: last.Digest != [sha256.Size]byte{}, digest: last.Digest,
+	}
 }
 
 func encodeTopic(t topicState) []byte {

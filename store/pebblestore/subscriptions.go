@@ -30,40 +30,40 @@ func (s *Subscriptions) Submit(ctx context.Context, r subscription.Request) erro
 func (s *Subscriptions) Requests(
 	ctx context.Context, shard subscription.Shard,
 ) iter.Seq2[subscription.Request, error] {
-	all := records(ctx, s.db.engine, []byte{kindRequest},
+	return records(ctx, s.db.engine, []byte{kindRequest, byte(shard)},
 		func(key, value []byte) (subscription.Request, error) {
-			if len(key) != 1+idLen {
+			if len(key) != 2+idLen {
 				return subscription.Request{}, ErrDamaged
 			}
 			return decodeRequest(idOf(key), value)
 		})
-	return func(yield func(subscription.Request, error) bool) {
-		for r, err := range all {
-			if err == nil && subscription.ShardOf(r.ID) != shard {
-				continue
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
 }
 
-// Request implements subscription.Store.
+// Request implements subscription.Store. One that cannot be read is none: nobody
+// can work on it.
 func (s *Subscriptions) Request(ctx context.Context, id subscription.ID) (subscription.Request, error) {
 	if err := s.db.engine.enter(ctx); err != nil {
 		return subscription.Request{}, about("get request", id, err)
 	}
 	defer s.db.engine.leave()
-	record, err := s.db.engine.get(requestKey(id))
-	if err == nil && record == nil {
-		err = subscription.ErrNotFound
+	r, err := s.request(id)
+	if errors.Is(err, ErrDamaged) {
+		s.db.engine.damaged(requestKey(id), err)
+		err = fmt.Errorf("%w: %w", subscription.ErrNotFound, err)
 	}
-	if err != nil {
-		return subscription.Request{}, about("get request", id, err)
-	}
-	r, err := decodeRequest(id, record)
 	return r, about("get request", id, err)
+}
+
+// request reads a request, or ErrNotFound, or ErrDamaged.
+func (s *Subscriptions) request(id subscription.ID) (subscription.Request, error) {
+	record, err := s.db.engine.get(requestKey(id))
+	if err != nil {
+		return subscription.Request{}, err
+	}
+	if record == nil {
+		return subscription.Request{}, subscription.ErrNotFound
+	}
+	return decodeRequest(id, record)
 }
 
 // Activate implements subscription.Store. It takes the place of a request of about
@@ -142,7 +142,8 @@ func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscripti
 	return sub, about("get subscription", id, err)
 }
 
-// Expired implements subscription.Store. An index entry that its subscription
+// Expired implements subscription.Store. The index is by time, and its keys tell
+// the shard: of other shards nothing else is read. An entry that its subscription
 // has outlived is passed over.
 func (s *Subscriptions) Expired(
 	ctx context.Context, shard subscription.Shard, now time.Time, limit int,
@@ -166,6 +167,9 @@ func (s *Subscriptions) expired(
 		return nil, err
 	}
 	for ok := w.first(); ok && len(expired) < limit && err == nil; ok = w.next() {
+		if err = ctx.Err(); err != nil {
+			break
+		}
 		key := w.key()
 		if len(key) != 1+timeLen+idLen || subscription.ShardOf(idOf(key)) != shard {
 			continue
@@ -177,9 +181,6 @@ func (s *Subscriptions) expired(
 			err = nil
 		case err == nil && bytes.Equal(expiryKey(sub.Expires, sub.ID), key):
 			expired = append(expired, sub)
-		}
-		if err == nil {
-			err = ctx.Err()
 		}
 	}
 	if err := errors.Join(err, w.close()); err != nil {
@@ -213,15 +214,10 @@ func (s *Subscriptions) get(id subscription.ID) (subscription.Subscription, erro
 // settle takes the request away, or is ErrSuperseded.
 func (s *Subscriptions) settle(b *pebble.Batch, r subscription.Request) error {
 	key := requestKey(r.ID)
-	record, err := s.db.engine.get(key)
-	if err == nil && record == nil {
-		return subscription.ErrSuperseded
-	}
-	var stored subscription.Request
-	if err == nil {
-		stored, err = decodeRequest(r.ID, record)
-	}
+	stored, err := s.request(r.ID)
 	switch {
+	case errors.Is(err, subscription.ErrNotFound):
+		return subscription.ErrSuperseded
 	case errors.Is(err, ErrDamaged):
 		// It is taken for r: it was accepted and perhaps verified, and no other
 		// process can have put a later one in its place.
