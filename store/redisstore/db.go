@@ -1,6 +1,9 @@
 package redisstore
 
 import (
+	"fmt"
+	"slices"
+
 	"carillon/delivery"
 	"carillon/subscription"
 )
@@ -8,6 +11,43 @@ import (
 // DB is a hub's state in Redis. Its parts may be used from any goroutine.
 type DB struct {
 	engine *engine
+}
+
+// Open returns the store that cfg names. It does not connect: until the server
+// answers, every call is ErrUnavailable. Ready says whether it does.
+func Open(cfg Config) (*DB, error) {
+	u, err := ParseURL(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults(u)
+	if err := cfg.validate(u); err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	e := &engine{cfg: cfg, url: u, keys: keys{u.prefix}, log: cfg.Logger, told: make(map[string]struct{})}
+	db := &DB{engine: e}
+	if e.metrics, err = newMetrics(cfg.Registerer, func() int { return len(db.Warnings()) }); err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	e.client = newClient(u, cfg.Process)
+	return db, nil
+}
+
+// Close ends all connections. Every later call is ErrUnavailable.
+func (db *DB) Close() error {
+	if err := db.engine.close(); err != nil {
+		return fmt.Errorf("close the store: %w", err)
+	}
+	return nil
+}
+
+// Warnings are what the operator must know, with the fix: settings of the server by
+// which acknowledged data could vanish, and that it did. They stay until the
+// process ends, or Ready finds the setting mended.
+func (db *DB) Warnings() []string {
+	db.engine.mu.Lock()
+	defer db.engine.mu.Unlock()
+	return slices.Clone(db.engine.warnings)
 }
 
 // Subscriptions returns the subscription.Store.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,12 +15,56 @@ import (
 
 // engine is the way to the server, or servers.
 type engine struct {
-	client redis.UniversalClient
-	keys   keys
+	cfg     Config // with its defaults
+	url     *URL
+	client  redis.UniversalClient
+	keys    keys
+	log     *slog.Logger
+	metrics *metrics
+
+	mu       sync.Mutex
+	warnings []string            // guarded by mu: in the order found
+	told     map[string]struct{} // guarded by mu: what was logged and is not logged again
+	id       string              // guarded by mu: the store's, "" while it is not known
+}
+
+// class is what kind of failure a call met: the label of a metric.
+type class string
+
+const (
+	network  class = "network"
+	refused  class = "refused"
+	memory   class = "memory"
+	replicas class = "replicas"
+	defect   class = "script"
+)
+
+// states are the beginnings of the answers by which a server says that it, or who
+// asks, is not fit to carry out a command now.
+var states = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "MISCONF", "BUSY", "UNKILLABLE",
+	"NOREPLICAS", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "ERR max number of clients",
+}
+
+// classify tells what a failure is.
+func classify(err error) class {
+	if _, answered := errors.AsType[redis.Error](err); !answered {
+		return network
+	}
+	if redis.IsOOMError(err) || redis.HasErrorPrefix(err, "OOM") {
+		return memory
+	}
+	for _, state := range states {
+		if redis.HasErrorPrefix(err, state) {
+			return refused
+		}
+	}
+	return defect
 }
 
 // failed turns trouble with the server into ErrUnavailable, and leaves the end of
-// the caller's own context as it is.
+// the caller's own context as it is. What no state of a server explains is a
+// defect of a script or of this package: it is logged, once each.
 func (e *engine) failed(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, subscription.ErrUnavailable) {
 		return err
@@ -25,5 +72,62 @@ func (e *engine) failed(ctx context.Context, err error) error {
 	if ctxErr := ctx.Err(); errors.Is(ctxErr, context.Canceled) {
 		return ctxErr
 	}
+	c := classify(err)
+	e.metrics.failures.WithLabelValues(string(c)).Inc()
+	if c == defect {
+		text, _, _ := strings.Cut(err.Error(), " script: ")
+		e.once("defect "+text, func() {
+			e.log.Error("Redis refuses what it should not: a defect of this program, or of what stands between", "error", err)
+		})
+	}
 	return fmt.Errorf("%w: %w", subscription.ErrUnavailable, err)
+}
+
+// maxTold bounds what is remembered of what was logged, and so how much is.
+const maxTold = 1000
+
+// once calls tell unless it was called for the same what before.
+func (e *engine) once(what string, tell func()) (first bool) {
+	e.mu.Lock()
+	_, known := e.told[what]
+	full := len(e.told) >= maxTold
+	if !known && !full {
+		e.told[what] = struct{}{}
+	}
+	e.mu.Unlock()
+	if known || full {
+		return false
+	}
+	tell()
+	return true
+}
+
+// damaged tells the operator, once for each record, of one that cannot be read
+// and is passed over.
+func (e *engine) damaged(key, field string, err error) {
+	e.once("damaged "+key+" "+field, func() {
+		e.metrics.damaged.Inc()
+		e.log.Error("a stored record is damaged and passed over", "key", key, "field", field, "error", err)
+	})
+}
+
+// warn adds to what the operator must know, once, and logs it.
+func (e *engine) warn(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, known := range e.warnings {
+		if known == text {
+			return
+		}
+	}
+	e.warnings = append(e.warnings, text)
+	e.log.Warn("the store warns", "warning", text)
+}
+
+func (e *engine) close() error {
+	err := e.client.Close()
+	if errors.Is(err, redis.ErrClosed) {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,107 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The defaults and bounds of a Config.
+const (
+	DefaultTakeover    = 10 * time.Second
+	DefaultPoll        = 10 * time.Second
+	DefaultMaxRequests = 2000
+	DefaultMaxPings    = 20000
+
+	minTakeover = time.Second
+	maxReplicas = 100
+)
+
+// Config says which Redis holds a store, and how its processes share it.
+type Config struct {
+	// URL says where the store is: see ParseURL.
+	URL string
+	// Process names this process among those that share the store: a UUID. No
+	// two that run may have the same. Default: a new one.
+	Process string
+	// Takeover is how long a process that is not heard of keeps its shards: how
+	// long their deliveries rest after it died, and how long it may hang
+	// without losing them. At least 1 s; default 10 s.
+	Takeover time.Duration
+	// Poll is how often a process looks for what it was not told of.
+	// Default 10 s.
+	Poll time.Duration
+	// MaxRequests bounds the requests of a shard that are not settled: one more
+	// is subscription.ErrBusy. Default 2,000.
+	MaxRequests int
+	// MaxPings bounds the topics that wait for their fetch. Default 20,000.
+	MaxPings int
+	// MaxBody is the greatest body of a notification, in bytes, that the
+	// server's limits must admit (proto-max-bulk-len). 0: not checked.
+	MaxBody int64
+	// Replicas is by how many replicas a change must have been received before
+	// it counts as made (WAIT); where too few answer in time, the call is
+	// ErrUnavailable. Not with Cluster. Default: what the URL says, or none.
+	Replicas int
+	// AllowEviction lets Ready accept a server that throws keys away when its
+	// memory is full (maxmemory-policy other than noeviction), and with them
+	// what was acknowledged.
+	AllowEviction bool
+	// Logger takes what an operator should know; nil: nowhere.
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil: nowhere.
+	Registerer prometheus.Registerer
+}
+
+func (c Config) withDefaults(u *URL) Config {
+	if c.Process == "" {
+		c.Process = uuid.NewString()
+	}
+	if c.Takeover == 0 {
+		c.Takeover = DefaultTakeover
+	}
+	if c.Poll == 0 {
+		c.Poll = DefaultPoll
+	}
+	if c.MaxRequests == 0 {
+		c.MaxRequests = DefaultMaxRequests
+	}
+	if c.MaxPings == 0 {
+		c.MaxPings = DefaultMaxPings
+	}
+	if c.Replicas == 0 {
+		c.Replicas = u.replicas
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// validate checks a Config that has its defaults.
+func (c Config) validate(u *URL) error {
+	if _, err := uuid.Parse(c.Process); err != nil {
+		return fmt.Errorf("the name of the process, %q, is no UUID", c.Process)
+	}
+	switch {
+	case c.Takeover < minTakeover:
+		return fmt.Errorf("Takeover is %s; it must be at least %s", c.Takeover, minTakeover)
+	case c.Poll < 0:
+		return fmt.Errorf("Poll is %s; it must not be negative", c.Poll)
+	case c.MaxRequests < 0:
+		return fmt.Errorf("MaxRequests is %d; it must not be negative", c.MaxRequests)
+	case c.MaxPings < 0:
+		return fmt.Errorf("MaxPings is %d; it must not be negative", c.MaxPings)
+	case c.MaxBody < 0:
+		return fmt.Errorf("MaxBody is %d; it must not be negative", c.MaxBody)
+	case c.Replicas < 0 || c.Replicas > maxReplicas:
+		return fmt.Errorf("Replicas is %d; it must be between 0 and %d", c.Replicas, maxReplicas)
+	case c.Replicas > 0 && u.kind == cluster:
+		return errors.New("a Cluster cannot be waited for: Replicas (replicas= in the URL) must be 0")
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/subscription"
+)
+
+// ErrDamaged: a stored record cannot be read back. Trying again does not help.
+var ErrDamaged = errors.New("a stored record is damaged")
+
+// recordVersion begins every record of this layout.
+const recordVersion = '1'
+
+// A request begins with the version and its token, 16 bytes, by which scripts tell
+// it from a later one.
+const tokenLen = 16
+
+// A subscription begins with the version and the instant at which it expires, as
+// sortable writes it, by which scripts find its entry in the index of leases.
+
+func encodeSubscription(s subscription.Subscription) []byte {
+	e := encoder{recordVersion}
+	e.raw(sortable(s.Expires))
+	e.text(s.Topic)
+	e.text(s.Callback)
+	e.text(string(s.Secret))
+	e.uint(s.Start)
+	e.int(int64(s.Lease))
+	e.time(s.Created)
+	return e
+}
+
+func decodeSubscription(id subscription.ID, record string) (subscription.Subscription, error) {
+	d := decode(record)
+	s := subscription.Subscription{ID: id}
+	s.Expires = d.sortable()
+	s.Topic = d.text()
+	s.Callback = d.text()
+	s.Secret = subscription.Secret(d.text())
+	s.Start = d.uint()
+	s.Lease = time.Duration(d.int())
+	s.Created = d.time()
+	if err := d.done(); err != nil {
+		return subscription.Subscription{}, err
+	}
+	return s, nil
+}
+
+func encodeRequest(r subscription.Request) []byte {
+	e := encoder{recordVersion}
+	e.raw(string(r.Token[:]))
+	e.text(string(r.Mode))
+	e.text(r.Topic)
+	e.text(r.Callback)
+	e.text(string(r.Secret))
+	e.int(int64(r.Lease))
+	e.time(r.Received)
+	return e
+}
+
+func decodeRequest(id subscription.ID, record string) (subscription.Request, error) {
+	d := decode(record)
+	r := subscription.Request{ID: id}
+	copy(r.Token[:], d.take(tokenLen))
+	r.Mode = subscription.Mode(d.text())
+	r.Topic = d.text()
+	r.Callback = d.text()
+	r.Secret = subscription.Secret(d.text())
+	r.Lease = time.Duration(d.int())
+	r.Received = d.time()
+	if err := d.done(); err != nil {
+		return subscription.Request{}, err
+	}
+	return r, nil
+}
+
+// sortableLen is the length of what sortable writes.
+const sortableLen = 24
+
+// sortable writes an instant so that the order of texts is the order of instants:
+// 16 hexadecimal digits of seconds and 8 of nanoseconds.
+func sortable(t time.Time) string {
+	var b [12]byte
+	binary.BigEndian.PutUint64(b[:], uint64(t.Unix())^1<<63) // negative ones sort first
+	binary.BigEndian.PutUint32(b[8:], uint32(t.Nanosecond()))
+	return hex.EncodeToString(b[:])
+}
+
+func parseSortable(text string) (time.Time, error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != sortableLen/2 {
+		return time.Time{}, fmt.Errorf("%w: it has no instant", ErrDamaged)
+	}
+	nanos := binary.BigEndian.Uint32(b[8:])
+	if nanos >= uint32(time.Second) {
+		return time.Time{}, fmt.Errorf("%w: an instant has too many nanoseconds", ErrDamaged)
+	}
+	return time.Unix(int64(binary.BigEndian.Uint64(b)^1<<63), int64(nanos)).UTC(), nil
+}
+
+// parseID reads the name of a field that is a subscription's.
+func parseID(field string) (subscription.ID, error) {
+	id, err := uuid.Parse(field)
+	if err != nil || id.String() != field {
+		return subscription.ID{}, fmt.Errorf("%w: a field is no id", ErrDamaged)
+	}
+	return id, nil
+}
+
+// encoder builds a record of fields in a fixed order. Texts carry their length
+// before them.
+type encoder []byte
+
+func (e *encoder) uint(n uint64) { *e = binary.AppendUvarint(*e, n) }
+func (e *encoder) int(n int64)   { *e = binary.AppendVarint(*e, n) }
+func (e *encoder) raw(s string)  { *e = append(*e, s...) }
+func (e *encoder) text(s string) { e.uint(uint64(len(s))); e.raw(s) }
+
+// time keeps every instant to the nanosecond.
+func (e *encoder) time(t time.Time) {
+	e.int(t.Unix())
+	e.uint(uint64(t.Nanosecond()))
+}
+
+// decoder reads a record and does not trust it: the first field that does not fit
+// is remembered, and everything after it reads as zero.
+type decoder struct {
+	rest string
+	err  error
+}
+
+// decode begins to read a record of this layout.
+func decode(record string) *decoder {
+	d := &decoder{rest: record}
+	if version := d.take(1); d.err == nil && version[0] != recordVersion {
+		d.fail(fmt.Sprintf("it is of version %q", version))
+	}
+	return d
+}
+
+func (d *decoder) fail(what string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", ErrDamaged, what)
+	}
+	d.rest = ""
+}
+
+// done tells whether everything fitted and nothing is left over.
+func (d *decoder) done() error {
+	if d.err == nil && d.rest != "" {
+		d.fail(fmt.Sprintf("it has %d bytes too many", len(d.rest)))
+	}
+	return d.err
+}
+
+// take reads n bytes; fewer only where there is an error.
+func (d *decoder) take(n uint64) string {
+	if n > uint64(len(d.rest)) {
+		d.fail("it is cut off")
+		return ""
+	}
+	text := d.rest[:n]
+	d.rest = d.rest[n:]
+	return text
+}
+
+func (d *decoder) text() string { return d.take(d.uint()) }
+
+func (d *decoder) uint() uint64 {
+	n, size := binary.Uvarint([]byte(d.rest[:min(len(d.rest), binary.MaxVarintLen64)]))
+	if size <= 0 {
+		d.fail("a number is cut off")
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+func (d *decoder) int() int64 {
+	n := d.uint()
+	return int64(n>>1) ^ -int64(n&1) // as encoding/binary writes signed numbers
+}
+
+func (d *decoder) time() time.Time {
+	seconds, nanos := d.int(), d.uint()
+	if nanos >= uint64(time.Second) {
+		d.fail("an instant has too many nanoseconds")
+	}
+	if d.err != nil {
+		return time.Time{}
+	}
+	return time.Unix(seconds, int64(nanos)).UTC()
+}
+
+func (d *decoder) sortable() time.Time {
+	t, err := parseSortable(d.take(sortableLen))
+	if err != nil && d.err == nil {
+		d.err = err
+	}
+	return t
+}
