@@ -1,5 +1,48 @@
 // Package transfer carries the whole state of a hub from one engine to another, or
 // back into the same, as a stream of JSON lines.
+//
+// # The stream
+//
+// One JSON object is one line; its kind stands first. The lines come in this order:
+//
+//	header         format, version, when, by which hub, from which engine
+//	topic          each topic's log, by topic; and after it, oldest first,
+//	  notification     what its log still keeps
+//	request        each request that is not settled, by shard and ID
+//	ping           each topic that waits for its fetch, by topic
+//	subscription   each subscription with its position, by shard and ID; and after it
+//	  gap              what it will not get, oldest first
+//	end            how many there were of each kind, and the SHA-256 of all lines before
+//
+// Two exports of the same state are the same, byte for byte, but for the header's
+// time. Times are RFC 3339, to the nanosecond, in UTC. A string that is not UTF-8
+// is {"base64": "…"}. SECRETS ARE IN THE STREAM: whoever can read it can sign in
+// the hub's name.
+//
+// # What it guarantees
+//
+// After an import every subscription gets the notification next that it would
+// have got from the source, and each topic goes on with the memory of what was
+// published to it last. Lease epochs and the counts of pings are the engine's own
+// and are not carried.
+//
+// Subscriptions come last: a target that an import has left half filled delivers
+// nothing for those that it does not have, rather than passing over what they
+// are owed. Such an import is repeated, with Options.Merge.
+//
+// A stream that was cut off, or in which a byte has changed, is an error
+// (ErrCutOff, ErrDamaged). From a stream that can be read twice, Verify tells
+// before anything is written.
+//
+// Neither direction holds more than one notification and a few batches in memory,
+// beside the names of the topics and one shard's subscriptions.
+//
+// # What it does not
+//
+// The export of an engine on which hubs are working is not a single moment in time:
+// what happens meanwhile may be in it or not. No subscription in it has settled
+// more than the topic's log in it has, so nothing is lost by that; what was
+// delivered meanwhile may come twice.
 package transfer
 
 import (
@@ -21,6 +64,8 @@ type Source struct {
 // with. What a call has put is durable when it returns nil, and each call may
 // be repeated: records that are there already are overwritten. Nothing else
 // works on the engine meanwhile.
+//
+// A topic's notifications are put in order, and all of them before its state.
 type Target interface {
 	// Empty tells whether nothing at all is kept.
 	Empty(ctx context.Context) (bool, error)
@@ -32,4 +77,10 @@ type Target interface {
 	PutTopics(ctx context.Context, topics []delivery.TopicState) error
 	// PutNotifications stores notifications under the numbers that they have.
 	PutNotifications(ctx context.Context, notifications []*delivery.Notification) error
+}
+
+// Engine is an engine that is written.
+type Engine struct {
+	Source
+	Target Target
 }

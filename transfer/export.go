@@ -1,0 +1,189 @@
+package transfer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// ExportConfig says what the header of a stream tells, and who hears how far
+// the export has come.
+type ExportConfig struct {
+	// Time is the header's; default now.
+	Time time.Time
+	// Hub is the version of the program.
+	Hub string
+	// Engine is the kind of the engine: "pebble".
+	Engine string
+	// Progress is called after every record; nil: nobody. It must not block.
+	Progress func(Progress)
+}
+
+// Export writes everything that the engine keeps to w, and returns how much that
+// was. Where it returns an error, the stream lacks its end and every import
+// refuses it.
+func Export(ctx context.Context, from Source, w io.Writer, cfg ExportConfig) (Progress, error) {
+	if cfg.Time.IsZero() {
+		cfg.Time = time.Now()
+	}
+	e := &exporter{Source: from, w: newWriter(w, cfg.Progress), heads: map[string]delivery.Seq{}}
+	err := e.w.header(cfg)
+	for _, part := range []func(context.Context) error{e.logs, e.requests, e.pings, e.subscriptions} {
+		if err == nil {
+			err = part(ctx)
+		}
+	}
+	if err == nil {
+		err = e.w.end()
+	}
+	return e.w.progress, err
+}
+
+// exporter is one export.
+type exporter struct {
+	Source
+	w     *writer
+	heads map[string]delivery.Seq // of the topics that are in the stream, by key
+}
+
+func (e *exporter) logs(ctx context.Context) error {
+	topics, err := sorted(e.Log.Topics(ctx), func(a, b delivery.TopicState) int { return strings.Compare(a.Topic, b.Topic) })
+	if err != nil {
+		return err
+	}
+	for _, t := range topics {
+		if t.Head == 0 {
+			continue // a log that never had anything
+		}
+		e.heads[t.Topic] = t.Head
+		if err := e.w.topic(t); err != nil {
+			return err
+		}
+		if err := e.notifications(ctx, t); err != nil {
+			return fmt.Errorf("topic %s: %w", t.Topic, err)
+		}
+	}
+	return nil
+}
+
+// notifications writes what the log keeps up to the head that its topic line
+// tells: what was published since is not in this stream.
+func (e *exporter) notifications(ctx context.Context, t delivery.TopicState) error {
+	for from := t.First; from <= t.Head; {
+		n, err := e.Log.Read(ctx, t.Topic, from)
+		if errors.Is(err, delivery.ErrEndOfLog) || err == nil && n.Seq > t.Head {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := e.w.notification(n); err != nil {
+			return err
+		}
+		from = n.Seq + 1
+	}
+	return nil
+}
+
+// requests come before the subscriptions: one that is verified meanwhile is then
+// in the stream twice over rather than not at all.
+func (e *exporter) requests(ctx context.Context) error {
+	for shard := range subscription.Shard(subscription.Shards) {
+		requests, err := sorted(e.Subscriptions.Requests(ctx, shard), func(a, b subscription.Request) int {
+			return bytes.Compare(a.ID[:], b.ID[:])
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range requests {
+			if err := e.w.request(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *exporter) pings(ctx context.Context) error {
+	pings, err := sorted(e.Pings.Waiting(ctx), func(a, b delivery.Ping) int { return strings.Compare(a.Topic, b.Topic) })
+	if err != nil {
+		return err
+	}
+	for _, p := range pings {
+		if err := e.w.ping(p.Topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) subscriptions(ctx context.Context) error {
+	for shard := range subscription.Shard(subscription.Shards) {
+		members, err := sorted(e.Cursors.Members(ctx, shard), func(a, b delivery.Member) int {
+			return bytes.Compare(a.ID[:], b.ID[:])
+		})
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			if err := e.subscription(ctx, m); err != nil {
+				return fmt.Errorf("subscription %s: %w", m.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// maxGaps is how many gaps of a subscription are carried, the latest. No
+// engine has kept more so far.
+const maxGaps = 1000
+
+// subscription writes a subscription and its gaps as they were at the topic's head
+// in the stream: the target gives out the numbers above it once more.
+func (e *exporter) subscription(ctx context.Context, m delivery.Member) error {
+	head := e.heads[subscription.Key(m.Topic)]
+	m.Start = min(m.Start, uint64(head))
+	m.Settled = min(m.Settled, head)
+	if err := e.w.member(m); err != nil {
+		return err
+	}
+	gaps, err := e.Cursors.Gaps(ctx, m.ID, maxGaps)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(gaps, func(a, b delivery.Gap) int { return cmp.Compare(a.First, b.First) })
+	for _, g := range gaps {
+		if g.First > head {
+			break
+		}
+		g.Last = min(g.Last, head)
+		if err := e.w.gap(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sorted collects what an engine lists, which is in no particular order there and
+// may list a record twice, as a scan of Redis may.
+func sorted[T any](list iter.Seq2[T, error], compare func(a, b T) int) ([]T, error) {
+	var all []T
+	for v, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	slices.SortStableFunc(all, compare)
+	return slices.CompactFunc(all, func(a, b T) bool { return compare(a, b) == 0 }), nil
+}
