@@ -2,18 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/sync/errgroup"
 
-	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
 	"carillon/hub"
@@ -38,13 +34,17 @@ type house struct {
 	dispatcher *delivery.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
-	stopping   atomic.Bool // it was told to end
+	holder     *holder
+	warnings   warnings
+	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
+	stopping   atomic.Bool           // it was told to end
 }
 
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
 func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
-	h := &house{url: f.URL, logger: logger, metrics: newRegistry()}
+	h := &house{url: f.URL, logger: logger, metrics: newRegistry(), warnings: warnings{logger: logger}}
+	h.missing.Store(&errNotReached)
 	if err := h.open(ctx, f); err != nil {
 		h.close()
 		return nil, err
@@ -70,6 +70,9 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
 		return err
 	}
+	if err := h.measureWarnings(); err != nil {
+		return err
+	}
 	return h.join(f)
 }
 
@@ -91,7 +94,11 @@ func (h *house) join(f serveCommand) error {
 	if err := h.joinDelivery(f); err != nil {
 		return err
 	}
-	return h.joinHub(f, asking)
+	if err := h.joinHub(f, asking); err != nil {
+		return err
+	}
+	h.holder = &holder{workers: h.workers(), tell: h.dispatcher.Sure}
+	return nil
 }
 
 // Bounds on deliveries (delivery.Config).
@@ -156,98 +163,6 @@ func (h *house) joinHub(f serveCommand, asking *egress.Dialer) error {
 		Checker: checker, Transport: transport, Addresses: asking,
 	}, h.logger, h.metrics)
 	return err
-}
-
-// run serves until ctx ends or a part fails, then ends in order: first what
-// takes in, then what delivers, then the shards are handed back. The operator
-// can look on until then.
-func (h *house) run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() {
-		h.stopping.Store(true)
-		h.logger.Info("stopping: what is under way is finished first")
-	})()
-	operator, closeOperator := context.WithCancel(context.WithoutCancel(ctx))
-	defer closeOperator()
-	shards, releaseShards := context.WithCancel(context.WithoutCancel(ctx))
-	defer releaseShards()
-	deliveries, stopDeliveries := context.WithCancel(shards)
-	defer stopDeliveries()
-
-	intake, intakeCtx := errgroup.WithContext(ctx)
-	var lower errgroup.Group // what ends after the intake; a failure there stops the intake
-	failed := make(chan error, 3)
-	lower.Go(func() error {
-		defer releaseShards()
-		err := h.dispatcher.Run(deliveries)
-		failed <- err
-		return err
-	})
-	lower.Go(func() error {
-		err := h.store.Shards.Run(shards, h.dispatcher)
-		failed <- err
-		return err
-	})
-	var looking errgroup.Group
-	looking.Go(func() error {
-		err := program.Serve(operator, h.operator, h.admin(), h.logger)
-		failed <- err
-		return err
-	})
-	intake.Go(func() error { return program.Serve(intakeCtx, program.Limited(h.public), h.hub.Handler(), h.logger) })
-	intake.Go(func() error { return h.hub.Run(intakeCtx) })
-	intake.Go(func() error { return h.service.Run(intakeCtx) })
-	intake.Go(func() error {
-		select {
-		case <-intakeCtx.Done():
-			return nil
-		case err := <-failed:
-			return fmt.Errorf("a part of the hub ended: %w", err)
-		}
-	})
-	err := intake.Wait()
-	stopDeliveries()
-	err = errors.Join(err, lower.Wait())
-	closeOperator()
-	return errors.Join(err, looking.Wait())
-}
-
-// admin is the operator's listener.
-func (h *house) admin() http.Handler {
-	return admin.Handler(admin.Config{
-		Checks: []admin.Check{
-			{Name: "hub", Ready: h.notStopping},
-			{Name: "store", Ready: h.storeReady},
-			{Name: "deliveries", Ready: h.deliveriesReady},
-		},
-		Metrics: h.metrics,
-		Logger:  h.logger,
-	})
-}
-
-func (h *house) notStopping(context.Context) error {
-	if h.stopping.Load() {
-		return errors.New("it is stopping")
-	}
-	return nil
-}
-
-// storeReady reads a subscription that does not exist.
-func (h *house) storeReady(ctx context.Context) error {
-	_, err := h.store.Subscriptions.Get(ctx, subscription.ID{})
-	if errors.Is(err, subscription.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-func (h *house) deliveriesReady(context.Context) error {
-	switch stats := h.dispatcher.Stats(); {
-	case stats.Shards < subscription.Shards:
-		return fmt.Errorf("subscriptions are being loaded: %d of %d shards", stats.Shards, subscription.Shards)
-	case stats.Paused:
-		return errors.New("deliveries pause because the store fails; they go on by themselves")
-	}
-	return nil
 }
 
 // close closes what is open. It may be called on a house that is half open.

@@ -44,9 +44,10 @@ func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader
 		return err
 	}
 	defer h.close()
-	program.Ready(stdout, "hub",
-		program.Address{Name: "listen", Value: h.public.Addr().String()},
-		program.Address{Name: "admin", Value: h.operator.Addr().String()},
-		program.Address{Name: "url", Value: h.url})
-	return h.run(ctx)
+	return h.run(ctx, func() {
+		program.Ready(stdout, "hub",
+			program.Address{Name: "listen", Value: h.public.Addr().String()},
+			program.Address{Name: "admin", Value: h.operator.Addr().String()},
+			program.Address{Name: "url", Value: h.url})
+	})
 }

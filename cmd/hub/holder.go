@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// worker is a room that works on the shards that this process owns.
+type worker struct {
+	gained func(ctx context.Context, t delivery.Tenure) error
+	lost   func(s subscription.Shard)
+}
+
+// workers are the rooms from the ground up: the deliveries are loaded before
+// requests change them, and both before what is fetched is published. They end in
+// the reverse order.
+func (h *house) workers() []worker {
+	return []worker{
+		{h.dispatcher.Gained, h.dispatcher.Lost},
+		{func(ctx context.Context, t delivery.Tenure) error { return h.service.Gained(ctx, t.Shard) }, h.service.Lost},
+		{func(ctx context.Context, t delivery.Tenure) error { return h.hub.Gained(ctx, t.Shard) }, h.hub.Lost},
+	}
+}
+
+// holder hands each shard to every worker, in order, and takes it back in the
+// reverse order from those that had begun on it.
+type holder struct {
+	workers []worker
+	tell    func(until time.Time) // what Sure is for
+
+	mu     sync.Mutex
+	shards [subscription.Shards]share
+	until  time.Time // as Sure told last; zero: never
+}
+
+// share is how far a shard is taken over.
+type share struct {
+	begun int // workers that were asked to begin, one that failed included
+	held  bool
+}
+
+var _ delivery.Holder = (*holder)(nil)
+
+// Gained has every worker begin. Where one fails those after it are not asked;
+// Lost undoes what was begun.
+func (h *holder) Gained(ctx context.Context, t delivery.Tenure) error {
+	for i, w := range h.workers {
+		h.set(t.Shard, share{begun: i + 1})
+		if err := w.gained(ctx, t); err != nil {
+			return err
+		}
+	}
+	h.set(t.Shard, share{begun: len(h.workers), held: true})
+	return nil
+}
+
+// Lost ends the work of every worker that had begun.
+func (h *holder) Lost(s subscription.Shard) {
+	for n := h.set(s, share{}).begun; n > 0; n-- {
+		h.workers[n-1].lost(s)
+	}
+}
+
+// set notes how far the shard is taken over, and returns how far it was.
+func (h *holder) set(s subscription.Shard, now share) (before share) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, h.shards[s] = h.shards[s], now
+	return before
+}
+
+// Sure tells the deliveries: their order depends on it.
+func (h *holder) Sure(until time.Time) {
+	h.mu.Lock()
+	h.until = until
+	h.mu.Unlock()
+	h.tell(until)
+}
+
+// counts tells how many shards are held and how many are being taken over, and
+// until when they are surely this process's, zero if nothing was told.
+func (h *holder) counts() (held, loading int, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.shards {
+		switch {
+		case s.held:
+			held++
+		case s.begun > 0:
+			loading++
+		}
+	}
+	return held, loading, h.until
+}
