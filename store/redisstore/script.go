@@ -4,26 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"carillon/subscription"
 )
 
 // script is a Lua script that changes or reads keys of one hash tag. Above each
 // stands what it is given in KEYS and ARGV, and what it returns.
 type script struct {
-	name string
-	lua  *redis.Script
+	name   string
+	source string
+	lua    *redis.Script
+	// changes: what it did must have reached as many replicas as the
+	// configuration asks for.
+	changes bool
 }
 
 // grows makes a script that the server refuses whole while its memory is full.
 func grows(name, body string) *script {
-	return &script{name, redis.NewScript("#!lua\n" + fresh + body)}
+	return newScript(name, "#!lua\n", body, true)
 }
 
 // shrinks makes a script that runs though the server's memory is full: it frees
 // some, or replaces what is there by about as much.
 func shrinks(name, body string) *script {
-	return &script{name, redis.NewScript("#!lua flags=allow-oom\n" + fresh + body)}
+	return newScript(name, "#!lua flags=allow-oom\n", body, true)
+}
+
+// reads makes a script that changes nothing.
+func reads(name, body string) *script {
+	return newScript(name, "#!lua flags=no-writes\n", body, false)
+}
+
+func newScript(name, head, body string, changes bool) *script {
+	source := head + fresh + body
+	return &script{name, source, redis.NewScript(source), changes}
 }
 
 // fresh stands before every script.
@@ -67,12 +84,13 @@ type result struct {
 }
 
 // runAll runs scripts beside each other, in one round trip to each server. A
-// server that does not have a script is given it.
+// server that does not have a script is given it. Where replicas must have what
+// changed, those that too few of them have got are ErrUnavailable, though made.
 func (e *engine) runAll(ctx context.Context, calls []call) []result {
 	results := make([]result, len(calls))
-	missing := e.pipeline(ctx, calls, results, all(len(calls)), (*redis.Script).EvalSha)
+	missing := e.pipeline(ctx, calls, results, all(len(calls)), byHash)
 	if len(missing) > 0 {
-		e.pipeline(ctx, calls, results, missing, (*redis.Script).Eval)
+		e.pipeline(ctx, calls, results, missing, bySource)
 	}
 	return results
 }
@@ -85,10 +103,33 @@ func all(n int) []int {
 	return indexes
 }
 
+// The two ways to name a script to a server.
+func byHash(c call) (command, script string)   { return "evalsha", c.script.lua.Hash() }
+func bySource(c call) (command, script string) { return "eval", c.script.source }
+
+// once is a command that the client never sends again after it may have run. The
+// redirections of a Cluster are followed: the node that gave one did nothing.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// command makes the command that runs the script.
+func (c call) command(ctx context.Context, how func(call) (command, script string)) once {
+	name, script := how(c)
+	args := make([]any, 0, 3+len(c.keys)+len(c.args))
+	args = append(args, name, script, len(c.keys))
+	for _, key := range c.keys {
+		args = append(args, key)
+	}
+	cmd := redis.NewCmd(ctx, append(args, c.args...)...)
+	cmd.SetFirstKeyPos(3)
+	return once{cmd}
+}
+
 // pipeline makes those calls and tells which of them found no script.
 func (e *engine) pipeline(
 	ctx context.Context, calls []call, results []result, which []int,
-	how func(*redis.Script, context.Context, redis.Scripter, []string, ...any) *redis.Cmd,
+	how func(call) (command, script string),
 ) (missing []int) {
 	if err := ctx.Err(); err != nil {
 		for _, i := range which {
@@ -97,23 +138,55 @@ func (e *engine) pipeline(
 		return nil
 	}
 	pipe := e.client.Pipeline()
-	commands := make([]*redis.Cmd, len(which))
+	commands := make([]once, len(which))
+	changes := false
 	for n, i := range which {
-		commands[n] = how(calls[i].script.lua, ctx, pipe, calls[i].keys, calls[i].args...)
+		commands[n] = calls[i].command(ctx, how)
+		_ = pipe.Process(ctx, commands[n]) // it is only queued
+		changes = changes || calls[i].script.changes
 	}
+	received := e.await(ctx, pipe, changes)
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for n, i := range which {
 		value, err := commands[n].Result()
-		switch {
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			missing = append(missing, i)
-		case errors.Is(err, redis.Nil):
-			results[i] = result{}
-		case err != nil:
-			results[i].err = fmt.Errorf("%s: %w", calls[i].script.name, e.failed(ctx, err))
-		default:
-			results[i] = result{value: value}
+			continue
 		}
+		if errors.Is(err, redis.Nil) {
+			value, err = nil, nil
+		}
+		if err == nil && calls[i].script.changes {
+			err = received()
+		}
+		if err != nil {
+			value, err = nil, fmt.Errorf("%s: %w", calls[i].script.name, e.failed(ctx, err))
+		}
+		results[i] = result{value, err}
 	}
 	return missing
+}
+
+// replicaTime bounds the wait for replicas. It is shorter than silenceTime, so that the
+// answer is heard.
+const replicaTime = 3 * time.Second
+
+// await adds to a pipeline that its changes reach the replicas that the
+// configuration asks for: on the same connection, as WAIT is about what that one has
+// changed. received tells, after the pipeline has run, whether they did.
+func (e *engine) await(ctx context.Context, pipe redis.Pipeliner, changes bool) (received func() error) {
+	want := int64(e.cfg.Replicas)
+	if want == 0 || !changes {
+		return func() error { return nil }
+	}
+	wait := redis.NewCmd(ctx, "wait", want, replicaTime.Milliseconds())
+	_ = pipe.Process(ctx, once{wait}) // it is only queued
+	return func() error {
+		got, err := wait.Int64()
+		if err == nil && got < want {
+			e.metrics.failures.WithLabelValues(string(replicas)).Inc()
+			err = fmt.Errorf("%w: %d of %d replicas have what was written", subscription.ErrUnavailable, got, want)
+		}
+		return err
+	}
 }
