@@ -1,0 +1,378 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+var _ delivery.Log = (*Log)(nil)
+
+// maxBody is the length of the longest body that is kept. Redis takes a value of
+// 512 MB (proto-max-bulk-len), but does nothing else while it copies it.
+const maxBody = 256 << 20
+
+// The fields of an entry of a log.
+const (
+	fieldAfter = "a" // Notification.After
+	fieldNote  = "m" // encodeNote
+	fieldBody  = "b"
+)
+
+// times is a stream beside the log, with the same ids and for each the time of
+// acceptance: what Trim and Topics must know of a notification without its body.
+func (k keys) times(topic string) string { return k.topic(topic, "times") }
+
+// appendScript appends a notification to a topic's log.
+//
+//	KEYS  1 log  2 times  3 head
+//	ARGV  1 the topic's key  2 "1" if it is in the set of topics  3 the bell's channel
+//	      4 id  5 until  6 digest, empty for none  7 accepted, in order  8 note  9 body
+//
+// It returns {"done", seq, previous}; or {"same", seq, id, previous} for the
+// publication that was appended last; or {"new"} where the topic may not be in the set
+// of topics, and {"full"} where there are no more numbers, having done nothing.
+//
+// A topic counts as new also under a new server, as the one with the set may be
+// new as well, and have lost it.
+var appendScript = grows("append", `
+local head, stored, last, ended, previous, digest =
+  unpack(redis.call('HMGET', KEYS[3], 'head', 'run', 'last', 'until', 'previous', 'digest'))
+if head and ARGV[6] ~= '' and digest == ARGV[6] then
+  -- A change of nothing, so that replicas which are waited for have what is repeated.
+  redis.call('HSET', KEYS[3], 'last', last)
+  return {'same', tonumber(head), last, previous}
+end
+local identity = run()
+if stored ~= identity and ARGV[2] ~= '1' then return {'new'} end
+local after = tonumber(head or 0)
+local seq = after
+if stored ~= identity then seq = fresh(seq) end
+seq = seq + 1
+if seq > 9007199254740991 then return {'full'} end
+local number = string.format('%.0f', seq)
+-- First, as it may be forbidden (ACL). Nobody reads before all of this is done.
+redis.call('PUBLISH', ARGV[3], 'n ' .. number .. ' ' .. ARGV[1])
+redis.call('XADD', KEYS[2], number .. '-0', 't', ARGV[7])
+redis.call('XADD', KEYS[1], number .. '-0', 'a', string.format('%.0f', after), 'm', ARGV[8], 'b', ARGV[9])
+redis.call('HSET', KEYS[3], 'topic', ARGV[1], 'run', identity, 'head', number,
+  'last', ARGV[4], 'until', ARGV[5], 'previous', ended or '', 'digest', ARGV[6])
+return {'done', seq, ended or ''}
+`)
+
+// trimScript removes notifications from the oldest on.
+//
+//	KEYS  1 log  2 times
+//	ARGV  1 the highest number that may go  2 the time before which they were accepted,
+//	      in order  3 how many at most
+//
+// It returns how many went.
+var trimScript = shrinks("trim", `
+local count, first = 0, nil
+for i, entry in ipairs(redis.call('XRANGE', KEYS[2], '-', ARGV[1], 'COUNT', ARGV[3])) do
+  if not (entry[2][2] < ARGV[2]) then break end
+  count, first = i, string.match(entry[1], '^%d+') + 1
+end
+if count > 0 then
+  first = string.format('%.0f', first)
+  redis.call('XTRIM', KEYS[1], 'MINID', first)
+  redis.call('XTRIM', KEYS[2], 'MINID', first)
+end
+return count
+`)
+
+const (
+	// trimStep is how many notifications go in one script, for which all others wait.
+	trimStep = 256
+	// topicsStep is how many topics are asked for in one round trip.
+	topicsStep = 500
+)
+
+// Append implements delivery.Log. A body above 256 MiB is an *http.MaxBytesError.
+func (l *Log) Append(
+	ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time,
+) (delivery.Receipt, error) {
+	key := subscription.Key(p.Topic)
+	receipt, err := l.append(ctx, key, p, id, accepted)
+	if err != nil {
+		return delivery.Receipt{}, fmt.Errorf("append to the log of %q: %w", key, err)
+	}
+	return receipt, nil
+}
+
+func (l *Log) append(
+	ctx context.Context, key string, p delivery.Publication, id uuid.UUID, accepted time.Time,
+) (delivery.Receipt, error) {
+	if len(p.Body) > maxBody {
+		return delivery.Receipt{}, &http.MaxBytesError{Limit: maxBody}
+	}
+	e := l.db.engine
+	names := []string{e.keys.log(key), e.keys.times(key), e.keys.head(key)}
+	args := []any{
+		key, "0", e.keys.bell(), id.String(), p.Until, digestOf(p), order(accepted),
+		encodeNote(p, id, accepted), p.Body,
+	}
+	value, err := e.run(ctx, appendScript, names, args...)
+	if err == nil && isNew(value) {
+		// The set of topics is on another node, and must not miss one that has a log.
+		if err := e.client.SAdd(ctx, e.keys.topics(), key).Err(); err != nil {
+			return delivery.Receipt{}, e.failed(ctx, err)
+		}
+		args[1] = "1"
+		value, err = e.run(ctx, appendScript, names, args...)
+	}
+	if err != nil {
+		return delivery.Receipt{}, err
+	}
+	return receiptOf(value, id)
+}
+
+// digestOf is Publication.Digest as it is stored, empty for none.
+func digestOf(p delivery.Publication) string {
+	sum := p.Digest()
+	if sum == ([len(sum)]byte{}) {
+		return ""
+	}
+	return string(sum[:])
+}
+
+func isNew(value any) bool {
+	list, _ := value.([]any)
+	return len(list) == 1 && list[0] == "new"
+}
+
+// receiptOf reads what the append script returned, for a notification with the id.
+func receiptOf(value any, id uuid.UUID) (delivery.Receipt, error) {
+	list, _ := value.([]any)
+	switch {
+	case len(list) == 3 && list[0] == "done":
+		seq, _ := list[1].(int64)
+		previous, _ := list[2].(string)
+		return delivery.Receipt{ID: id, Seq: delivery.Seq(seq), Previous: previous}, nil
+	case len(list) == 4 && list[0] == "same":
+		seq, _ := list[1].(int64)
+		last, _ := list[2].(string)
+		previous, _ := list[3].(string)
+		first, err := uuid.Parse(last)
+		if err != nil {
+			return delivery.Receipt{}, fmt.Errorf("%w: the last id: %w", ErrDamaged, err)
+		}
+		return delivery.Receipt{ID: first, Seq: delivery.Seq(seq), Repeated: true, Previous: previous}, nil
+	case len(list) == 1 && list[0] == "full":
+		return delivery.Receipt{}, fmt.Errorf("there are no sequence numbers above %d", delivery.MaxSeq)
+	}
+	return delivery.Receipt{}, fmt.Errorf("the script returned %v", value)
+}
+
+// Read implements delivery.Log.
+func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
+	key := subscription.Key(topic)
+	n, err := l.read(ctx, key, strconv.FormatUint(uint64(from), 10))
+	if err != nil {
+		return nil, fmt.Errorf("read the log of %q at %d: %w", key, from, err)
+	}
+	return n, nil
+}
+
+// read returns the first entry from the id on that is a notification.
+func (l *Log) read(ctx context.Context, key, from string) (*delivery.Notification, error) {
+	e := l.db.engine
+	name := e.keys.log(key)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		found, err := e.client.XRangeN(ctx, name, from, "+", 1).Result()
+		if err != nil {
+			return nil, e.failed(ctx, err)
+		}
+		if len(found) == 0 {
+			return nil, delivery.ErrEndOfLog
+		}
+		n, err := decodeEntry(key, entry{found[0].ID, found[0].Values})
+		if err == nil {
+			return n, nil
+		}
+		e.damaged(name, found[0].ID, err)
+		from = "(" + found[0].ID
+	}
+}
+
+// Heads implements delivery.Log.
+func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
+	heads := make([]delivery.Seq, 0, len(topics))
+	for len(heads) < len(topics) {
+		some := topics[len(heads):min(len(heads)+topicsStep, len(topics))]
+		more, err := l.heads(ctx, some)
+		if err != nil {
+			return nil, fmt.Errorf("heads of logs: %w", err)
+		}
+		heads = append(heads, more...)
+	}
+	return heads, ctx.Err()
+}
+
+func (l *Log) heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e := l.db.engine
+	pipe := e.client.Pipeline()
+	found := make([]*redis.StringCmd, len(topics))
+	for i, topic := range topics {
+		found[i] = pipe.HGet(ctx, e.keys.head(subscription.Key(topic)), "head")
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	heads := make([]delivery.Seq, len(topics))
+	for i := range found {
+		text, err := found[i].Result()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
+		if err != nil {
+			return nil, e.failed(ctx, err)
+		}
+		if heads[i], err = decodeSeq(text); err != nil {
+			return nil, fmt.Errorf("of %q: %w", topics[i], err)
+		}
+	}
+	return heads, nil
+}
+
+func decodeSeq(text string) (delivery.Seq, error) {
+	seq, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || seq > uint64(delivery.MaxSeq) {
+		return 0, fmt.Errorf("%w: the sequence number %q", ErrDamaged, text)
+	}
+	return delivery.Seq(seq), nil
+}
+
+// Trim implements delivery.Log.
+func (l *Log) Trim(ctx context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
+	key := subscription.Key(topic)
+	e := l.db.engine
+	names := []string{e.keys.log(key), e.keys.times(key)}
+	highest := strconv.FormatUint(uint64(max(before, 1)-1), 10) // there is no number 0
+	for {
+		value, err := e.run(ctx, trimScript, names, highest, order(olderThan), trimStep)
+		if err != nil {
+			return fmt.Errorf("trim the log of %q: %w", key, err)
+		}
+		if count, _ := value.(int64); count < trimStep {
+			return nil
+		}
+	}
+}
+
+// Topics implements delivery.Log. What it keeps while it goes through them are their
+// names, as the server may name one twice.
+func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
+	return func(yield func(delivery.TopicState, error) bool) {
+		fail := func(err error) { yield(delivery.TopicState{}, fmt.Errorf("list the topics: %w", err)) }
+		e := l.db.engine
+		seen := make(map[string]struct{})
+		for cursor := uint64(0); ; {
+			if err := ctx.Err(); err != nil {
+				fail(err)
+				return
+			}
+			found, next, err := e.client.SScan(ctx, e.keys.topics(), cursor, "", topicsStep).Result()
+			if err != nil {
+				fail(e.failed(ctx, err))
+				return
+			}
+			var some []string
+			for _, key := range found {
+				if _, twice := seen[key]; !twice {
+					seen[key] = struct{}{}
+					some = append(some, key)
+				}
+			}
+			states, err := l.states(ctx, some)
+			if err != nil {
+				fail(err)
+				return
+			}
+			for _, state := range states {
+				if !yield(state, nil) {
+					return
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return
+			}
+		}
+	}
+}
+
+// states reads the states of topics; one whose first append is not done has none.
+func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicState, error) {
+	if len(topics) == 0 {
+		return nil, nil
+	}
+	e := l.db.engine
+	pipe := e.client.Pipeline()
+	heads := make([]*redis.SliceCmd, len(topics))
+	firsts := make([]*redis.XMessageSliceCmd, len(topics))
+	for i, key := range topics {
+		heads[i] = pipe.HMGet(ctx, e.keys.head(key), "topic", "head", "last", "until", "digest")
+		firsts[i] = pipe.XRangeN(ctx, e.keys.times(key), "-", "+", 1)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	var states []delivery.TopicState
+	for i, key := range topics {
+		if err := errors.Join(heads[i].Err(), firsts[i].Err()); err != nil {
+			return nil, e.failed(ctx, err)
+		}
+		state, err := decodeState(key, heads[i].Val())
+		if err != nil {
+			e.damaged(e.keys.head(key), "", err)
+			continue
+		}
+		if state.Head == 0 {
+			continue
+		}
+		state.First = state.Head + 1
+		if first := firsts[i].Val(); len(first) > 0 {
+			// What was appended after the state was read does not count.
+			if seq, err := (entry{id: first[0].ID}).seq(); err == nil {
+				state.First = min(state.First, delivery.Seq(seq))
+			}
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// decodeState reads the fields topic, head, last, until and digest of a topic. Head
+// is 0 where there are none.
+func decodeState(key string, fields []any) (state delivery.TopicState, err error) {
+	text := func(i int) string { s, _ := fields[i].(string); return s }
+	if fields[1] == nil {
+		return state, nil
+	}
+	state = delivery.TopicState{Topic: key, Last: delivery.Last{Until: text(3)}}
+	if text(0) != key {
+		return state, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, text(0))
+	}
+	if state.Head, err = decodeSeq(text(1)); err != nil {
+		return state, err
+	}
+	if state.Last.ID, err = uuid.Parse(text(2)); err != nil {
+		return state, fmt.Errorf("%w: the last id: %w", ErrDamaged, err)
+	}
+	if digest := text(4); digest != "" && copy(state.Last.Digest[:], digest) != len(digest) {
+		return state, fmt.Errorf("%w: a digest of %d bytes", ErrDamaged, len(digest))
+	}
+	return state, nil
+}

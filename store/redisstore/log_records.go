@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// noteVersion begins every record of a notification of this layout.
+const noteVersion = "1"
+
+// encodeNote makes the record that an entry of a log has beside the body: a list of
+// the version, the ID, when it was accepted, the topic, the content type, From, Until,
+// the length of the body, and the links.
+func encodeNote(p delivery.Publication, id uuid.UUID, accepted time.Time) string {
+	return encodeList(append([]string{
+		noteVersion, id.String(), encodeInstant(accepted), p.Topic, p.ContentType, p.From, p.Until,
+		strconv.Itoa(len(p.Body)),
+	}, p.Links...))
+}
+
+// entry is an entry of a log, as the server gives it.
+type entry struct {
+	id     string // SEQ-0
+	fields map[string]any
+}
+
+// seq is the number of the entry, also of one that is not the hub's.
+func (e entry) seq() (uint64, error) {
+	number, rest, _ := strings.Cut(e.id, "-")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w: the id %q is no number", ErrDamaged, e.id)
+	case rest != "0" || seq > uint64(delivery.MaxSeq):
+		return seq, fmt.Errorf("%w: the id %q is not of this hub", ErrDamaged, e.id)
+	}
+	return seq, nil
+}
+
+// decodeEntry reads an entry of the log of the topic with the key.
+func decodeEntry(key string, e entry) (*delivery.Notification, error) {
+	seq, err := e.seq()
+	if err != nil {
+		return nil, err
+	}
+	note, _ := e.fields[fieldNote].(string)
+	n, bodyLen, err := decodeNote(note)
+	if err != nil {
+		return nil, err
+	}
+	n.Seq = delivery.Seq(seq)
+	after, _ := e.fields[fieldAfter].(string)
+	before, err := strconv.ParseUint(after, 10, 64)
+	if err != nil || before >= seq {
+		return nil, fmt.Errorf("%w: it comes after %q", ErrDamaged, after)
+	}
+	n.After = delivery.Seq(before)
+	body, whole := e.fields[fieldBody].(string)
+	if !whole || len(body) != bodyLen {
+		return nil, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, len(body), bodyLen)
+	}
+	if subscription.Key(n.Topic) != key {
+		return nil, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, n.Topic)
+	}
+	n.Body = []byte(body)
+	return n, nil
+}
+
+func decodeNote(record string) (n *delivery.Notification, bodyLen int, err error) {
+	list, err := decodeList(record)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(list) < 8 || list[0] != noteVersion {
+		return nil, 0, fmt.Errorf("%w: a notification of %d fields", ErrDamaged, len(list))
+	}
+	n = &delivery.Notification{Publication: delivery.Publication{
+		Topic: list[3], ContentType: list[4], From: list[5], Until: list[6],
+	}}
+	if len(list) > 8 {
+		n.Links = list[8:]
+	}
+	if n.ID, err = uuid.Parse(list[1]); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if n.Accepted, err = decodeInstant(list[2]); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if bodyLen, err = strconv.Atoi(list[7]); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return n, bodyLen, nil
+}
+
+// encodeList writes strings of any bytes after each other, each as its length in
+// decimal, a colon and itself.
+func encodeList(list []string) string {
+	var b strings.Builder
+	for _, s := range list {
+		b.WriteString(strconv.Itoa(len(s)))
+		b.WriteByte(':')
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+func decodeList(record string) (list []string, err error) {
+	for rest := record; rest != ""; {
+		length, after, _ := strings.Cut(rest, ":")
+		n, err := strconv.ParseUint(length, 10, 32)
+		if err != nil || n > uint64(len(after)) {
+			return nil, fmt.Errorf("%w: a list is cut off", ErrDamaged)
+		}
+		list, rest = append(list, after[:n]), after[n:]
+	}
+	return list, nil
+}
+
+// since0 is the beginning of the year 1, in Unix seconds.
+const since0 = -62135596800
+
+// order writes a time so that the texts compare as the times do: the seconds since
+// the year 1 and the nanoseconds. The times of a log are never before that.
+func order(t time.Time) string {
+	return fmt.Sprintf("%020d%09d", max(t.Unix()-since0, 0), t.Nanosecond())
+}
