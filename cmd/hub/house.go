@@ -35,7 +35,6 @@ type house struct {
 	service    *subscription.Service
 	hub        *hub.Hub
 	holder     *holder
-	warnings   warnings
 	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
 	stopping   atomic.Bool           // it was told to end
 }
@@ -43,7 +42,7 @@ type house struct {
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
 func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
-	h := &house{url: f.URL, logger: logger, metrics: newRegistry(), warnings: warnings{logger: logger}}
+	h := &house{url: f.URL, logger: logger, metrics: newRegistry()}
 	h.missing.Store(&errNotReached)
 	if err := h.open(ctx, f); err != nil {
 		h.close()
@@ -68,9 +67,6 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 		return fmt.Errorf("--url: %w", err)
 	}
 	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
-		return err
-	}
-	if err := h.measureWarnings(); err != nil {
 		return err
 	}
 	return h.join(f)

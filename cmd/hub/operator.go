@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/admin"
 	"carillon/subscription"
@@ -67,31 +63,4 @@ func (h *house) deliveriesReady(context.Context) error {
 		return errors.New("deliveries pause because the store fails; they go on by themselves")
 	}
 	return nil
-}
-
-// warnings logs what the operator must know of the store, each when it begins.
-type warnings struct {
-	logger *slog.Logger
-	mu     sync.Mutex
-	told   map[string]bool
-}
-
-func (w *warnings) tell(now []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	told := make(map[string]bool, len(now))
-	for _, warning := range now {
-		if told[warning] = true; !w.told[warning] {
-			w.logger.Warn("the store is not as safe as it should be", "warning", warning)
-		}
-	}
-	w.told = told
-}
-
-// measureWarnings tells in the metrics how many warnings there are.
-func (h *house) measureWarnings() error {
-	return h.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "carillon", Subsystem: "store", Name: "warnings",
-		Help: "What the operator must know of how the store is set up: /readyz and the log tell it.",
-	}, func() float64 { return float64(len(h.store.Warnings())) }))
 }

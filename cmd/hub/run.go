@@ -124,7 +124,6 @@ func (h *house) awaitStore(ctx context.Context) error {
 			if tries > 0 {
 				h.logger.Info("the store is there")
 			}
-			h.warnings.tell(h.store.Warnings())
 			return nil
 		case ctx.Err() != nil:
 			return nil
@@ -163,10 +162,9 @@ func (l listener) Published(topic string, head delivery.Seq) { l.h.dispatcher.Pu
 func (l listener) Requested(id subscription.ID)              { l.h.service.Requested(id) }
 func (l listener) Pinged(p delivery.Ping)                    { l.h.hub.Pinged(p) }
 
-// Refresh has everything looked at again, the store's own state too.
+// Refresh has everything looked at again.
 func (l listener) Refresh() {
 	l.h.dispatcher.Refresh()
 	l.h.service.Refresh()
 	l.h.hub.Refresh()
-	l.h.warnings.tell(l.h.store.Warnings())
 }
