@@ -90,20 +90,20 @@ type pingLine struct {
 }
 
 type subscriptionLine struct {
-	Kind        kind           `json:"kind"`
-	ID          uuid.UUID      `json:"id"`
-	Topic       text           `json:"topic"`
-	Callback    text           `json:"callback"`
-	Secret      text           `json:"secret,omitempty"`
-	Start       delivery.Seq   `json:"start"`
-	Lease       duration       `json:"lease"`
-	Expires     time.Time      `json:"expires"`
-	Created     time.Time      `json:"created"`
-	Settled     delivery.Seq   `json:"settled"`
-	Failures    uint32         `json:"failures,omitempty"`
-	NextAttempt time.Time      `json:"next_attempt,omitzero"`
-	LastFailure failureClass   `json:"last_failure,omitempty"`
-	LastStatus  uint16         `json:"last_status,omitempty"`
+	Kind        kind         `json:"kind"`
+	ID          uuid.UUID    `json:"id"`
+	Topic       text         `json:"topic"`
+	Callback    text         `json:"callback"`
+	Secret      text         `json:"secret,omitempty"`
+	Start       delivery.Seq `json:"start"`
+	Lease       duration     `json:"lease"`
+	Expires     time.Time    `json:"expires"`
+	Created     time.Time    `json:"created"`
+	Settled     delivery.Seq `json:"settled"`
+	Failures    uint32       `json:"failures,omitempty"`
+	NextAttempt time.Time    `json:"next_attempt,omitzero"`
+	LastFailure failureClass `json:"last_failure,omitempty"`
+	LastStatus  uint16       `json:"last_status,omitempty"`
 }
 
 type gapLine struct {
