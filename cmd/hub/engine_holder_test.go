@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// recorder is the workers of a holder, that note what they are told.
+type recorder struct {
+	told []string
+	fail string // the worker whose gained fails
+}
+
+var errWorker = errors.New("the worker fails")
+
+func (r *recorder) workers(names ...string) (workers []worker) {
+	for _, name := range names {
+		workers = append(workers, worker{
+			gained: func(_ context.Context, t delivery.Tenure) error {
+				r.told = append(r.told, fmt.Sprintf("%s gained %d/%d", name, t.Shard, t.Epoch))
+				if r.fail == name {
+					return errWorker
+				}
+				return nil
+			},
+			lost: func(s subscription.Shard) { r.told = append(r.told, fmt.Sprintf("%s lost %d", name, s)) },
+		})
+	}
+	return workers
+}
+
+// A shard is handed from the ground up, and taken back from the top down.
+func TestHolderOrder(t *testing.T) {
+	r := &recorder{}
+	h := &holder{workers: r.workers("a", "b", "c")}
+	if err := h.Gained(t.Context(), delivery.Tenure{Shard: 7, Epoch: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if held, loading, _ := h.counts(); held != 1 || loading != 0 {
+		t.Errorf("%d held, %d loading after Gained", held, loading)
+	}
+	h.Lost(7)
+	want := []string{"a gained 7/3", "b gained 7/3", "c gained 7/3", "c lost 7", "b lost 7", "a lost 7"}
+	if !slices.Equal(r.told, want) {
+		t.Errorf("told %q, want %q", r.told, want)
+	}
+	if held, loading, _ := h.counts(); held != 0 || loading != 0 {
+		t.Errorf("%d held, %d loading after Lost", held, loading)
+	}
+}
+
+// Where one fails, those above it hear nothing of the shard, and it and those
+// below are told that it is lost, once.
+func TestHolderFailure(t *testing.T) {
+	r := &recorder{fail: "b"}
+	h := &holder{workers: r.workers("a", "b", "c")}
+	if err := h.Gained(t.Context(), delivery.Tenure{Shard: 7, Epoch: 3}); !errors.Is(err, errWorker) {
+		t.Fatalf("err = %v", err)
+	}
+	if held, loading, _ := h.counts(); held != 0 || loading != 1 {
+		t.Errorf("%d held, %d loading after a Gained that failed", held, loading)
+	}
+	h.Lost(7)
+	h.Lost(7)
+	want := []string{"a gained 7/3", "b gained 7/3", "b lost 7", "a lost 7"}
+	if !slices.Equal(r.told, want) {
+		t.Errorf("told %q, want %q", r.told, want)
+	}
+}
+
+func TestHolderTellsSure(t *testing.T) {
+	var told time.Time
+	h := &holder{tell: func(until time.Time) { told = until }}
+	if _, _, until := h.counts(); !until.IsZero() {
+		t.Errorf("sure until %s before it was told", until)
+	}
+	until := time.Now().Add(time.Minute)
+	h.Sure(until)
+	if _, _, got := h.counts(); !told.Equal(until) || !got.Equal(until) {
+		t.Errorf("told %s, counted %s; want %s", told, got, until)
+	}
+}
