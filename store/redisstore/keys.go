@@ -45,10 +45,11 @@ func (k keys) topic(key, name string) string {
 	return fmt.Sprintf("%s:{topic-%s}:%s", k.prefix, hex.EncodeToString(sum[:16]), name)
 }
 
-func (k keys) log(topic string) string  { return k.topic(topic, "log") }  // stream: notifications
-func (k keys) head(topic string) string { return k.topic(topic, "head") } // hash: state of the log
+func (k keys) log(topic string) string   { return k.topic(topic, "log") }   // stream: notifications
+func (k keys) times(topic string) string { return k.topic(topic, "times") } // stream: when they were accepted
+func (k keys) head(topic string) string  { return k.topic(topic, "head") }  // hash: state of the log
 
 // Of the pings.
 
 func (k keys) pings() string     { return k.prefix + ":{pings}:waiting" } // hash: topic → ping
-func (k keys) pingCount() string { return k.prefix + ":{pings}:count" }   // string: the last count
+func (k keys) pingCount() string { return k.prefix + ":{pings}:count" }   // hash: the last count, and under which server

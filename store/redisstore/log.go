@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,11 +30,9 @@ const (
 	fieldBody  = "b"
 )
 
-// times is a stream beside the log, with the same ids and for each the time of
-// acceptance: what Trim and Topics must know of a notification without its body.
-func (k keys) times(topic string) string { return k.topic(topic, "times") }
-
-// appendScript appends a notification to a topic's log.
+// appendScript appends a notification to a topic's log. The stream of times has the same
+// ids as the log: what Trim and Topics must know of a notification without its
+// body.
 //
 //	KEYS  1 log  2 times  3 head
 //	ARGV  1 the topic's key  2 "1" if it is in the set of topics  3 the bell's channel
@@ -137,10 +136,12 @@ func (l *Log) append(
 	return receiptOf(value, id)
 }
 
-// digestOf is Publication.Digest as it is stored, empty for none.
-func digestOf(p delivery.Publication) string {
-	sum := p.Digest()
-	if sum == ([len(sum)]byte{}) {
+// digestOf is Publication.Digest as it is stored.
+func digestOf(p delivery.Publication) string { return digestText(p.Digest()) }
+
+// digestText is a digest as it is stored, empty for none.
+func digestText(sum [sha256.Size]byte) string {
+	if sum == ([sha256.Size]byte{}) {
 		return ""
 	}
 	return string(sum[:])
