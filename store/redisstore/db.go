@@ -47,7 +47,7 @@ func (db *DB) Close() error {
 func (db *DB) Warnings() []string {
 	db.engine.mu.Lock()
 	defer db.engine.mu.Unlock()
-	return slices.Clone(db.engine.warnings)
+	return slices.Concat(db.engine.settings, db.engine.events)
 }
 
 // Subscriptions returns the subscription.Store.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,7 +24,8 @@ type engine struct {
 	metrics *metrics
 
 	mu       sync.Mutex
-	warnings []string            // guarded by mu: in the order found
+	settings []string            // guarded by mu: warnings of the server's settings
+	events   []string            // guarded by mu: warnings of what has happened
 	told     map[string]struct{} // guarded by mu: what was logged and is not logged again
 	id       string              // guarded by mu: the store's, "" while it is not known
 }
@@ -111,17 +113,31 @@ func (e *engine) damaged(key, field string, err error) {
 	})
 }
 
-// warn adds to what the operator must know, once, and logs it.
+// warn adds to what the operator must know, for as long as the process runs.
 func (e *engine) warn(text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, known := range e.warnings {
-		if known == text {
-			return
+	e.events = append(e.events, text)
+	if len(e.events) > maxEvents {
+		e.events = e.events[1:]
+	}
+}
+
+// maxEvents bounds how many events are remembered; the latest are.
+const maxEvents = 10
+
+// settle takes the warnings of the server's settings, in place of those before, and
+// logs what is new.
+func (e *engine) settle(warnings []string) {
+	e.mu.Lock()
+	before := e.settings
+	e.settings = warnings
+	e.mu.Unlock()
+	for _, text := range warnings {
+		if !slices.Contains(before, text) {
+			e.log.Warn("acknowledged data could vanish", "store", e.url, "warning", text)
 		}
 	}
-	e.warnings = append(e.warnings, text)
-	e.log.Warn("the store warns", "warning", text)
 }
 
 func (e *engine) close() error {

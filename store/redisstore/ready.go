@@ -1,8 +1,253 @@
 package redisstore
 
-import "context"
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
-// Ready connects, checks the server and its settings, and prepares the store.
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"carillon/subscription"
+)
+
+// minMajor is the oldest release of Redis whose scripts can do what those here do.
+const minMajor = 7
+
+// Ready connects, checks the server, or every primary of a Cluster, with the settings
+// by which acknowledged data could vanish, and makes the store where there is
+// none. It may be called again. An error that is ErrUnavailable means not yet;
+// with any other nothing will come of waiting: a wrong password, a release that is
+// too old, maxmemory-policy without Config.AllowEviction, a store of another format.
 func (db *DB) Ready(ctx context.Context) error {
-	return db.engine.failed(ctx, db.engine.client.Ping(ctx).Err())
+	e := db.engine
+	var mu sync.Mutex
+	var warnings []string // guarded by mu
+	err := e.primaries(ctx, func(ctx context.Context, server *redis.Client) error {
+		found, err := e.look(ctx, server)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		warnings = append(warnings, found.warnings()...)
+		return nil
+	})
+	if err == nil {
+		err = e.identity(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("the store at %s: %w", e.url, e.refusal(ctx, err))
+	}
+	slices.Sort(warnings) // primaries answer in any order
+	e.settle(slices.Compact(warnings))
+	return nil
+}
+
+// primaries calls look for every server that takes writes.
+func (e *engine) primaries(ctx context.Context, look func(ctx context.Context, server *redis.Client) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch client := e.client.(type) {
+	case *redis.ClusterClient:
+		return client.ForEachMaster(ctx, look)
+	case *redis.Client:
+		return look(ctx, client)
+	default:
+		return fmt.Errorf("there is no way to reach the servers of a %T", client)
+	}
+}
+
+// refusal tells trouble that may pass, which is ErrUnavailable, from what a start
+// should not wait for.
+func (e *engine) refusal(ctx context.Context, err error) error {
+	_, answered := errors.AsType[redis.Error](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	if settled, ok := errors.AsType[refusal](err); ok {
+		return settled
+	}
+	switch {
+	case redis.IsAuthError(err), strings.Contains(err.Error(), "ERR AUTH "):
+		return refusal("Redis does not accept the user and the password: " + err.Error())
+	case redis.IsPermissionError(err), strings.Contains(err.Error(), "NOPERM"), strings.Contains(err.Error(), "has no permissions"):
+		return refusal("Redis does not permit this user what a hub needs: " + err.Error())
+	case untrusted:
+		return refusal("the certificate of Redis cannot be verified (ca= names the file of another authority): " + err.Error())
+	case answered && classify(err) == defect:
+		return refusal("Redis refuses what a hub needs: " + err.Error())
+	}
+	return e.failed(ctx, err)
+}
+
+// refusal is an error that waiting does not mend.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
+
+// facts are what a server says of itself.
+type facts struct {
+	policy      string // maxmemory-policy
+	appendOnly  bool
+	appendFsync string // "": it could not be read
+	evicts      bool   // policy is not noeviction, and that is allowed
+	unread      string // why the configuration could not be read
+}
+
+// look reads what a server says of itself, and refuses what cannot work.
+func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) {
+	text, err := server.Info(ctx).Result()
+	if err != nil {
+		return facts{}, err
+	}
+	info := parseInfo(text)
+	if err := e.fit(info); err != nil {
+		return facts{}, err
+	}
+	found := facts{policy: info["maxmemory_policy"], appendOnly: info["aof_enabled"] == "1"}
+	config, err := server.ConfigGet(ctx, "*").Result()
+	if _, answered := errors.AsType[redis.Error](err); answered {
+		found.unread = err.Error()
+	} else if err != nil {
+		return facts{}, err
+	} else {
+		found.appendFsync = config["appendfsync"]
+		if policy := config["maxmemory-policy"]; policy != "" {
+			found.policy = policy
+		}
+		if err := e.admits(config["proto-max-bulk-len"]); err != nil {
+			return facts{}, err
+		}
+	}
+	found.evicts = found.policy != "" && found.policy != "noeviction"
+	if found.evicts && !e.cfg.AllowEviction {
+		return facts{}, refuse("maxmemory-policy is %s: Redis would throw away subscriptions and notifications "+
+			"when its memory is full; set it by CONFIG SET maxmemory-policy noeviction and in redis.conf, "+
+			"or allow eviction and lose them", found.policy)
+	}
+	return found, nil
+}
+
+// parseInfo reads the answer to INFO.
+func parseInfo(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+// fit says whether a server is one that a store can be on.
+func (e *engine) fit(info map[string]string) error {
+	version := info["redis_version"]
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < minMajor {
+		return refuse("it is Redis %q; %d.0 or later is needed", version, minMajor)
+	}
+	mode := info["redis_mode"]
+	switch {
+	case mode == "sentinel":
+		return refuse("it is a Sentinel: the URL must begin with redis+sentinel:// and name the master")
+	case mode == "cluster" && e.url.kind != cluster:
+		return refuse("it is a node of a Cluster: the URL must begin with redis+cluster://")
+	case mode != "cluster" && e.url.kind == cluster:
+		return refuse("it is not a node of a Cluster: the URL must begin with redis://")
+	case info["loading"] == "1":
+		return fmt.Errorf("%w: Redis is loading its data", subscription.ErrUnavailable)
+	case info["role"] == "slave":
+		return fmt.Errorf("%w: it is a replica, which takes no writes", subscription.ErrUnavailable)
+	}
+	return nil
+}
+
+// admits says whether the greatest body gets into the server.
+func (e *engine) admits(limit string) error {
+	n, err := strconv.ParseInt(limit, 10, 64)
+	if err == nil && n < e.cfg.MaxBody {
+		return refuse("proto-max-bulk-len is %d, and bodies may have %d bytes: "+
+			"set it by CONFIG SET proto-max-bulk-len %d and in redis.conf, or lower the limit of bodies", n, e.cfg.MaxBody, e.cfg.MaxBody)
+	}
+	return nil
+}
+
+// warnings say by which settings acknowledged data could vanish, with the fix.
+func (f facts) warnings() (list []string) {
+	if f.unread != "" {
+		list = append(list, fmt.Sprintf("the configuration of Redis could not be read (%s), so that what an acknowledged "+
+			"publish survives is not known: see to appendonly yes and appendfsync always, or permit +config|get", f.unread))
+	}
+	if f.evicts {
+		list = append(list, fmt.Sprintf("maxmemory-policy is %s: when its memory is full, Redis throws away subscriptions and "+
+			"notifications that were acknowledged; set it to noeviction", f.policy))
+	}
+	switch {
+	case !f.appendOnly:
+		list = append(list, "appendonly is no: whatever was acknowledged since the last snapshot, or ever, is lost when Redis "+
+			"ends; set it by CONFIG SET appendonly yes and in redis.conf")
+	case f.appendFsync == "everysec":
+		list = append(list, "appendfsync is everysec: when the machine of Redis fails, about the last second of what was "+
+			"acknowledged is lost; set it to always to lose nothing")
+	case f.appendFsync == "no":
+		list = append(list, "appendfsync is no: when the machine of Redis fails, half a minute and more of what was "+
+			"acknowledged is lost; set it to always to lose nothing")
+	}
+	return list
+}
+
+// format is the number of the layout of keys and records.
+const format = "1"
+
+// identityScript makes the store where there is none, and says which it is. It tells
+// the processes of it, which proves at the start that this user may.
+//
+//	KEYS  1 store
+//	ARGV  1 the format  2 the id of a new store  3 the time  4 the bell's channel
+//
+// It returns {id, format}.
+var identityScript = shrinks("identify the store", `
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('PUBLISH', ARGV[4], 'm')
+  redis.call('HSET', KEYS[1], 'id', ARGV[2], 'format', ARGV[1], 'created', ARGV[3])
+end
+return redis.call('HMGET', KEYS[1], 'id', 'format')
+`)
+
+// identity looks whether the store is still the one that it was. One that is gone is
+// made anew, and another is gone on with: both mean that what was acknowledged before
+// is lost, which the operator is told.
+func (e *engine) identity(ctx context.Context) error {
+	value, err := e.run(ctx, identityScript, []string{e.keys.store()},
+		format, uuid.NewString(), time.Now().UTC().Format(time.RFC3339), e.keys.bell())
+	if err != nil {
+		return err
+	}
+	answer := value.([]any)
+	id, _ := answer[0].(string)
+	if answer[1] != format {
+		return refuse("what is under the prefix %q has format %v, and this program knows format %s only: "+
+			"use the program that made it, or another prefix", e.keys.prefix, answer[1], format)
+	}
+	e.mu.Lock()
+	before := e.id
+	e.id = id
+	e.mu.Unlock()
+	if before != "" && before != id {
+		e.metrics.emptied.Inc()
+		e.log.Error("the store was emptied, or replaced by another: what was acknowledged before is lost",
+			"store", e.url, "was", before, "is", id)
+		e.warn(fmt.Sprintf("at %s the store was found emptied, or replaced by another: subscriptions and notifications that were "+
+			"acknowledged before are lost; Destinations must subscribe again, or a backup or an export must be restored",
+			time.Now().UTC().Format(time.RFC3339)))
+	}
+	return nil
 }
