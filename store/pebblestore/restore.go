@@ -123,7 +123,7 @@ func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) e
 		}
 		return r.changeLogs(ctx, ids, func(_ *pebble.Batch, w *headWriter) error {
 			for _, t := range part {
-				if err := w.raise(t.Topic, t.Head, func() delivery.Last { return t.Last }); err != nil {
+				if err := w.put(t); err != nil {
 					return err
 				}
 			}
@@ -163,9 +163,7 @@ func putNotifications(b *pebble.Batch, w *headWriter, ids []topicID, notificatio
 		err := errors.Join(
 			b.Set(logKey(kindHead, ids[i], uint64(n.Seq)), encodeHead(n), nil),
 			b.Set(logKey(kindBody, ids[i], uint64(n.Seq)), n.Body, nil),
-			w.raise(n.Topic, n.Seq, func() delivery.Last {
-				return delivery.Last{ID: n.ID, Until: n.Until, Digest: n.Digest()}
-			}))
+			w.append(n))
 		if err != nil {
 			return err
 		}
@@ -189,26 +187,50 @@ type headWriter struct {
 	states map[string]topicState // by key, as they will be
 }
 
-// raise gives the topic's log the head, unless its own is above, or the
-// notification that it tells of is known.
-func (w *headWriter) raise(topic string, head delivery.Seq, last func() delivery.Last) error {
-	key := subscription.Key(topic)
-	state, known := w.states[key]
-	if !known {
-		var err error
-		if state, err = w.log.state(key); err != nil {
-			return fmt.Errorf("%q: %w", key, err)
-		}
+// append raises the head to the notification, unless it is above.
+func (w *headWriter) append(n *delivery.Notification) error {
+	state, err := w.state(n.Topic)
+	if err != nil || uint64(n.Seq) < state.head {
+		return err
 	}
-	if state.key == "" || uint64(head) >= state.head {
-		previous, before := state.previous, state.last
-		state = newTopicState(key, uint64(head), last())
-		if state.last == before {
-			state.previous = previous
-		}
+	next := newTopicState(state.key, uint64(n.Seq), delivery.Last{ID: n.ID, Until: n.Until, Digest: n.Digest()})
+	switch {
+	case next.head == state.head:
+		next.previous = state.previous
+	case uint64(n.After) == state.head:
+		next.previous = state.until
 	}
-	w.states[key] = state
+	w.states[state.key] = next
 	return nil
+}
+
+// put sets the head and what is remembered of its notification, unless the head
+// is above.
+func (w *headWriter) put(t delivery.TopicState) error {
+	state, err := w.state(t.Topic)
+	if err != nil || uint64(t.Head) < state.head {
+		return err
+	}
+	next := newTopicState(state.key, uint64(t.Head), t.Last)
+	if next.last == state.last {
+		next.previous = state.previous
+	}
+	w.states[state.key] = next
+	return nil
+}
+
+// state is what is known of the topic so far.
+func (w *headWriter) state(topic string) (topicState, error) {
+	key := subscription.Key(topic)
+	if state, known := w.states[key]; known {
+		return state, nil
+	}
+	state, err := w.log.state(key)
+	if err != nil {
+		return topicState{}, fmt.Errorf("%q: %w", key, err)
+	}
+	state.key = key
+	return state, nil
 }
 
 // write puts the heads in the batch.
