@@ -124,7 +124,7 @@ func (h *house) joinDelivery(f serveCommand) error {
 	if err != nil {
 		return err
 	}
-	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors}, ender{h}, sender, h.logger, h.metrics)
+	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}, ender{h}, sender, h.logger, h.metrics)
 	return err
 }
 

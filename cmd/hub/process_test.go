@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -32,8 +33,27 @@ func TestMain(m *testing.M) {
 // process is a hub in a process of its own.
 type process struct {
 	cmd   *exec.Cmd
+	out   io.Reader
 	ready map[string]string // the fields of the ready line
-	log   *bytes.Buffer
+	log   *logText
+}
+
+// logText is what a process writes to stderr. It may be read meanwhile.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // startHub starts a hub and waits for its ready line.
@@ -46,29 +66,42 @@ func startHub(t *testing.T, args ...string) *process {
 // arguments.
 func startHubBy(t *testing.T, by []string, args ...string) *process {
 	t.Helper()
+	p := launchHub(t, by, args...)
+	p.awaitReady(t)
+	return p
+}
+
+// launchHub starts a hub that may not become ready.
+func launchHub(t *testing.T, by []string, args ...string) *process {
+	t.Helper()
 	whole := append(append(slices.Clone(by), os.Args[0]), args...)
-	p := &process{cmd: exec.Command(whole[0], whole[1:]...), ready: map[string]string{}, log: &bytes.Buffer{}}
+	p := &process{cmd: exec.Command(whole[0], whole[1:]...), ready: map[string]string{}, log: &logText{}}
 	p.cmd.Env = append(os.Environ(), beHub+"=1")
 	p.cmd.Stderr = p.log
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
+	var err error
+	if p.out, err = p.cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
+	return p
+}
+
+// awaitReady waits for the ready line.
+func (p *process) awaitReady(t *testing.T) {
+	t.Helper()
+	line, err := bufio.NewReader(p.out).ReadString('\n')
 	if err != nil {
 		p.kill()
 		t.Fatalf("the hub did not become ready: %v\n%s", err, p.log)
 	}
-	go io.Copy(io.Discard, out)
+	go io.Copy(io.Discard, p.out)
 	for _, field := range strings.Fields(line) {
 		name, value, _ := strings.Cut(field, "=")
 		p.ready[name] = value
 	}
-	return p
 }
 
 // kill ends the process without warning (SIGKILL). It may be called twice.
