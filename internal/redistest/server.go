@@ -35,6 +35,7 @@ type Server struct {
 	port  int
 	lines []string // of its configuration, after the usual ones
 	args  []string // after the configuration file
+	bus   int      // the port of a Cluster node for the others
 	tls   *TLS     // nil: plain
 	user  string   // with which Do speaks
 	pass  string

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"time"
 
 	"carillon/internal/redistest"
 	"carillon/store/redisstore"
@@ -115,20 +114,7 @@ func (w *world) stop(t testing.TB) {
 }
 
 // eventually waits until a condition of a real server holds, within a bound.
-func eventually(t testing.TB, holds func() error) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("it did not come about: %v", err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
+func eventually(t testing.TB, holds func() error) { t.Helper(); redistest.Eventually(t, holds) }
 
 // testLog shows what the store logs where the test fails.
 func testLog(t testing.TB) *slog.Logger {
