@@ -122,7 +122,7 @@ func (p *promises) copy(from *promises) {
 }
 
 // ownAll takes every shard and gives the tenures.
-func ownAll(t *testing.T, db *pebblestore.DB) map[subscription.Shard]delivery.Tenure {
+func ownAll(t testing.TB, db *pebblestore.DB) map[subscription.Shard]delivery.Tenure {
 	t.Helper()
 	tenures := make(map[subscription.Shard]delivery.Tenure)
 	ctx, stop := context.WithCancel(t.Context())
