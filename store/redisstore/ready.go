@@ -78,6 +78,8 @@ func (e *engine) refusal(ctx context.Context, err error) error {
 		return refusal("Redis does not accept the user and the password: " + err.Error())
 	case redis.IsPermissionError(err), strings.Contains(err.Error(), "NOPERM"), strings.Contains(err.Error(), "has no permissions"):
 		return refusal("Redis does not permit this user what a hub needs: " + err.Error())
+	case strings.Contains(err.Error(), "cluster support disabled"):
+		return errNoCluster
 	case untrusted:
 		return refusal("the certificate of Redis cannot be verified (ca= names the file of another authority): " + err.Error())
 	case answered && classify(err) == defect:
@@ -90,6 +92,8 @@ func (e *engine) refusal(ctx context.Context, err error) error {
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
+
+const errNoCluster refusal = "it is not a node of a Cluster: the URL must begin with redis:// or rediss://"
 
 func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
@@ -161,7 +165,7 @@ func (e *engine) fit(info map[string]string) error {
 	case mode == "cluster" && e.url.kind != cluster:
 		return refuse("it is a node of a Cluster: the URL must begin with redis+cluster://")
 	case mode != "cluster" && e.url.kind == cluster:
-		return refuse("it is not a node of a Cluster: the URL must begin with redis://")
+		return errNoCluster
 	case info["loading"] == "1":
 		return fmt.Errorf("%w: Redis is loading its data", subscription.ErrUnavailable)
 	case info["role"] == "slave":

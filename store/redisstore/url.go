@@ -129,7 +129,7 @@ func parseURL(text string) (*URL, error) {
 		return nil, errors.New("its parameters are not well-formed")
 	}
 	if name == "unix" {
-		err = u.unix(hosts, path, parameters)
+		err = u.unix(hosts, path)
 	} else {
 		err = errors.Join(u.hosts(hosts), u.path(path))
 	}
@@ -235,7 +235,7 @@ func (u *URL) setDatabase(text string) error {
 	return nil
 }
 
-func (u *URL) unix(hosts, path string, parameters url.Values) error {
+func (u *URL) unix(hosts, path string) error {
 	if hosts != "" || path == "" {
 		return errors.New("unix:// takes the path of a socket and no host: unix:///run/redis.sock")
 	}
@@ -244,9 +244,7 @@ func (u *URL) unix(hosts, path string, parameters url.Values) error {
 		return errors.New("the path of the socket is not well percent-encoded")
 	}
 	u.socket, u.addrs = socket, []string{socket}
-	database := parameters.Get("db")
-	parameters.Del("db")
-	return u.setDatabase(database)
+	return nil
 }
 
 var prefixes = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -264,6 +262,10 @@ func (u *URL) parameters(parameters url.Values) error {
 				return errors.New("prefix must be 1 to 64 letters, digits, and . _ -")
 			}
 			u.prefix = value
+		case name == "db" && u.socket != "":
+			if err := u.setDatabase(value); err != nil {
+				return err
+			}
 		case name == "replicas":
 			n, err := strconv.ParseUint(value, 10, 32)
 			if err != nil || n > maxReplicas {

@@ -1,0 +1,213 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/internal/redistest"
+	"carillon/store/redisstore"
+	"carillon/subscription"
+)
+
+// request is the n-th subscriber's.
+func request(n int) subscription.Request {
+	topic, callback := "https://source.example/change/", fmt.Sprintf("https://destination.example/%d", n)
+	return subscription.Request{
+		ID: subscription.NewID(topic, callback), Token: uuid.New(), Mode: subscription.ModeSubscribe,
+		Topic: topic, Callback: callback, Secret: "secret", Lease: time.Hour,
+		Received: time.Date(2026, 3, 1, 10, 20, 30, 123456789, time.UTC),
+	}
+}
+
+func granted(r subscription.Request) subscription.Subscription {
+	return subscription.Subscription{
+		ID: r.ID, Topic: r.Topic, Callback: r.Callback, Secret: r.Secret, Start: 7, Lease: r.Lease,
+		Expires: r.Received.Add(r.Lease), Created: r.Received,
+	}
+}
+
+// workers is how many subscriptions work makes: enough for every shard to have some.
+const workers = 300
+
+// work makes subscriptions, ends some, and reads the others back.
+func work(t *testing.T, db *redisstore.DB) {
+	t.Helper()
+	s := db.Subscriptions()
+	for n := range workers {
+		r := request(n)
+		must(t, s.Submit(t.Context(), r))
+		must(t, s.Activate(t.Context(), r, granted(r)))
+		if n%2 == 1 {
+			removed, err := s.Remove(t.Context(), granted(r))
+			if must(t, err); !removed {
+				t.Fatalf("subscription %d is not removed", n)
+			}
+		}
+	}
+	worked(t, db)
+}
+
+// worked looks for what work has left.
+func worked(t *testing.T, db *redisstore.DB) {
+	t.Helper()
+	for n := range workers {
+		sub, err := db.Subscriptions().Get(t.Context(), request(n).ID)
+		if n%2 == 1 {
+			wantError(t, err, subscription.ErrNotFound)
+			continue
+		}
+		if must(t, err); sub != granted(request(n)) {
+			t.Fatalf("subscription %d came back as %+v", n, sub)
+		}
+	}
+	found := 0
+	for shard := range subscription.Shard(subscription.Shards) {
+		expired, err := db.Subscriptions().Expired(t.Context(), shard, granted(request(0)).Expires, workers)
+		must(t, err)
+		found += len(expired)
+		for _, err := range db.Subscriptions().Requests(t.Context(), shard) {
+			must(t, err)
+			t.Fatal("a request is left")
+		}
+	}
+	if found != workers/2 {
+		t.Fatalf("%d subscriptions have expired, want %d", found, workers/2)
+	}
+}
+
+func TestByACL(t *testing.T) {
+	server := redistest.Start(t, "user default off", "user hub on >hub ~carillon:* &carillon:bell +@all -@dangerous +info +config|get")
+	server.As("hub", "hub")
+	w := worldOn(t, server, "redis://hub:hub@"+server.Addr())
+	wantWarnings(t, w.db)
+	work(t, w.db)
+	empty, err := w.db.Restore().Empty(t.Context())
+	if must(t, err); empty {
+		t.Error("the store is said to be empty")
+	}
+}
+
+func TestOnACluster(t *testing.T) {
+	nodes := redistest.Cluster(t)
+	w := worldOn(t, nodes[0], nodes.URL())
+	wantWarnings(t, w.db)
+	work(t, w.db)
+	for _, node := range nodes {
+		if n := node.Do(t, "DBSIZE"); n == int64(0) {
+			t.Error("a node of the Cluster has nothing to do")
+		}
+	}
+	nodes[1].Set(t, "appendfsync", "no")
+	ready(t, w.db)
+	wantWarnings(t, w.db, "appendfsync is no")
+
+	nodes[2].Kill(t)
+	unavailable := 0
+	for n := range workers {
+		_, err := w.db.Subscriptions().Request(t.Context(), request(n).ID)
+		switch {
+		case errors.Is(err, subscription.ErrUnavailable):
+			unavailable++
+		case !errors.Is(err, subscription.ErrNotFound):
+			t.Fatal(err)
+		}
+		if unavailable > 0 {
+			break
+		}
+	}
+	if unavailable == 0 {
+		t.Error("a third of the Cluster is away, and nothing is unavailable")
+	}
+	nodes[2].Restart(t)
+	ready(t, w.db)
+	eventually(t, func() error { return submitted(t, w.db) })
+	worked(t, openOnly(t, w.cfg))
+}
+
+// submitted tells whether requests in every shard are taken, and takes them back.
+func submitted(t *testing.T, db *redisstore.DB) error {
+	for n := range workers {
+		r := request(n)
+		if err := db.Subscriptions().Submit(t.Context(), r); err != nil {
+			return err
+		}
+		if err := db.Subscriptions().Drop(t.Context(), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestASlotMoves moves slots from one node of a Cluster to another while calls are made.
+func TestASlotMoves(t *testing.T) {
+	nodes := redistest.Cluster(t)
+	w := worldOn(t, nodes[0], nodes.URL())
+	r := request(1)
+	must(t, w.db.Subscriptions().Submit(t.Context(), r))
+	key := fmt.Sprintf("carillon:{shard-%02d}:requests", subscription.ShardOf(r.ID))
+	slot := fmt.Sprint(nodes[0].Do(t, "CLUSTER", "KEYSLOT", key))
+	var from, to *redistest.Server
+	for _, node := range nodes {
+		if node.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) == int64(1) {
+			from = node
+		} else {
+			to = node
+		}
+	}
+	id := func(s *redistest.Server) string { return s.Do(t, "CLUSTER", "MYID").(string) }
+	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", id(from))
+	from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", id(to))
+	_, port, err := net.SplitHostPort(to.Addr())
+	must(t, err)
+	from.Do(t, "MIGRATE", "127.0.0.1", port, key, "0", "5000")
+	// The key has gone, and the slot not yet: the node says ASK.
+	must(t, w.db.Subscriptions().Submit(t.Context(), r))
+	for _, node := range nodes {
+		node.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", id(to))
+	}
+	// The slot has gone: the node says MOVED.
+	must(t, w.db.Subscriptions().Submit(t.Context(), request(1)))
+	if n := to.Do(t, "HLEN", key); n != int64(1) {
+		t.Errorf("the new node has %v requests, want 1", n)
+	}
+}
+
+func TestSentinelFailsOver(t *testing.T) {
+	f := redistest.Sentinel(t, 2)
+	w := worldOn(t, f.Nodes[0], f.URL()+"?replicas=1")
+	work(t, w.db)
+	f.Nodes[0].Kill(t)
+	if err := w.db.Subscriptions().Submit(t.Context(), request(workers)); !errors.Is(err, subscription.ErrUnavailable) {
+		t.Errorf("the primary is dead: got error %v, want %v", err, subscription.ErrUnavailable)
+	}
+	eventually(t, func() error { return w.db.Subscriptions().Submit(t.Context(), request(workers)) })
+	if f.Primary(t) == f.Nodes[0] {
+		t.Error("the dead node is still the primary")
+	}
+	must(t, w.db.Subscriptions().Drop(t.Context(), request(workers)))
+	if _, err := w.db.Subscriptions().Request(t.Context(), request(workers).ID); err != nil {
+		t.Errorf("the request of another token is gone: %v", err)
+	}
+	wantWarnings(t, w.db)
+}
+
+func TestReplicasMustHaveWhatChanged(t *testing.T) {
+	f := redistest.Sentinel(t, 1)
+	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL()+"?replicas=1")
+	r := request(1)
+	must(t, w.db.Subscriptions().Submit(t.Context(), r))
+	f.Nodes[1].Pause(t)
+	late := request(2)
+	wantError(t, w.db.Subscriptions().Submit(t.Context(), late), subscription.ErrUnavailable)
+	// Reading needs no replica, and what was refused may have been made.
+	if _, err := w.db.Subscriptions().Request(t.Context(), late.ID); err != nil {
+		t.Error(err)
+	}
+	f.Nodes[1].Resume(t)
+	eventually(t, func() error { return w.db.Subscriptions().Submit(t.Context(), late) })
+}
