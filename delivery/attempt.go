@@ -15,12 +15,14 @@ type result struct {
 	gaps    []Gap
 	gaveUp  bool
 	readErr error // the log could not be read: nothing was tried
+	after   Seq   // what stands before the notification that was read
+	lost    Seq   // up to where the log has lost what was before that, 0: it has not
 }
 
 // gap notes a stretch that is passed over, and moves the cursor behind it.
-func (r *result) gap(id subscription.ID, last Seq, reason GapReason, failure Class) {
+func (r *result) gap(id subscription.ID, first, last Seq, reason GapReason, failure Class) {
 	r.gaps = append(r.gaps, Gap{
-		Subscription: id, First: r.settled + 1, Last: last,
+		Subscription: id, First: first, Last: last,
 		Reason: reason, Failure: failure, At: time.Now(),
 	})
 	r.settled = last
@@ -40,7 +42,8 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) result {
 	nt, err := d.cache.get(ctx, topic, f.settled+1)
 	if errors.Is(err, ErrEndOfLog) {
 		// Durable up to head, and nothing left of it.
-		r.gap(f.sub.ID, f.head, GapTrimmed, ClassNone)
+		r.gap(f.sub.ID, f.settled+1, f.head, GapTrimmed, ClassNone)
+		d.doubt(topic)
 		return r
 	}
 	if err != nil {
@@ -50,8 +53,12 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) result {
 	}
 	defer d.cache.release(nt)
 	n := nt.n
-	if n.After > f.settled {
-		r.gap(f.sub.ID, min(n.After, f.head), GapTrimmed, ClassNone)
+	if r.after = n.After; nt.blind {
+		r.after = n.Seq - 1
+	}
+	r.lost = f.lost(r.after, n.Seq)
+	if missing := max(min(r.after, f.head), r.lost); missing > f.settled {
+		r.gap(f.sub.ID, f.settled+1, missing, GapTrimmed, ClassNone)
 	}
 	if n.Seq > f.head {
 		return r // not known to be durable yet
@@ -89,7 +96,7 @@ func (d *Dispatcher) try(ctx context.Context, f *flight, n *Notification, r *res
 			d.log.Warn("notifications given up: their time is over",
 				"subscription", f.sub.ID, "topic", n.Topic, "first", n.Seq, "last", last,
 				"class", r.outcome.Class.String(), "status", r.outcome.Status)
-			r.gap(f.sub.ID, last, GapGivenUp, r.outcome.Class)
+			r.gap(f.sub.ID, n.Seq, last, GapGivenUp, r.outcome.Class)
 			r.gaveUp = true
 		}
 	}
@@ -115,8 +122,9 @@ func (d *Dispatcher) end(ctx context.Context, f *flight, r *result) {
 
 // lastExpired returns the last notification up to head that is too old to be
 // tried again, so that a dead callback does not drag its backlog along. Logs
-// are in the order of acceptance, so it is found by halving. Bodies come with
-// what is read: the cache keeps those few for all who give up together.
+// are in the order of acceptance, so it is found by halving, over numbers that
+// need not be in the log. Bodies come with what is read: the cache keeps those
+// few for all who give up together.
 func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
@@ -125,13 +133,17 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 	for last < end {
 		mid := last + (end-last+1)/2
 		nt, err := d.cache.get(ctx, f.e.topic.key, mid)
+		if errors.Is(err, ErrEndOfLog) {
+			end = mid - 1 // the log has lost its end
+			continue
+		}
 		if err != nil {
 			return last // the rest is found the next time
 		}
 		seq, accepted := nt.n.Seq, nt.n.Accepted
 		d.cache.release(nt)
 		if seq <= f.head && accepted.Before(oldest) {
-			last = max(mid, seq)
+			last = seq
 		} else {
 			end = mid - 1
 		}
@@ -165,6 +177,9 @@ func (d *Dispatcher) settle(f *flight, r result, now int64) {
 	}
 	if r.readErr == nil {
 		d.readPauses = 0
+	}
+	if r.lost > 0 || len(e.topic.witnesses) > 0 {
+		d.testify(e.topic, r)
 	}
 	switch {
 	case r.readErr != nil:

@@ -9,6 +9,11 @@ import (
 // cache holds notifications so that each is in memory once, however many
 // deliveries of it are in flight. Those in use are held anyway; of the others
 // it keeps the latest used, up to a number of bytes.
+//
+// A log's numbers are not consecutive: what is asked for is often no number of a
+// notification, but of one place after another. Therefore a notification is
+// found under every place that led to it. That never becomes wrong, as nothing
+// is appended between two notifications, and no number is given twice.
 type cache struct {
 	log Log
 	max int64
@@ -20,17 +25,23 @@ type cache struct {
 	bytes int64     // of those in idle
 }
 
-// place is a place in a topic's log.
+// place is a place in a topic's log: a notification's number, or one before it.
 type place struct {
 	topic string // its key
 	seq   Seq
 }
 
+// maxPlaces bounds the places under which one notification is found.
+const maxPlaces = 64
+
 // note is a notification that is held. All fields are guarded by cache.mu,
 // but n never changes.
 type note struct {
-	n     *Notification
-	at    place
+	n      *Notification
+	places []place // under which it is found; empty: another took its place
+	// blind: n.After is not known. It is for whoever asks for this very number,
+	// and stands right before it.
+	blind bool
 	users int
 	elem  *list.Element // in idle, nil while in use
 }
@@ -75,21 +86,22 @@ func (c *cache) get(ctx context.Context, topic string, from Seq) (*note, error) 
 	defer c.mu.Unlock()
 	delete(c.loads, at)
 	if l.err = err; err == nil {
-		// Where the log was trimmed this is another place than asked for, and
-		// may be held already.
-		l.note = c.hold(place{topic, n.Seq}, n)
+		l.note = c.hold(topic, n, false)
+		c.find(l.note, at)
 		c.use(l.note, 1+l.waiters)
 	}
 	close(l.done)
 	return l.note, l.err
 }
 
-// put holds a notification that was just appended, as if it had been read.
+// put holds a notification that was just appended, as if it had been read; its
+// After need not be known.
 func (c *cache) put(topic string, n *Notification) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.use(c.hold(place{topic, n.Seq}, n), 1)
-	c.releaseLocked(c.notes[place{topic, n.Seq}])
+	nt := c.hold(topic, n, true)
+	c.use(nt, 1)
+	c.releaseLocked(nt)
 }
 
 // release gives a note back.
@@ -99,14 +111,38 @@ func (c *cache) release(nt *note) {
 	c.releaseLocked(nt)
 }
 
-// hold returns the note at the place, made of n if there is none. mu is held.
-func (c *cache) hold(at place, n *Notification) *note {
+// hold returns the note of a notification, made of n if there is none, or only a
+// blind one. mu is held.
+func (c *cache) hold(topic string, n *Notification, blind bool) *note {
+	at := place{topic, n.Seq}
 	nt := c.notes[at]
+	if nt != nil && nt.blind && !blind {
+		c.use(nt, 0)
+		c.forget(nt)
+		nt = nil
+	}
 	if nt == nil {
-		nt = &note{n: n, at: at}
-		c.notes[at] = nt
+		nt = &note{n: n, blind: blind}
+		c.find(nt, at)
 	}
 	return nt
+}
+
+// find has a note found under a place. mu is held.
+func (c *cache) find(nt *note, at place) {
+	if c.notes[at] != nil || len(nt.places) >= maxPlaces {
+		return
+	}
+	c.notes[at] = nt
+	nt.places = append(nt.places, at)
+}
+
+// forget has a note found no more. mu is held.
+func (c *cache) forget(nt *note) {
+	for _, at := range nt.places {
+		delete(c.notes, at)
+	}
+	nt.places = nil
 }
 
 // use counts users in. mu is held.
@@ -122,15 +158,16 @@ func (c *cache) use(nt *note, users int) {
 // releaseLocked counts a user out, and drops what has been out of use longest
 // where there is too much of it. mu is held.
 func (c *cache) releaseLocked(nt *note) {
-	if nt.users--; nt.users > 0 {
+	if nt.users--; nt.users > 0 || len(nt.places) == 0 {
 		return
 	}
 	nt.elem = c.idle.PushFront(nt)
 	c.bytes += nt.size()
 	for c.bytes > c.max {
 		last := c.idle.Remove(c.idle.Back()).(*note)
+		last.elem = nil
 		c.bytes -= last.size()
-		delete(c.notes, last.at)
+		c.forget(last)
 	}
 }
 

@@ -19,6 +19,10 @@ const (
 	engineTimeout = 30 * time.Second
 	// lastSaves is the time for the positions when Run has ended all attempts.
 	lastSaves = 5 * time.Second
+	// headBatch is how many heads are read in one call.
+	headBatch = 1000
+	// markLife is for how many TrimIntervals a mark counts.
+	markLife = 3
 	// engineRetryFirst and engineRetryMax are the pauses while an engine is away.
 	engineRetryFirst = 100 * time.Millisecond
 	engineRetryMax   = 5 * time.Second
@@ -62,7 +66,7 @@ type Config struct {
 	FlushInterval time.Duration
 	// FlushCount bounds the outcomes that are not written yet: at half of it
 	// they are written without waiting for the interval, and at the whole no
-	// attempt starts before they are. Default 4096, at least 2.
+	// attempt starts before they are. Default 16384, at least 2.
 	FlushCount int
 
 	// PublishTimeout is how long Publish waits for an append, which goes on
@@ -74,10 +78,20 @@ type Config struct {
 	// up to 5 s more.
 	DrainTimeout time.Duration
 
+	// HandoverTimeout is how long Lost waits for the attempts under way of the
+	// shard, and then for the positions to be saved. Of shards that are lost one
+	// right after the other only the first have that long: once it has passed
+	// since the first Lost, an attempt is waited for no longer than SlowAfter, so
+	// that callbacks which hang do not keep the shards from who is to have
+	// them. What is not waited for may come twice. Default 5 s.
+	HandoverTimeout time.Duration
+
 	// TrimInterval is how often the logs are trimmed. Default 1 min.
 	TrimInterval time.Duration
 	// KeepAtLeast is the age before which no notification is trimmed, so that a
 	// subscription which is still being verified loses nothing. Default 5 min.
+	// Where several processes share an engine it must be at least four times
+	// TrimInterval, as what the others tell of their cursors is up to three old.
 	KeepAtLeast time.Duration
 
 	// CacheBytes is how much of what was read from the logs is held in memory
@@ -110,9 +124,10 @@ func (c Config) withDefaults() Config {
 	c.RetryMax = cmp.Or(c.RetryMax, time.Hour)
 	c.RetryFor = cmp.Or(c.RetryFor, 72*time.Hour)
 	c.FlushInterval = cmp.Or(c.FlushInterval, 250*time.Millisecond)
-	c.FlushCount = cmp.Or(c.FlushCount, 4096)
+	c.FlushCount = cmp.Or(c.FlushCount, 16384)
 	c.PublishTimeout = cmp.Or(c.PublishTimeout, 30*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
+	c.HandoverTimeout = cmp.Or(c.HandoverTimeout, 5*time.Second)
 	c.TrimInterval = cmp.Or(c.TrimInterval, time.Minute)
 	c.KeepAtLeast = cmp.Or(c.KeepAtLeast, 5*time.Minute)
 	c.CacheBytes = max(cmp.Or(c.CacheBytes, 64<<20), 0)
@@ -120,7 +135,8 @@ func (c Config) withDefaults() Config {
 }
 
 // validate names every field that is out of range, defaults being filled in.
-func (c Config) validate() error {
+// An engine with Marks is one that several processes share.
+func (c Config) validate(marks bool) error {
 	var errs []error
 	positive := func(name string, v time.Duration) {
 		if v <= 0 {
@@ -134,6 +150,7 @@ func (c Config) validate() error {
 	positive("FlushInterval", c.FlushInterval)
 	positive("PublishTimeout", c.PublishTimeout)
 	positive("DrainTimeout", c.DrainTimeout)
+	positive("HandoverTimeout", c.HandoverTimeout)
 	positive("TrimInterval", c.TrimInterval)
 	positive("KeepAtLeast", c.KeepAtLeast)
 	if c.MaxInFlight < 1 {
@@ -143,6 +160,11 @@ func (c Config) validate() error {
 	}
 	if c.FlushCount < 2 {
 		errs = append(errs, fmt.Errorf("field FlushCount is %d: it must be at least 2", c.FlushCount))
+	}
+	if marks && c.KeepAtLeast/(markLife+1) < c.TrimInterval {
+		errs = append(errs, fmt.Errorf(
+			"field KeepAtLeast is %s: it must be at least %d times TrimInterval (%s), as the engine is shared",
+			c.KeepAtLeast, markLife+1, c.TrimInterval))
 	}
 	if c.RetryFirst > c.RetryMax {
 		errs = append(errs, fmt.Errorf("field RetryFirst is %s: it must not be longer than RetryMax (%s)", c.RetryFirst, c.RetryMax))

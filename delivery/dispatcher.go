@@ -58,9 +58,10 @@ type Dispatcher struct {
 	flushSoon chan struct{} // there is something to save
 	flushNow  chan struct{} // there is much to save
 
-	// saveMu is held during Save, so that an older position never lands after
-	// a newer one. It is taken before mu.
-	saveMu sync.Mutex
+	// saving is full during Save, so that an older position never lands after
+	// a newer one: a mutex that can be waited for with a bound. It is taken
+	// before mu.
+	saving chan struct{}
 
 	mu     sync.Mutex // guards what follows, the table and the schedule
 	shards [subscription.Shards]*shardTable
@@ -76,7 +77,10 @@ type Dispatcher struct {
 	oldest, youngest *flight
 
 	running     bool
-	sure        time.Time // no attempt starts after, zero: no bound
+	bounded     bool      // Sure was called
+	sure        time.Time // then no attempt starts after
+	patience    time.Time // until when slow attempts of lost shards are waited for
+	handedOver  time.Time // the end of the latest Lost
 	readPause   int64     // no attempt starts before, Unix nanoseconds
 	readPauses  int       // pauses in a row
 	unsaved     int       // outcomes not saved yet
@@ -90,7 +94,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 	logger *slog.Logger, reg prometheus.Registerer,
 ) (*Dispatcher, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err := cfg.validate(stores.Marks != nil); err != nil {
 		return nil, fmt.Errorf("delivery: %w", err)
 	}
 	d := &Dispatcher{
@@ -101,6 +105,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		asked:     make(chan struct{}, 1),
 		flushSoon: make(chan struct{}, 1),
 		flushNow:  make(chan struct{}, 1),
+		saving:    make(chan struct{}, 1),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
 	}
@@ -118,8 +123,14 @@ func (d *Dispatcher) Head(ctx context.Context, topic string) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the head of the log of %s: %w", topic, err)
 	}
-	d.advance(topic, heads[0], nil)
-	return uint64(heads[0]), nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	head := heads[0]
+	if t := d.topics[subscription.Key(topic)]; t != nil {
+		d.tell(t, head)
+		head = t.head // what the log has lost is nothing that comes after it
+	}
+	return uint64(head), nil
 }
 
 // Run delivers until ctx ends. Then no attempt starts, those under way have
@@ -233,6 +244,7 @@ func (d *Dispatcher) readFailed(ctx context.Context, msg, topic string, err erro
 // Stats is the state of a Dispatcher in counts.
 type Stats struct {
 	Shards        int // owned and read
+	Loading       int // owned and being read: their deliveries are still to begin
 	Topics, Hosts int // with subscriptions in those shards
 	Subscriptions int
 	Ready         int // have something to send and wait for their turn
@@ -241,6 +253,7 @@ type Stats struct {
 	Slow          int
 	Unsaved       int  // outcomes whose positions are not saved yet
 	Paused        bool // no attempts start, as the engine is away
+	Unsure        bool // no attempts start, as another process may own the shards by now
 }
 
 // Stats returns the counts of the moment.
@@ -254,9 +267,14 @@ func (d *Dispatcher) Stats() Stats {
 		InFlight: d.underWay(), Slow: d.slow[fresh] + d.slow[again],
 		Unsaved: d.unsaved,
 		Paused:  d.saveFailing || d.readPause > time.Now().UnixNano(),
+		Unsure:  !d.isSure(),
 	}
 	for _, sh := range d.shards {
-		if sh != nil && !sh.loading {
+		switch {
+		case sh == nil:
+		case sh.loading:
+			s.Loading++
+		default:
 			s.Shards++
 		}
 	}

@@ -611,7 +611,7 @@ func TestNotBeyondTheHead(t *testing.T) {
 		synctest.Wait()
 		e.with(func() {
 			e.logs[topicURL][0] = nil
-			e.logs[topicURL] = append(e.logs[topicURL], &delivery.Notification{Seq: 2, Accepted: time.Now()})
+			e.logs[topicURL] = append(e.logs[topicURL], &delivery.Notification{Seq: 2, After: 1, Accepted: time.Now()})
 			e.readErr = nil
 		})
 		time.Sleep(time.Minute)

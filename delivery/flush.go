@@ -70,8 +70,8 @@ func (d *Dispatcher) flushLoop(ctx, saves context.Context) {
 // flush saves what has changed, of all shards in one call. While that fails no
 // attempt starts, so that what would come twice after a crash stays bounded.
 func (d *Dispatcher) flush(ctx context.Context) error {
-	d.saveMu.Lock()
-	defer d.saveMu.Unlock()
+	d.saving <- struct{}{}
+	defer func() { <-d.saving }()
 	batches, outcomes := d.collect()
 	var err error
 	if len(batches) > 0 {

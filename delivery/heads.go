@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// headLoop reads the heads of topics that are new here, or in doubt. While the
-// engine is away all wait; a topic whose head alone cannot be read waits by itself.
+// headLoop reads the heads of topics that are new here, or in doubt, many at a
+// time. While the engine is away all wait; a topic whose head alone cannot be
+// read waits by itself.
 func (d *Dispatcher) headLoop(ctx context.Context) {
 	pause := enginePause()
 	var odd []*topic // whose heads could not be read
@@ -22,38 +23,72 @@ func (d *Dispatcher) headLoop(ctx context.Context) {
 			d.askAgain(odd)
 			odd = nil
 		}
-		for t := d.nextUnknown(); t != nil; t = d.nextUnknown() {
-			switch err := d.readHead(ctx, t); {
-			case err == nil:
-				pause.Reset()
-			case errors.Is(err, ErrUnavailable):
-				d.askAgain([]*topic{t})
-				if !sleep(ctx, pause.NextBackOff()) {
-					return
-				}
-			default:
-				if odd = append(odd, t); len(odd) == 1 {
-					later.Reset(engineRetryMax)
-				}
-			}
+		for topics := d.nextUnknown(); len(topics) > 0; topics = d.nextUnknown() {
+			failed, err := d.readHeads(ctx, topics)
 			if ctx.Err() != nil {
 				return
 			}
+			if err != nil {
+				d.askAgain(topics)
+				if !sleep(ctx, pause.NextBackOff()) {
+					return
+				}
+				continue
+			}
+			pause.Reset()
+			if len(odd) == 0 && len(failed) > 0 {
+				later.Reset(engineRetryMax)
+			}
+			odd = append(odd, failed...)
 		}
 	}
 }
 
-// readHead reads the head of a topic.
-func (d *Dispatcher) readHead(ctx context.Context, t *topic) error {
-	readCtx, cancel := context.WithTimeout(ctx, engineTimeout)
-	defer cancel()
-	heads, err := d.records.Heads(readCtx, []string{t.key})
-	if err != nil {
-		d.readFailed(ctx, "the head of a log could not be read", t.key, err)
-		return err
+// readHeads reads the heads of topics, and returns those that cannot be read
+// though the engine is there. It is an error if that is away.
+func (d *Dispatcher) readHeads(ctx context.Context, topics []*topic) (odd []*topic, err error) {
+	keys := make([]string, len(topics))
+	for i, t := range topics {
+		keys[i] = t.key
 	}
-	d.advance(t.key, heads[0], nil)
-	return nil
+	readCtx, cancel := context.WithTimeout(ctx, engineTimeout)
+	heads, err := d.records.Heads(readCtx, keys)
+	cancel()
+	switch {
+	case err == nil:
+		d.tellHeads(topics, heads)
+		return nil, nil
+	case ctx.Err() != nil:
+		return nil, err
+	case errors.Is(err, ErrUnavailable):
+		d.readFailed(ctx, "the heads of logs could not be read", keys[0], err)
+		return nil, err
+	case len(topics) == 1:
+		d.readFailed(ctx, "the head of a log could not be read", keys[0], err)
+		return topics, nil
+	}
+	// One of them is to blame: the halves are read by themselves.
+	half := len(topics) / 2
+	for _, part := range [][]*topic{topics[:half], topics[half:]} {
+		failed, err := d.readHeads(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		odd = append(odd, failed...)
+	}
+	return odd, nil
+}
+
+// tellHeads says what was read.
+func (d *Dispatcher) tellHeads(topics []*topic, heads []Seq) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, t := range topics {
+		d.tell(t, heads[i])
+		if heads[i] < t.asked {
+			d.fell(t, heads[i], t.asked)
+		}
+	}
 }
 
 // askHead has the head of a topic read. mu is held.
@@ -74,19 +109,23 @@ func (d *Dispatcher) askAgain(topics []*topic) {
 	}
 }
 
-// nextUnknown takes a topic whose head is to be read, nil if there is none. It
-// passes over those that nobody here wants any more.
-func (d *Dispatcher) nextUnknown() *topic {
+// nextUnknown takes topics whose heads are to be read, none if there are none.
+// It passes over those that nobody here wants any more.
+func (d *Dispatcher) nextUnknown() []*topic {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.unknown) > 0 {
+	var topics []*topic
+	for len(d.unknown) > 0 && len(topics) < headBatch {
 		t := d.unknown[0]
 		d.unknown = d.unknown[1:]
 		t.asking = false
 		if d.topics[t.key] == t {
-			return t
+			t.asked = t.head
+			topics = append(topics, t)
 		}
 	}
-	d.unknown = nil
-	return nil
+	if len(d.unknown) == 0 {
+		d.unknown = nil
+	}
+	return topics
 }

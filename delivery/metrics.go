@@ -16,6 +16,7 @@ type metrics struct {
 	flushes   prometheus.Counter
 	failures  prometheus.Counter
 	readFails prometheus.Counter
+	losses    prometheus.Counter
 }
 
 // newMetrics makes the metrics and registers them; without a Registerer they
@@ -45,6 +46,7 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 		flushes:   counter("flushes_total", "Batches of positions that were saved."),
 		failures:  counter("flush_failures_total", "Batches of positions that could not be saved; they are tried again."),
 		readFails: counter("read_failures_total", "Reads of a log that failed; they are tried again."),
+		losses:    counter("log_losses_total", "Logs that were found without their end: the engine lost what it had acknowledged."),
 	}
 	for c := ClassDelivered; c <= ClassProtocol; c++ {
 		m.attempts.WithLabelValues(c.String())
@@ -60,23 +62,28 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.seconds, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails,
+		m.attempts, m.seconds, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails, m.losses,
 		gauge("subscriptions", "Subscriptions in the shards of this process.", func(s Stats) int { return s.Subscriptions }),
 		gauge("in_flight", "Delivery attempts under way.", func(s Stats) int { return s.InFlight }),
 		gauge("slow", "Delivery attempts under way that are slow.", func(s Stats) int { return s.Slow }),
 		gauge("ready", "Subscriptions that have something to send and wait for their turn.", func(s Stats) int { return s.Ready }),
 		gauge("unsaved", "Outcomes whose positions are not saved yet.", func(s Stats) int { return s.Unsaved }),
-		gauge("paused", "1 while no attempt starts because the engine fails, else 0.", func(s Stats) int {
-			if s.Paused {
-				return 1
-			}
-			return 0
-		}),
+		gauge("paused", "1 while no attempt starts because the engine fails, else 0.", func(s Stats) int { return one(s.Paused) }),
+		gauge("unsure", "1 while no attempt starts because another process may own the shards, else 0.", func(s Stats) int { return one(s.Unsure) }),
+		gauge("shards", "Shards that this process owns and has read.", func(s Stats) int { return s.Shards }),
+		gauge("loading", "Shards that this process owns and is reading: their deliveries are still to begin.", func(s Stats) int { return s.Loading }),
 		gauge("waiting", "Subscriptions that back off after a failure.", func(s Stats) int { return s.Waiting }),
 	} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // The results of a publication.

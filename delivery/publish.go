@@ -100,11 +100,20 @@ func (d *Dispatcher) advance(topicURL string, head Seq, n *Notification) {
 	if n != nil {
 		d.cache.put(key, n)
 	}
-	if head > t.head || !t.known {
-		t.head, t.known = max(head, t.head), true
-		d.wake(t)
-		d.kick()
+	d.tell(t, head)
+}
+
+// tell says what the head of a topic's log is. mu is held.
+func (d *Dispatcher) tell(t *topic, head Seq) {
+	if head <= t.head && t.known {
+		return
 	}
+	if head > t.head {
+		d.rise(t, head)
+	}
+	t.known = true
+	d.wake(t)
+	d.kick()
 }
 
 // doubt has a topic's head read again, after an append with an unknown end.

@@ -133,7 +133,7 @@ func (d *Dispatcher) walkSome(now int64) (more bool) {
 func (d *Dispatcher) place(e *entry, now int64) {
 	sh := d.shardOf(e)
 	switch {
-	case sh == nil || sh.loading, e.expires <= now,
+	case sh == nil || sh.loading || sh.leaving, e.expires <= now,
 		!e.topic.known || e.settled >= e.topic.head:
 		d.setState(e, idle)
 	case e.failures > 0 && e.due > now:
@@ -203,6 +203,7 @@ func (d *Dispatcher) enter(h *host, l lane) {
 // those that never change after its start.
 type flight struct {
 	e       *entry
+	shard   *shardTable
 	lane    lane
 	started int64
 	slow    bool
@@ -214,6 +215,7 @@ type flight struct {
 	settled, head Seq
 	number        uint32
 	gone          bool
+	witnesses     []Seq // topic.witnesses
 }
 
 // take returns a flight for the next entry of a lane, or nil.
@@ -229,9 +231,9 @@ func (d *Dispatcher) take(l lane, now int64) *flight {
 			continue // it comes back when an attempt of it ends
 		}
 		e := h.queue[l].pop()
-		for e != nil && (e.state != ready || e.expires <= now) {
+		for e != nil && (e.state != ready || e.expires <= now || d.shardOf(e).leaving) {
 			if e.state == ready {
-				d.setState(e, idle) // its lease is over (WebSub §5.3)
+				d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over
 			}
 			e = h.queue[l].pop()
 		}
@@ -251,7 +253,7 @@ func (d *Dispatcher) take(l lane, now int64) *flight {
 func (d *Dispatcher) pick(now int64) *flight {
 	young := d.young[fresh] + d.young[again]
 	if !d.running || d.saveFailing || d.unsaved >= d.cfg.FlushCount ||
-		now < d.readPause || young >= d.cfg.MaxInFlight {
+		now < d.readPause || young >= d.cfg.MaxInFlight || !d.isSure() {
 		return nil
 	}
 	if f := d.retry(now); f != nil {
@@ -275,10 +277,11 @@ func (d *Dispatcher) retry(now int64) *flight {
 func (d *Dispatcher) takeOff(e *entry, l lane, now int64) *flight {
 	d.setState(e, flying)
 	f := &flight{
-		e: e, lane: l, started: now, prev: d.youngest,
+		e: e, shard: d.shardOf(e), lane: l, started: now, prev: d.youngest,
 		sub: e.subscription(), settled: e.settled, head: e.topic.head,
-		number: e.failures + 1, gone: e.gone,
+		number: e.failures + 1, gone: e.gone, witnesses: e.topic.witnesses,
 	}
+	f.shard.flying++
 	if d.youngest == nil {
 		d.oldest = f
 		d.kick() // the timer has somebody to watch again
@@ -312,6 +315,9 @@ func (d *Dispatcher) grow(f *flight) {
 // touchDown takes a flight that ended off the books.
 func (d *Dispatcher) touchDown(f *flight) {
 	h := f.e.host
+	if f.shard.flying--; f.shard.flying == 0 && f.shard.leaving {
+		close(f.shard.landed)
+	}
 	if f.slow {
 		d.slow[f.lane]--
 		h.slow--

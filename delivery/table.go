@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,9 +57,14 @@ type entry struct {
 type topic struct {
 	key     string
 	entries []*entry
-	head    Seq // the last durable notification, once it is known
+	head    Seq // the highest number that is known to have been durable
 	known   bool
 	asking  bool // in Dispatcher.unknown
+	asked   Seq  // head when it was last asked for
+	fell    Seq  // the head at the latest loss that was told of
+	// witnesses are heads of before, for as long as nobody has read what comes
+	// after them. Flights look at the slice: it is replaced, not changed.
+	witnesses []Seq
 	// A walk wakes the entries: those before index walk are still to come.
 	walking, again bool
 	walk           int
@@ -87,20 +93,24 @@ type shardTable struct {
 	// subscription, or nil if it ended.
 	loading bool
 	pending map[subscription.ID]*subscription.Subscription
+	// Attempts under way. Once the shard is to be handed over none is added, and
+	// landed is closed when there are none.
+	flying  int
+	leaving bool
+	landed  chan struct{}
 	// What is to be saved.
 	dirty []*entry
 	gaps  []Gap
 }
 
 // Gained takes over a shard: its members are read in one scan, and then their
-// deliveries begin. It is an error if they could not be read; the shard is
-// not taken then.
+// deliveries begin. It takes the place of what was gained before under another
+// epoch. It is an error if the members could not be read, or ctx ended; the shard
+// is not taken then.
 func (d *Dispatcher) Gained(ctx context.Context, t Tenure) error {
 	if int(t.Shard) >= len(d.shards) {
 		return fmt.Errorf("shard %d: there are %d", t.Shard, len(d.shards))
 	}
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
 	sh := &shardTable{
 		tenure:  t,
 		entries: map[subscription.ID]*entry{},
@@ -112,23 +122,40 @@ func (d *Dispatcher) Gained(ctx context.Context, t Tenure) error {
 	d.shards[t.Shard] = sh
 	d.mu.Unlock()
 
-	for m, err := range d.cursors.Members(ctx, t.Shard) {
+	err := d.load(ctx, sh)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil && d.shards[t.Shard] != sh:
+		err = fmt.Errorf("lost meanwhile: %w", ErrFenced)
+	case err == nil:
+		d.begin(sh)
+		return nil
+	case d.shards[t.Shard] == sh:
+		d.drop(t.Shard)
+	}
+	return fmt.Errorf("reading the members of shard %d: %w", t.Shard, err)
+}
+
+// load reads the members of a shard into its table.
+func (d *Dispatcher) load(ctx context.Context, sh *shardTable) error {
+	limited, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	for m, err := range d.cursors.Members(limited, sh.tenure.Shard) {
+		if err == nil {
+			err = limited.Err()
+		}
 		if err == nil {
 			err = d.adopt(sh, m)
 		}
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrUnavailable) {
+			err = fmt.Errorf("%w: no end of it within %s", ErrUnavailable, loadTimeout)
+		}
 		if err != nil {
-			d.mu.Lock()
-			if d.shards[t.Shard] == sh {
-				d.drop(t.Shard)
-			}
-			d.mu.Unlock()
-			return fmt.Errorf("reading the members of shard %d: %w", t.Shard, err)
+			return err
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.begin(sh)
-	return nil
+	return ctx.Err()
 }
 
 // adopt takes a member into the table of a shard that is being read.
@@ -141,14 +168,20 @@ func (d *Dispatcher) adopt(sh *shardTable, m Member) error {
 	e := d.insert(sh, m.Subscription)
 	e.settled, e.failures = m.Settled, m.Failures
 	e.due, e.class, e.status = nanos(m.NextAttempt), m.LastFailure, m.LastStatus
+	if e.settled > e.topic.head {
+		// It was there, whatever the log has now: others were to get it, too.
+		if e.topic.known {
+			d.rise(e.topic, e.settled)
+			d.wake(e.topic)
+		} else {
+			e.topic.head = e.settled
+		}
+	}
 	return nil
 }
 
 // begin starts the deliveries of a shard whose members were read. mu is held.
 func (d *Dispatcher) begin(sh *shardTable) {
-	if d.shards[sh.tenure.Shard] != sh {
-		return
-	}
 	pending := sh.pending
 	sh.loading, sh.pending = false, nil
 	for id, sub := range pending {
@@ -162,52 +195,6 @@ func (d *Dispatcher) begin(sh *shardTable) {
 		d.wake(e.topic)
 	}
 	d.kick()
-}
-
-// Lost gives up a shard: another process may own it already. What is not
-// saved yet is saved if the engine still takes it under the old epoch.
-func (d *Dispatcher) Lost(s subscription.Shard) {
-	d.mu.Lock()
-	if int(s) >= len(d.shards) || d.shards[s] == nil {
-		d.mu.Unlock()
-		return
-	}
-	last := d.shards[s].batch()
-	d.drop(s)
-	d.mu.Unlock()
-	if len(last.Advances)+len(last.Gaps) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	d.saveMu.Lock()
-	defer d.saveMu.Unlock()
-	if err := d.cursors.Save(ctx, []Batch{last}); err != nil {
-		d.log.Warn("a shard was lost with positions not saved: some deliveries will come twice",
-			"shard", s, "positions", len(last.Advances), "error", err)
-	}
-}
-
-// Sure tells until when nobody else can own the shards of this process. No
-// attempt starts after that, until a later time is told.
-func (d *Dispatcher) Sure(until time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sure = until
-	d.kick()
-}
-
-// Published tells that another process has appended to a topic's log, up to head.
-func (d *Dispatcher) Published(topic string, head Seq) { d.advance(topic, head, nil) }
-
-// Refresh has the heads of all topics read again: something may have been
-// published by another process and not been told of.
-func (d *Dispatcher) Refresh() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, t := range d.topics {
-		d.askHead(t)
-	}
 }
 
 // drop forgets a shard with all its entries. mu is held.

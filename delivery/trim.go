@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -16,14 +17,17 @@ func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
 	}
 }
 
+// mark is the lowest cursor of every topic that has subscriptions in a shard.
+type mark struct {
+	tenure Tenure
+	lowest map[string]Seq // by the topic's key
+}
+
 // trim removes from every log what no subscription needs any more and what is
 // older than Config.KeepAtLeast.
-//
-// Only a process that owns all shards knows every cursor, so no other trims:
-// what one of them does not see would be lost to the subscriptions of another.
 func (d *Dispatcher) trim(ctx, saves context.Context) error {
-	slowest, ok := d.slowest()
-	if !ok {
+	marks := d.slowest()
+	if len(marks) == 0 {
 		return nil
 	}
 	// Trimmed is what is settled on disk, not only in memory: after a crash a
@@ -33,6 +37,10 @@ func (d *Dispatcher) trim(ctx, saves context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
+	slowest, ok, err := d.agree(ctx, marks)
+	if err != nil || !ok {
+		return err
+	}
 	olderThan := time.Now().Add(-d.cfg.KeepAtLeast)
 	for state, err := range d.records.Topics(ctx) {
 		if err != nil {
@@ -52,27 +60,67 @@ func (d *Dispatcher) trim(ctx, saves context.Context) error {
 	return nil
 }
 
-// slowest returns the lowest cursor of each topic. A subscription whose lease is
-// over counts until it is ended: its renewal may be under way. It is not ok unless every shard is owned and read.
-func (d *Dispatcher) slowest() (map[string]Seq, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, sh := range d.shards {
-		if sh == nil || sh.loading {
-			return nil, false
+// slowest returns the marks of the shards that are owned and read. A subscription
+// whose lease is over counts until it is ended: its renewal may be under way.
+// One that begins meanwhile needs nothing older than Config.KeepAtLeast.
+func (d *Dispatcher) slowest() []mark {
+	var marks []mark
+	for s := range d.shards {
+		d.mu.Lock() // for one shard at a time: others are waiting
+		if sh := d.shards[s]; sh != nil && !sh.loading && !sh.leaving {
+			m := mark{sh.tenure, map[string]Seq{}}
+			for _, e := range sh.entries {
+				if settled, found := m.lowest[e.topic.key]; !found || e.settled < settled {
+					m.lowest[e.topic.key] = e.settled
+				}
+			}
+			marks = append(marks, m)
+		}
+		d.mu.Unlock()
+	}
+	return marks
+}
+
+// agree returns the lowest saved cursor of every topic over all shards. It is not
+// ok where they are not all known, or another process trims.
+//
+// What one process does not see would be lost to the subscriptions of another: so
+// each marks its own shards in the engine, and the one that owns shard 0 trims. An
+// engine without Marks has one process, which sees all as soon as it owns all.
+func (d *Dispatcher) agree(ctx context.Context, marks []mark) (lowest map[string]Seq, ok bool, err error) {
+	if d.marks == nil {
+		return merge(marks), len(marks) == len(d.shards), nil
+	}
+	for _, m := range marks {
+		err := d.marks.Mark(ctx, m.tenure, m.lowest)
+		if errors.Is(err, ErrFenced) {
+			// The shard is lost, which Save or Lost will say.
+			d.log.Debug("a shard was not marked: it has another owner", "shard", m.tenure.Shard)
+			continue
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("marking shard %d: %w", m.tenure.Shard, err)
 		}
 	}
-	slowest := make(map[string]Seq, len(d.topics))
-	for key, t := range d.topics {
-		lowest, subscribed := Seq(0), false
-		for _, e := range t.entries {
-			if !subscribed || e.settled < lowest {
-				lowest, subscribed = e.settled, true
+	if marks[0].tenure.Shard != 0 {
+		return nil, false, nil
+	}
+	lowest, ok, err = d.marks.Lowest(ctx, time.Now().Add(-markLife*d.cfg.TrimInterval))
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the marks: %w", err)
+	}
+	return lowest, ok, nil
+}
+
+// merge returns the lowest of several marks.
+func merge(marks []mark) map[string]Seq {
+	all := map[string]Seq{}
+	for _, m := range marks {
+		for topic, seq := range m.lowest {
+			if settled, found := all[topic]; !found || seq < settled {
+				all[topic] = seq
 			}
 		}
-		if subscribed {
-			slowest[key] = lowest
-		}
 	}
-	return slowest, true
+	return all
 }

@@ -1,0 +1,69 @@
+package delivery
+
+import "slices"
+
+// A log can lose its end: a server comes back without the last of what it had
+// acknowledged, and goes on from a number above all that it ever gave. What is
+// lost and not delivered yet is a gap (GapTrimmed) of every subscription that was
+// behind it, also where new notifications have hidden the loss from those who
+// only look at the head. What is in this file is guarded by Dispatcher.mu.
+//
+//	log before      1 2 3 4 5
+//	lost            1 2 3 · ·
+//	afterwards      1 2 3 · · ······ 900 (After: 3)
+//
+// topic.head stays at 5 then, until 900 is told of. Whoever stands at 3 finds
+// the end of the log, or 900 and that 5, which was there, is not what comes
+// before it.
+
+// maxWitnesses bounds topic.witnesses. Beyond it the oldest are forgotten.
+const maxWitnesses = 256
+
+// rise takes note that a topic's log has come up to head. mu is held.
+func (d *Dispatcher) rise(t *topic, head Seq) {
+	if t.head > 0 && head > t.head+1 {
+		// Others were appended in between, or none and there was a loss: whoever
+		// reads the next one knows by its After.
+		if len(t.witnesses) >= maxWitnesses {
+			t.witnesses = t.witnesses[1:]
+		}
+		t.witnesses = append(t.witnesses, t.head)
+	}
+	t.head = head
+}
+
+// lost returns up to where the log has lost what it had, given a notification and
+// what stands before it; 0 if it has lost nothing there. Its fields never change.
+func (f *flight) lost(after, seq Seq) (last Seq) {
+	for _, w := range f.witnesses {
+		if after < w && w < seq {
+			last = max(last, w)
+		}
+	}
+	if after < f.head && f.head < seq {
+		last = f.head
+	}
+	return last
+}
+
+// testify clears up what a read has shown of a topic's log. mu is held.
+func (d *Dispatcher) testify(t *topic, r result) {
+	if r.lost > 0 {
+		d.fell(t, r.after, r.lost)
+	}
+	if slices.Contains(t.witnesses, r.after) {
+		// A new slice: flights under way look at the old one.
+		t.witnesses = slices.DeleteFunc(slices.Clone(t.witnesses), func(w Seq) bool { return w == r.after })
+	}
+}
+
+// fell tells the operator that a log has lost its end, once for each time. mu is held.
+func (d *Dispatcher) fell(t *topic, left, head Seq) {
+	if head <= t.fell {
+		return
+	}
+	t.fell = head
+	d.metrics.losses.Inc()
+	d.log.Error("the end of a log is lost: the engine no longer has what it had acknowledged; "+
+		"what was not delivered before is recorded as gaps", "topic", t.key, "head", head, "left", left)
+}

@@ -1,0 +1,108 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"carillon/subscription"
+)
+
+// Several processes may share an engine. What they tell each other arrives here.
+
+// Lost gives up a shard. No attempt of it starts any more; those under way are
+// waited for, within Config.HandoverTimeout, and what is not saved yet is saved
+// if the engine still takes it under the old epoch. Other shards go on
+// meanwhile.
+func (d *Dispatcher) Lost(s subscription.Shard) {
+	sh, wait := d.leave(s)
+	if sh == nil {
+		return
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	select {
+	case <-sh.landed:
+	case <-limit.C:
+	}
+	d.handOver(sh)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.handedOver = time.Now()
+}
+
+// leave has no attempt of a shard start any more, and says how long to wait for
+// those under way. It returns nil for a shard that is not held.
+func (d *Dispatcher) leave(s subscription.Shard) (sh *shardTable, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if int(s) >= len(d.shards) || d.shards[s] == nil || d.shards[s].leaving {
+		return nil, 0
+	}
+	sh = d.shards[s]
+	sh.leaving, sh.landed = true, make(chan struct{})
+	if sh.flying == 0 {
+		close(sh.landed)
+	}
+	now := time.Now()
+	if now.Sub(d.handedOver) > d.cfg.HandoverTimeout {
+		d.patience = now.Add(d.cfg.HandoverTimeout) // the first one of a row
+	}
+	return sh, min(max(d.patience.Sub(now), d.cfg.SlowAfter), d.cfg.HandoverTimeout)
+}
+
+// handOver saves what is unsaved of a shard, and drops it.
+func (d *Dispatcher) handOver(sh *shardTable) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.HandoverTimeout)
+	defer cancel()
+	var err error
+	select {
+	case d.saving <- struct{}{}:
+		defer func() { <-d.saving }()
+	case <-ctx.Done():
+		err = ctx.Err() // the Save before is under way yet: none can follow
+	}
+	d.mu.Lock()
+	s := sh.tenure.Shard
+	if d.shards[s] != sh {
+		d.mu.Unlock()
+		return // fenced meanwhile
+	}
+	last := sh.batch()
+	d.drop(s)
+	d.mu.Unlock()
+	if err == nil {
+		if len(last.Advances)+len(last.Gaps) == 0 {
+			return
+		}
+		err = d.cursors.Save(ctx, []Batch{last})
+	}
+	if err != nil {
+		d.log.Warn("a shard was lost with positions not saved: some deliveries will come twice",
+			"shard", s, "positions", len(last.Advances), "error", err)
+	}
+}
+
+// Sure tells until when nobody else can own the shards of this process, by the
+// monotonic clock. No attempt starts after that, until a later time is told.
+func (d *Dispatcher) Sure(until time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bounded, d.sure = true, until
+	d.kick()
+}
+
+// isSure tells whether nobody else can own the shards of this process. mu is held.
+func (d *Dispatcher) isSure() bool { return !d.bounded || time.Now().Before(d.sure) }
+
+// Published tells that another process has appended to a topic's log, up to head.
+func (d *Dispatcher) Published(topic string, head Seq) { d.advance(topic, head, nil) }
+
+// Refresh has the heads of all topics read again: something may have been
+// published by another process and not been told of.
+func (d *Dispatcher) Refresh() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range d.topics {
+		d.askHead(t)
+	}
+}
