@@ -10,7 +10,8 @@ import (
 
 // DB is a hub's state in Redis. Its parts may be used from any goroutine.
 type DB struct {
-	engine *engine
+	engine  *engine
+	sharing sharing // what Shards.Run shows
 }
 
 // Open returns the store that cfg names. It does not connect: until the server

@@ -1,0 +1,309 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+const (
+	// maxGaps is how many gaps are kept of one subscription; the oldest go first.
+	maxGaps = 100
+	// scanCount is about how many members one round trip reads.
+	scanCount = 1000
+)
+
+var _ delivery.Cursors = (*Cursors)(nil)
+
+// Members implements delivery.Cursors. The subscriptions are scanned, and each
+// chunk's positions are read after it, so that a position is never older than
+// its subscription.
+func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[delivery.Member, error] {
+	return func(yield func(delivery.Member, error) bool) {
+		seen := make(map[string]struct{})
+		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+			var members []delivery.Member
+			var err error
+			if members, cursor, err = c.members(ctx, s, cursor, seen); err != nil {
+				yield(delivery.Member{}, fmt.Errorf("list the members of shard %d: %w", s, err))
+				return
+			}
+			for _, m := range members {
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// members reads the chunk at the scan's cursor, without what was seen before: a
+// scan may come past an element twice.
+func (c *Cursors) members(
+	ctx context.Context, s subscription.Shard, cursor uint64, seen map[string]struct{},
+) ([]delivery.Member, uint64, error) {
+	e := c.db.engine
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	pairs, next, err := e.client.HScan(ctx, e.keys.subs(s), cursor, "", scanCount).Result()
+	if err != nil {
+		return nil, 0, e.failed(ctx, err)
+	}
+	var names []string
+	var members []delivery.Member
+	for pair := range slices.Chunk(pairs, 2) {
+		name := pair[0]
+		if _, again := seen[name]; again {
+			continue
+		}
+		seen[name] = struct{}{}
+		sub, err := memberOf(name, pair[1])
+		if err != nil {
+			e.damaged(e.keys.subs(s), name, err)
+			continue
+		}
+		names, members = append(names, name), append(members, delivery.Member{Subscription: sub})
+	}
+	return members, next, c.locate(ctx, s, names, members)
+}
+
+// memberOf reads an entry of the hash of subscriptions.
+func memberOf(field, record string) (subscription.Subscription, error) {
+	id, err := parseID(field)
+	if err != nil {
+		return subscription.Subscription{}, err
+	}
+	return decodeSubscription(id, record)
+}
+
+// locate fills in the positions. One that cannot be read counts for nothing, so
+// that the subscription stands at its Start: it gets again what it had rather
+// than never what it did not have.
+func (c *Cursors) locate(
+	ctx context.Context, s subscription.Shard, names []string, members []delivery.Member,
+) error {
+	if len(names) == 0 {
+		return nil
+	}
+	e := c.db.engine
+	positions, err := e.client.HMGet(ctx, e.keys.cursors(s), names...).Result()
+	if err != nil {
+		return e.failed(ctx, err)
+	}
+	for i := range members {
+		m := &members[i]
+		if record, ok := positions[i].(string); ok {
+			if m.Position, err = decodePosition(record); err != nil {
+				e.damaged(e.keys.cursors(s), names[i], err)
+			}
+		}
+		if start := delivery.Seq(m.Start); m.Settled < start {
+			m.Position = delivery.Position{Settled: start}
+		}
+	}
+	return nil
+}
+
+// saveScript writes a batch of one shard, whole or not at all.
+//
+//	KEYS  1 cursors  2… gaps, of each subscription that has new ones
+//	ARGV  1 the epoch  2 the number n of advances  n ids  n positions
+//	      how many gaps are kept of a subscription
+//	      for each key of gaps: the id  the number m of its gaps  m times First and the record
+//
+// It returns 1, or 0 where the epoch is not the shard's.
+//
+// A position that is there proves that its subscription is. Numbers that begin
+// a record are compared as text, as they may be beyond what Lua counts exactly.
+// Up to 2000 advances take one HMGET and one HSET, as Lua passes no more
+// than some thousand values at once.
+var saveScript = shrinks("save cursors", `
+local cursors, n, chunk = KEYS[1], tonumber(ARGV[2]), 2000
+local function before(a, b) return #a < #b or (#a == #b and a < b) end
+
+local names, stored = {'!epoch'}, {}
+for i = 3, n + 2 do names[#names + 1] = ARGV[i] end
+local at = 2 * n + 4
+for k = 2, #KEYS do
+  names[#names + 1] = ARGV[at]
+  at = at + 2 + 2 * ARGV[at + 1]
+end
+for i = 1, #names, chunk do
+  local part = redis.call('HMGET', cursors, unpack(names, i, math.min(i + chunk - 1, #names)))
+  for j = 1, #part do stored[i + j - 1] = part[j] end
+  if stored[1] ~= ARGV[1] then return 0 end
+end
+
+local changes = {}
+for i = 1, n do
+  local old, new = stored[i + 1], ARGV[n + 2 + i]
+  local settled = old and string.match(old, '^%d+')
+  if old and old ~= new and not (settled and before(string.match(new, '^%d+'), settled)) then
+    changes[#changes + 1] = ARGV[2 + i]
+    changes[#changes + 1] = new
+  end
+end
+for i = 1, #changes, 2 * chunk do
+  redis.call('HSET', cursors, unpack(changes, i, math.min(i + 2 * chunk - 1, #changes)))
+end
+
+at = 2 * n + 4
+for k = 2, #KEYS do
+  local last = at + 1 + 2 * ARGV[at + 1]
+  if stored[n + k] then
+    for i = at + 2, last, 2 do redis.call('ZREMRANGEBYSCORE', KEYS[k], ARGV[i], ARGV[i]) end
+    for i = at + 2, last, chunk do
+      redis.call('ZADD', KEYS[k], unpack(ARGV, i, math.min(i + chunk - 1, last)))
+    end
+    redis.call('ZREMRANGEBYRANK', KEYS[k], 0, -1 - ARGV[2 * n + 3])
+  end
+  at = last + 1
+end
+return 1
+`)
+
+// Save implements delivery.Cursors. Every batch is a script of its own. Where one
+// of them cannot be told to have run, Save is ErrUnavailable, whatever became of
+// the others: those that were written do no harm when they are repeated, and
+// what was fenced is fenced again.
+func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
+	if err := consistent(batches); err != nil {
+		return fmt.Errorf("save cursors: %w", err)
+	}
+	if len(batches) == 0 {
+		return ctx.Err()
+	}
+	calls := make([]call, len(batches))
+	for i, b := range batches {
+		calls[i] = c.saving(b)
+	}
+	var errs error
+	var fenced []subscription.Shard
+	for i, r := range c.db.engine.runAll(ctx, calls) {
+		switch {
+		case r.err != nil:
+			// One reason tells enough: the others are the same.
+			errs = r.err
+		case r.value != int64(1):
+			fenced = append(fenced, batches[i].Tenure.Shard)
+		}
+	}
+	if len(fenced) > 0 {
+		c.db.nudge()
+	}
+	if errs != nil {
+		return errs
+	}
+	if len(fenced) > 0 {
+		slices.Sort(fenced)
+		return fmt.Errorf("save cursors: %w", &delivery.FencedError{Shards: slices.Compact(fenced)})
+	}
+	return nil
+}
+
+// saving is the call that writes the batch.
+func (c *Cursors) saving(b delivery.Batch) call {
+	k := c.db.engine.keys
+	keys := []string{k.cursors(b.Tenure.Shard)}
+	args := make([]any, 0, 3+2*len(b.Advances)+3*len(b.Gaps))
+	args = append(args, strconv.FormatUint(b.Tenure.Epoch, 10))
+	advances := latest(b.Advances)
+	args = append(args, len(advances))
+	for _, a := range advances {
+		args = append(args, a.Subscription.String())
+	}
+	for _, a := range advances {
+		args = append(args, encodePosition(a.Position))
+	}
+	args = append(args, maxGaps)
+	for id, gaps := range gapsOf(b.Gaps) {
+		keys = append(keys, k.gaps(id))
+		args = append(args, id.String(), len(gaps))
+		for _, g := range gaps {
+			args = append(args, strconv.FormatUint(uint64(g.First), 10), encodeGap(g))
+		}
+	}
+	return call{saveScript, keys, args}
+}
+
+// latest leaves one advance for each subscription: the script compares with what
+// was stored before it, not with the batch itself.
+func latest(advances []delivery.Advance) []delivery.Advance {
+	at := make(map[subscription.ID]int, len(advances))
+	kept := make([]delivery.Advance, 0, len(advances))
+	for _, a := range advances {
+		i, again := at[a.Subscription]
+		switch {
+		case !again:
+			at[a.Subscription] = len(kept)
+			kept = append(kept, a)
+		case a.Position.Settled >= kept[i].Position.Settled:
+			kept[i] = a
+		}
+	}
+	return kept
+}
+
+// gapsOf sorts gaps by their subscription. Of several with the same First the
+// last counts.
+func gapsOf(gaps []delivery.Gap) map[subscription.ID][]delivery.Gap {
+	by := make(map[subscription.ID][]delivery.Gap)
+	for _, g := range gaps {
+		of := by[g.Subscription]
+		same := func(other delivery.Gap) bool { return other.First == g.First }
+		by[g.Subscription] = append(slices.DeleteFunc(of, same), g)
+	}
+	return by
+}
+
+// consistent refuses batches that name what is not in their shard, before
+// anything is written.
+func consistent(batches []delivery.Batch) error {
+	for _, b := range batches {
+		if b.Tenure.Shard >= subscription.Shards {
+			return fmt.Errorf("there is no shard %d", b.Tenure.Shard)
+		}
+		for _, a := range b.Advances {
+			if subscription.ShardOf(a.Subscription) != b.Tenure.Shard {
+				return fmt.Errorf("subscription %s is not in shard %d", a.Subscription, b.Tenure.Shard)
+			}
+		}
+		for _, g := range b.Gaps {
+			if subscription.ShardOf(g.Subscription) != b.Tenure.Shard {
+				return fmt.Errorf("subscription %s is not in shard %d", g.Subscription, b.Tenure.Shard)
+			}
+		}
+	}
+	return nil
+}
+
+// Gaps implements delivery.Cursors.
+func (c *Cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]delivery.Gap, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e := c.db.engine
+	records, err := e.client.ZRevRange(ctx, e.keys.gaps(id), 0, -1).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("list gaps of %s: %w", id, e.failed(ctx, err))
+	}
+	var gaps []delivery.Gap
+	for _, record := range records {
+		g, err := decodeGap(id, record)
+		if err != nil {
+			e.damaged(e.keys.gaps(id), record, err)
+			continue
+		}
+		gaps = append(gaps, g)
+	}
+	return gaps[:min(len(gaps), max(limit, 0))], nil
+}

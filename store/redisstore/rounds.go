@@ -1,0 +1,238 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"carillon/subscription"
+)
+
+// ask begins an exchange with the server, if there is something to ask: a round,
+// when one is due, or what should not wait for the next.
+func (k *keeper) ask(ctx context.Context, answered chan<- round) {
+	r := round{sent: time.Now()}
+	if r.full = !r.sent.Before(k.next); r.full {
+		k.everything(&r)
+	} else {
+		k.errands(&r)
+	}
+	if len(r.answers) == 0 {
+		return
+	}
+	k.asking = true
+	go func() {
+		limited, cancel := context.WithTimeout(ctx, k.takeover/2)
+		defer cancel()
+		if r.full {
+			r.err = k.engine.identity(limited)
+		}
+		k.engine.exchange(limited, r.answers)
+		answered <- r
+	}()
+}
+
+// everything asks about all that a round is about.
+func (k *keeper) everything(r *round) {
+	if !k.ending {
+		r.add(ask{verb: join})
+	} else if !k.left {
+		r.add(ask{verb: leave})
+	}
+	k.last, k.next = r.sent, r.sent.Add(k.takeover/4)
+	r.looked = !k.ending && (!k.proven || k.count() < k.fair)
+	for s := range subscription.Shard(subscription.Shards) {
+		switch l := &k.leases[s]; {
+		case l.phase == away:
+			if r.looked {
+				r.add(ask{verb: look, shard: s})
+			}
+		case l.phase == givenUp:
+			r.add(ask{verb: release, shard: s, epoch: l.epoch})
+		case !l.fenced:
+			r.add(ask{verb: renew, shard: s, epoch: l.epoch})
+		}
+	}
+}
+
+// errands asks what others wait for, and what this process waits for.
+func (k *keeper) errands(r *round) {
+	for i := range subscription.Shards {
+		s := k.ordered(i)
+		switch l := &k.leases[s]; {
+		case l.phase == givenUp && !l.silent:
+			r.add(ask{verb: release, shard: s, epoch: l.epoch})
+		case l.wanted:
+			r.add(ask{verb: take, shard: s})
+		}
+	}
+}
+
+// apply goes on after an exchange.
+func (k *keeper) apply(r round) {
+	k.asking = false
+	err, reached := r.err, false
+	var news tidings
+	for i := range r.answers {
+		a := &r.answers[i]
+		switch a.verb {
+		case join:
+			k.joined(a.members)
+			err, reached = cmp.Or(err, a.err), a.err == nil
+		case leave:
+			k.left = a.err == nil
+		case renew:
+			if l := &k.leases[a.shard]; l.epoch == a.epoch && l.phase != away && l.phase != givenUp {
+				err = cmp.Or(err, k.renewed(a, l, r.sent, reached, &news))
+			}
+		default:
+			k.answered(a, r.sent)
+		}
+	}
+	news.tell(k.log)
+	if !r.full {
+		return
+	}
+	k.looked = r.looked
+	if err != nil {
+		k.failed(r, err)
+		return
+	}
+	if k.failing {
+		k.failing = false
+		k.log.Info("the leases of the shards are renewed again")
+	}
+	k.renewal = r.sent
+	k.vouch(r.sent)
+}
+
+// tidings are the shards that a round found lost, by the reason.
+type tidings struct{ fenced, doubted, unreached []subscription.Shard }
+
+func (t tidings) tell(log *slog.Logger) {
+	if len(t.fenced) > 0 {
+		log.Warn("shards have another owner by now", "shards", t.fenced)
+	}
+	if len(t.doubted) > 0 {
+		log.Warn("the server was restarted or replaced: the shards are read anew", "shards", t.doubted)
+	}
+	if len(t.unreached) > 0 {
+		log.Warn("shards could not be kept, as their server is away", "shards", t.unreached)
+	}
+}
+
+// renewed applies the answer to a renewal. The error is that of one that leaves
+// open whether the shard is still this process's. reached tells that the
+// membership, which may be on another server of a Cluster, was renewed.
+func (k *keeper) renewed(a *answer, l *lease, sent time.Time, reached bool, news *tidings) error {
+	switch {
+	case a.err != nil:
+		if !reached || sent.Sub(l.renewed) <= k.takeover {
+			return a.err
+		}
+		// The other shards need not wait for what is lost in any case.
+		l.fenced, news.unreached = true, append(news.unreached, a.shard)
+	case a.verdict == leaseKept:
+		l.renewed = sent
+		return nil
+	case a.verdict == leaseDoubts:
+		if l.renewed = sent; !l.mine() || l.again {
+			return nil
+		}
+		l.again, news.doubted = true, append(news.doubted, a.shard)
+	default:
+		l.fenced, news.fenced = true, append(news.fenced, a.shard)
+	}
+	k.part(l)
+	return nil
+}
+
+// failed goes on after a round that was not answered, or not wholly.
+func (k *keeper) failed(r round, err error) {
+	if !k.failing {
+		k.failing = true
+		k.log.Warn("the leases of the shards could not be renewed; deliveries pause before they run out", "error", err)
+	}
+	if next := r.sent.Add(k.takeover / 10); next.Before(k.next) {
+		k.next = next
+	}
+}
+
+// vouch tells until when nobody else can own what was gained. The leases are
+// counted from before they were asked for; the margin is for clocks that run
+// at different rates. It is not told while something that is another's is
+// not lost yet.
+func (k *keeper) vouch(sent time.Time) {
+	for s := range k.leases {
+		if l := &k.leases[s]; l.fenced && l.told() {
+			return
+		}
+	}
+	k.holder.Sure(sent.Add(k.takeover - k.takeover/10))
+	k.proven = true
+}
+
+// joined reckons this process's part: the first of the processes have one shard
+// more where the shards cannot be shared equally.
+func (k *keeper) joined(members []member) {
+	me := slices.IndexFunc(members, func(m member) bool { return m.process == k.engine.cfg.Process })
+	if me < 0 {
+		return // it was not answered
+	}
+	n := len(members)
+	fair := subscription.Shards / n
+	if me < subscription.Shards%n {
+		fair++
+	}
+	if n != k.processes || fair != k.fair {
+		k.log.Info("the shards are shared", "processes", n, "part", fair)
+	}
+	k.processes, k.fair, k.first = n, fair, me*subscription.Shards/n
+	// A process that stays silent has lost its part when its membership ends.
+	for _, m := range members {
+		if at := k.spaced(time.Now().Add(m.left + time.Millisecond)); at.Before(k.next) {
+			k.next = at
+		}
+	}
+}
+
+// answered applies what was answered about a shard.
+func (k *keeper) answered(a *answer, sent time.Time) {
+	l := &k.leases[a.shard]
+	switch a.verb {
+	case look:
+		if l.phase == away {
+			l.known, l.freeAt = a.err == nil, free(a.left)
+		}
+	case take:
+		k.answeredTake(a, l, sent)
+	case release:
+		if l.epoch == a.epoch && l.phase == givenUp {
+			if l.silent = a.err != nil; !l.silent {
+				k.forget(l)
+			}
+		}
+	}
+}
+
+// free is when a shard can be taken that is another's for so long.
+func free(left time.Duration) time.Time {
+	if left <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(left + time.Millisecond)
+}
+
+func (k *keeper) answeredTake(a *answer, l *lease, sent time.Time) {
+	if a.granted == 0 {
+		// Where it was not answered the shard may be this process's: look shows it.
+		l.known, l.freeAt = a.err == nil, free(a.left)
+		return
+	}
+	*l = lease{phase: taken, epoch: a.granted, renewed: sent, failures: l.failures, retryAt: l.retryAt}
+	if k.ending {
+		l.phase = givenUp
+	}
+}
