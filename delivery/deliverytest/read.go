@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,19 +26,19 @@ func testRead(t *testing.T, open Open) {
 			id := uuid.New()
 			_, err := h.Log.Append(t.Context(), p, id, start)
 			must(t, err)
-			got, err := h.Log.Read(t.Context(), topicA, 1)
+			got, err := h.Log.Read(t.Context(), topicA, 0)
 			must(t, err)
 			if !got.Accepted.Equal(start) {
 				t.Fatalf("accepted %v, want %v", got.Accepted, start)
 			}
-			want := &delivery.Notification{Publication: p, ID: id, Seq: 1, Accepted: got.Accepted}
+			want := &delivery.Notification{Publication: p, ID: id, Seq: got.Seq, Accepted: got.Accepted}
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("got %+v, want %+v", got, want)
 			}
 		},
 		"one with nothing in it": func(t *testing.T, h Harness) {
 			appendTo(t, h.Log, delivery.Publication{Topic: topicA})
-			got, err := h.Log.Read(t.Context(), topicA, 1)
+			got, err := h.Log.Read(t.Context(), topicA, 0)
 			must(t, err)
 			if len(got.Body) != 0 || len(got.Links) != 0 || got.ContentType != "" || got.From != "" || got.Until != "" {
 				t.Fatalf("got %+v", got)
@@ -47,18 +48,21 @@ func testRead(t *testing.T, open Open) {
 			testBody(t, h.Log, 2<<20, func() delivery.Log { return h.Crash(t).Log })
 		},
 		"from says where to begin": func(t *testing.T, h Harness) {
-			appendMany(t, h.Log, topicA, 5)
-			for from, want := range []delivery.Seq{1, 1, 2, 3, 4, 5} {
-				got, err := h.Log.Read(t.Context(), topicA, delivery.Seq(from))
-				must(t, err)
-				if got.Seq != want {
-					t.Fatalf("from %d: got %d, want %d", from, got.Seq, want)
+			before := delivery.Seq(0)
+			for _, want := range appendMany(t, h.Log, topicA, 5) {
+				for _, from := range []delivery.Seq{before + 1, want} {
+					got, err := h.Log.Read(t.Context(), topicA, from)
+					must(t, err)
+					if got.Seq != want {
+						t.Fatalf("from %d: got %d, want %d", from, got.Seq, want)
+					}
 				}
+				before = want
 			}
 		},
 		"beyond the head is ErrEndOfLog": func(t *testing.T, h Harness) {
-			appendMany(t, h.Log, topicA, 2)
-			for _, from := range []delivery.Seq{3, 4, 1 << 62} {
+			head := appendMany(t, h.Log, topicA, 2)[1]
+			for _, from := range []delivery.Seq{head + 1, head + 2, 1 << 62} {
 				_, err := h.Log.Read(t.Context(), topicA, from)
 				wantError(t, err, delivery.ErrEndOfLog)
 			}
@@ -84,77 +88,106 @@ func testBody(t *testing.T, log delivery.Log, size int, again func() delivery.Lo
 	t.Helper()
 	p := plain(topicA, "")
 	p.Body = bytes.Repeat([]byte("0123456789abcdef"), size/16)
-	appendTo(t, log, plain(topicA, "before"))
-	appendTo(t, log, p)
-	appendTo(t, log, plain(topicA, "after"))
+	before := appendTo(t, log, plain(topicA, "before")).Seq
+	great := appendTo(t, log, p).Seq
+	after := appendTo(t, log, plain(topicA, "after")).Seq
 	log = again()
-	got, err := log.Read(t.Context(), topicA, 2)
+	got, err := log.Read(t.Context(), topicA, before+1)
 	must(t, err)
 	if !bytes.Equal(got.Body, p.Body) {
 		t.Fatalf("got a body of %d bytes, want the same %d", len(got.Body), len(p.Body))
 	}
-	wantKept(t, log, topicA, 1, 2, 3)
+	wantKept(t, log, topicA, before, great, after)
 }
 
 func testTrim(t *testing.T, open Open) {
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+	const n = 5
 	for name, row := range map[string]struct {
-		before    delivery.Seq
+		before    int // which of the notifications, from 1 on; one more is behind the last
 		olderThan time.Time
-		want      []delivery.Seq
+		first     int // which is the first that stays
 	}{
-		"below before":            {3, at(100), []delivery.Seq{3, 4, 5}},
-		"below 1 there is none":   {1, at(100), []delivery.Seq{1, 2, 3, 4, 5}},
-		"all":                     {6, at(100), nil},
-		"before may be far ahead": {1 << 62, at(100), nil},
-		"older than olderThan":    {6, at(2), []delivery.Seq{3, 4, 5}},
-		"none is older":           {6, at(0), []delivery.Seq{1, 2, 3, 4, 5}},
-		"both must be":            {2, at(3), []delivery.Seq{2, 3, 4, 5}},
+		"below before":          {3, at(100), 3},
+		"below 1 there is none": {1, at(100), 1},
+		"all":                   {n + 1, at(100), n + 1},
+		"older than olderThan":  {n + 1, at(2), 3},
+		"none is older":         {n + 1, at(0), 1},
+		"both must be":          {2, at(3), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t)
-			appendMany(t, h.Log, topicA, 5)
-			appendMany(t, h.Log, topicB, 5)
-			must(t, h.Log.Trim(t.Context(), topicA2, row.before, row.olderThan))
-			wantKept(t, h.Log, topicA, row.want...)
-			wantKept(t, h.Log, topicB, 1, 2, 3, 4, 5)
-			wantHead(t, h.Log, topicA, 5)
-			if got := appendTo(t, h.Log, change(topicA, 9)); got.Seq != 6 || got.Previous != change(topicA, 4).Until {
-				t.Fatalf("the next: got %+v, want 6 after %s", got, change(topicA, 4).Until)
+			seqs, other := appendMany(t, h.Log, topicA, n), appendMany(t, h.Log, topicB, n)
+			places := append(seqs[:n:n], seqs[n-1]+1)
+			must(t, h.Log.Trim(t.Context(), topicA2, places[row.before-1], row.olderThan))
+			wantKept(t, h.Log, topicA, seqs[row.first-1:]...)
+			wantKept(t, h.Log, topicB, other...)
+			wantHead(t, h.Log, topicA, seqs[n-1])
+			got := appendTo(t, h.Log, change(topicA, 9))
+			if got.Seq <= seqs[n-1] || got.Previous != change(topicA, 4).Until {
+				t.Fatalf("the next: got %+v, want it above %d and after %s", got, seqs[n-1], change(topicA, 4).Until)
+			}
+			next, err := h.Log.Read(t.Context(), topicA, seqs[n-1]+1)
+			must(t, err)
+			if next.After != seqs[n-1] {
+				t.Fatalf("the next is after %d, want %d", next.After, seqs[n-1])
 			}
 		})
 	}
 	cases(t, open, map[string]func(t *testing.T, h Harness){
+		"before may be 0, or far ahead": func(t *testing.T, h Harness) {
+			seqs := appendMany(t, h.Log, topicA, 2)
+			must(t, h.Log.Trim(t.Context(), topicA, 0, at(100)))
+			wantKept(t, h.Log, topicA, seqs...)
+			must(t, h.Log.Trim(t.Context(), topicA, 1<<62, at(100)))
+			wantKept(t, h.Log, topicA)
+			wantHead(t, h.Log, topicA, seqs[1])
+		},
 		"it stops at the first that stays": func(t *testing.T, h Harness) {
+			var seqs []delivery.Seq
 			for _, accepted := range []time.Time{at(0), at(9), at(1)} {
-				_, err := h.Log.Append(t.Context(), plain(topicA, ""), uuid.New(), accepted)
+				receipt, err := h.Log.Append(t.Context(), plain(topicA, ""), uuid.New(), accepted)
 				must(t, err)
+				seqs = append(seqs, receipt.Seq)
 			}
-			must(t, h.Log.Trim(t.Context(), topicA, 4, at(5)))
-			wantKept(t, h.Log, topicA, 2, 3)
+			must(t, h.Log.Trim(t.Context(), topicA, seqs[2]+1, at(5)))
+			wantKept(t, h.Log, topicA, seqs[1:]...)
 		},
 		"a topic without a log": func(t *testing.T, h Harness) {
 			must(t, h.Log.Trim(t.Context(), topicA, 5, at(5)))
 			wantHead(t, h.Log, topicA, 0)
 		},
 		"while others append and read": func(t *testing.T, h Harness) {
+			first := appendTo(t, h.Log, plain(topicA, "")).Seq
+			var head atomic.Uint64
 			must(t, together(60, func(i int) error {
+				at := first + delivery.Seq(i/3)
 				switch i % 3 {
 				case 0:
-					return h.Log.Trim(t.Context(), topicA, delivery.Seq(i), at(100))
+					return h.Log.Trim(t.Context(), topicA, at, start.Add(time.Hour))
 				case 1:
-					_, err := h.Log.Append(t.Context(), plain(topicA, fmt.Sprint(i)), uuid.New(), start)
+					receipt, err := h.Log.Append(t.Context(), plain(topicA, fmt.Sprint(i)), uuid.New(), start)
+					raise(&head, receipt.Seq)
 					return err
 				}
-				_, err := h.Log.Read(t.Context(), topicA, delivery.Seq(i/3))
+				_, err := h.Log.Read(t.Context(), topicA, at)
 				if errors.Is(err, delivery.ErrEndOfLog) {
 					return nil
 				}
 				return err
 			}))
-			wantHead(t, h.Log, topicA, 20)
+			wantHead(t, h.Log, topicA, delivery.Seq(head.Load()))
+			if got := kept(t, h.Log, topicA); len(got) == 0 || got[len(got)-1] != delivery.Seq(head.Load()) {
+				t.Fatalf("the log has %v, want it up to %d", got, head.Load())
+			}
 		},
 	})
+}
+
+// raise makes n at least seq.
+func raise(n *atomic.Uint64, seq delivery.Seq) {
+	for old := n.Load(); old < uint64(seq) && !n.CompareAndSwap(old, uint64(seq)); old = n.Load() {
+	}
 }
 
 func testTopics(t *testing.T, open Open) {
@@ -171,46 +204,58 @@ func testTopics(t *testing.T, open Open) {
 			if got := list(t, h.Log); len(got) != 0 {
 				t.Fatalf("an empty engine has %v", got)
 			}
-			appendMany(t, h.Log, topicA2, 3)
-			appendMany(t, h.Log, topicB, 4)
-			must(t, h.Log.Trim(t.Context(), topicB, 3, start.Add(time.Hour)))
+			a, b := appendMany(t, h.Log, topicA2, 3), appendMany(t, h.Log, topicB, 4)
+			must(t, h.Log.Trim(t.Context(), topicB, b[2], start.Add(time.Hour)))
 			want := map[string]delivery.TopicState{
-				topicA: {Topic: topicA, First: 1, Head: 3},
-				topicB: {Topic: topicB, First: 3, Head: 4},
+				topicA: {Topic: topicA, First: a[0], Head: a[2], Last: last(t, h.Log, topicA, a[2])},
+				topicB: {Topic: topicB, First: b[2], Head: b[3], Last: last(t, h.Log, topicB, b[3])},
 			}
 			if got := list(t, h.Log); !reflect.DeepEqual(got, want) {
 				t.Fatalf("got %v, want %v", got, want)
 			}
 		},
+		"one that covers no interval": func(t *testing.T, h Harness) {
+			appendMany(t, h.Log, topicA, 1)
+			id := uuid.New()
+			receipt, err := h.Log.Append(t.Context(), plain(topicA, ""), id, start)
+			must(t, err)
+			got := list(t, h.Log)[topicA]
+			if got.Head != receipt.Seq || got.Last != (delivery.Last{ID: id}) {
+				t.Fatalf("got %+v, want %s alone", got, id)
+			}
+		},
 		"while others append": func(t *testing.T, h Harness) {
-			appendMany(t, h.Log, topicA, 3)
+			before := appendMany(t, h.Log, topicA, 3)[2]
+			var head atomic.Uint64
 			must(t, together(60, func(i int) error {
 				if i%2 == 0 {
 					_, other := h.Log.Append(t.Context(), plain(fmt.Sprint(topicB, i%6), ""), uuid.New(), start)
-					_, same := h.Log.Append(t.Context(), plain(topicA, ""), uuid.New(), start)
-					return errors.Join(other, same)
+					same, err := h.Log.Append(t.Context(), plain(topicA, ""), uuid.New(), start)
+					raise(&head, same.Seq)
+					return errors.Join(other, err)
 				}
-				var last delivery.Seq
+				last, firsts := before, make(map[string]delivery.Seq)
 				for range 3 {
-					head, err := headOf(t, h.Log, topicA)
+					head, err := headOf(t, h.Log, topicA, firsts)
 					if err != nil {
 						return err
 					}
-					if head < max(last, 3) || head > 33 {
+					if head < last {
 						return fmt.Errorf("head %d after %d", head, last)
 					}
 					last = head
 				}
 				return nil
 			}))
-			if head, err := headOf(t, h.Log, topicA); head != 33 || err != nil {
-				t.Fatalf("head is %d, error %v; want 33", head, err)
+			got, err := headOf(t, h.Log, topicA, make(map[string]delivery.Seq))
+			if got != delivery.Seq(head.Load()) || err != nil {
+				t.Fatalf("head is %d, error %v; want %d", got, err, head.Load())
 			}
 		},
 		"where nothing is kept First is behind Head": func(t *testing.T, h Harness) {
-			appendMany(t, h.Log, topicA, 3)
-			must(t, h.Log.Trim(t.Context(), topicA, 4, start.Add(time.Hour)))
-			want := delivery.TopicState{Topic: topicA, First: 4, Head: 3}
+			head := appendMany(t, h.Log, topicA, 3)[2]
+			want := delivery.TopicState{Topic: topicA, First: head + 1, Head: head, Last: last(t, h.Log, topicA, head)}
+			must(t, h.Log.Trim(t.Context(), topicA, head+1, start.Add(time.Hour)))
 			if got := list(t, h.Log)[topicA]; got != want {
 				t.Fatalf("got %+v, want %+v", got, want)
 			}
@@ -226,17 +271,29 @@ func testTopics(t *testing.T, open Open) {
 	})
 }
 
+// last is what is remembered of the notification with the number, while it is kept.
+func last(t *testing.T, l delivery.Log, topic string, seq delivery.Seq) delivery.Last {
+	t.Helper()
+	n, err := l.Read(t.Context(), topic, seq)
+	must(t, err)
+	return delivery.Last{ID: n.ID, Until: n.Until, Digest: n.Digest()}
+}
+
 // headOf finds the topic's head among all topics, which are listed once each and
-// with all that is kept.
-func headOf(t *testing.T, l delivery.Log, topic string) (head delivery.Seq, err error) {
+// with all that is kept: their firsts stay what they were seen to be.
+func headOf(
+	t *testing.T, l delivery.Log, topic string, firsts map[string]delivery.Seq,
+) (head delivery.Seq, err error) {
 	seen := make(map[string]bool)
 	for state, err := range l.Topics(t.Context()) {
 		if err != nil {
 			return 0, err
 		}
-		if seen[state.Topic] || state.First != 1 {
-			return 0, fmt.Errorf("got %+v, seen before: %v", state, seen[state.Topic])
+		first, known := firsts[state.Topic]
+		if seen[state.Topic] || state.First > state.Head || known && state.First != first {
+			return 0, fmt.Errorf("got %+v, seen before: %v, first was %d", state, seen[state.Topic], first)
 		}
+		firsts[state.Topic] = state.First
 		if seen[state.Topic] = true; state.Topic == topic {
 			head = state.Head
 		}
