@@ -2,39 +2,138 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/delivery"
 	"carillon/store/pebblestore"
+	"carillon/store/redisstore"
 	"carillon/subscription"
+	"carillon/transfer"
 )
 
-// storeFlags say where everything is kept.
+// storeFlags say where everything is kept. Those for Redis are not heeded with
+// another engine: they may come from a file or an environment that several
+// commands share.
 type storeFlags struct {
-	Store string `default:"pebble:hub-data" placeholder:"ENGINE:WHERE" help:"Where everything is kept: pebble:DIRECTORY."`
+	Store string `default:"pebble:hub-data" placeholder:"ENGINE:WHERE" help:"Where everything is kept: pebble:DIRECTORY, of one process; or in Redis, which several processes share: redis://USER@HOST:PORT/DB, rediss:// (TLS), redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB, redis+cluster://HOST:PORT,HOST:PORT."`
+
+	RedisPasswordFile string `placeholder:"FILE" help:"With Redis: file with the password, so that it need not stand in --store, which other users of the machine can see. $HUB_REDIS_PASSWORD may have the password itself."`
+	RedisReplicas     int    `default:"0" placeholder:"N" help:"With Redis: an answer waits until so many replicas have what it acknowledges; 503 where they do not. Not with Cluster. Default 0, or what --store says."`
+	AllowEviction     bool   `help:"With Redis: start although its maxmemory-policy lets it throw away what was acknowledged."`
+
+	takeover time.Duration // of a hub that serves; 0: the engine's default
+	maxBody  int64         // the largest notification; 0: any
 }
+
+// maxReplicas is the largest --redis-replicas.
+const maxReplicas = 100
+
+// passwordVariable may have the password of Redis. It is no flag: a command line
+// can be seen by every user of the machine.
+const passwordVariable = "HUB_REDIS_PASSWORD"
 
 // Validate refuses what no engine could be opened with. It is called when the
 // flags of a command that embeds them are parsed.
 func (f *storeFlags) Validate() error {
-	_, _, err := f.parse()
-	return err
+	if f.RedisReplicas < 0 || f.RedisReplicas > maxReplicas {
+		return fmt.Errorf("--redis-replicas must be from 0 to %d, not %d", maxReplicas, f.RedisReplicas)
+	}
+	if !redisstore.IsURL(f.Store) {
+		_, err := f.directory()
+		return err
+	}
+	where, err := f.redisURL()
+	if err == nil {
+		_, err = redisstore.ParseURL(where)
+	}
+	return f.failed(err)
 }
 
-// parse tells the kind of engine and where it keeps everything.
-func (f *storeFlags) parse() (kind, where string, err error) {
-	kind, where, _ = strings.Cut(f.Store, ":")
-	if kind != "pebble" {
-		return "", "", fmt.Errorf("--store %s: the engine must be pebble, as in pebble:hub-data", f.Store)
+// directory is where Pebble keeps everything.
+func (f *storeFlags) directory() (string, error) {
+	kind, where, _ := strings.Cut(f.Store, ":")
+	switch {
+	case kind != "pebble":
+		return "", f.failed(errors.New("the engine must be pebble, as in pebble:hub-data, or redis, as in redis://localhost:6379/0"))
+	case where == "":
+		return "", f.failed(errors.New("the directory is missing, as in pebble:hub-data"))
 	}
-	if where == "" {
-		return "", "", fmt.Errorf("--store %s: the directory is missing, as in pebble:hub-data", f.Store)
+	return where, nil
+}
+
+// redisURL is --store with the password, where that stands elsewhere.
+func (f *storeFlags) redisURL() (string, error) {
+	password, from, err := f.password()
+	if err != nil || password == "" {
+		return f.Store, err
 	}
-	return kind, where, nil
+	scheme, rest, _ := strings.Cut(f.Store, "://")
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, path := rest[:end], rest[end:]
+	at := strings.LastIndex(authority, "@")
+	user, hosts := authority[:max(at, 0)], authority[at+1:]
+	if strings.Contains(user, ":") {
+		return "", fmt.Errorf("it has a password, and so has %s: keep one", from)
+	}
+	return scheme + "://" + user + ":" + escape(password) + "@" + hosts + path, nil
+}
+
+// escape encodes every byte that may mean something in a URL.
+func escape(password string) string {
+	var b strings.Builder
+	for _, c := range []byte(password) {
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
+
+// password is the one that does not stand in --store, if there is one, and where it is
+// from.
+func (f *storeFlags) password() (password, from string, err error) {
+	password = os.Getenv(passwordVariable)
+	switch {
+	case f.RedisPasswordFile == "":
+		return password, passwordVariable, nil
+	case password != "":
+		return "", "", fmt.Errorf("there are %s and --redis-password-file: keep one", passwordVariable)
+	}
+	text, err := os.ReadFile(f.RedisPasswordFile)
+	if err != nil {
+		return "", "", fmt.Errorf("--redis-password-file: %w", err)
+	}
+	if password = strings.TrimRight(string(text), "\r\n"); password == "" {
+		return "", "", fmt.Errorf("--redis-password-file: %s is empty", f.RedisPasswordFile)
+	}
+	return password, "--redis-password-file", nil
+}
+
+// failed names --store in an error, without what may be a password in it.
+func (f *storeFlags) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("--store %s: %w", f.shown(), err)
+}
+
+// shown is --store for messages.
+func (f *storeFlags) shown() string {
+	if u, err := redisstore.ParseURL(f.Store); err == nil {
+		return u.Redacted()
+	}
+	if kind, _, _ := strings.Cut(f.Store, ":"); strings.ContainsAny(f.Store, "@/") && kind != "pebble" {
+		return kind + ":…"
+	}
+	return f.Store
 }
 
 // engine is what keeps everything, whichever it is.
@@ -45,11 +144,12 @@ type engine struct {
 	Cursors       delivery.Cursors
 	Marks         delivery.Marks // nil where one process has the engine to itself
 	Shards        delivery.Shards
+	Restore       transfer.Target
 	// Ready reaches the engine and prepares it. subscription.ErrUnavailable:
 	// not yet; any other error: never, as it is set up.
 	Ready func(ctx context.Context) error
 	// Warnings are what the operator must know of how the engine is set up,
-	// each with what to do.
+	// each with what to do. The engine logs each when it finds it.
 	Warnings func() []string
 	// Listen tells what other processes do until ctx ends; nil where there
 	// are none.
@@ -70,18 +170,50 @@ type ear interface {
 // openEngine opens what --store says. An engine that is reached by network is not
 // asked yet: that is for Ready.
 func openEngine(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer) (*engine, error) {
-	_, where, err := f.parse()
+	if redisstore.IsURL(f.Store) {
+		return openRedis(f, logger, metrics)
+	}
+	where, err := f.directory()
 	if err != nil {
 		return nil, err
 	}
 	db, err := pebblestore.Open(pebblestore.Config{Dir: where, Logger: logger})
 	if err != nil {
-		return nil, fmt.Errorf("--store %s: %w", f.Store, err)
+		return nil, f.failed(err)
 	}
 	return &engine{
 		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
+		Restore:  db.Restore(),
 		Ready:    func(context.Context) error { return nil },
 		Warnings: func() []string { return nil },
+		Close:    db.Close,
+	}, nil
+}
+
+func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer) (*engine, error) {
+	where, err := f.redisURL()
+	if err != nil {
+		return nil, f.failed(err)
+	}
+	db, err := redisstore.Open(redisstore.Config{
+		URL: where, Takeover: f.takeover, MaxBody: f.maxBody, Replicas: f.RedisReplicas, AllowEviction: f.AllowEviction,
+		Logger: logger, Registerer: metrics,
+	})
+	if err != nil {
+		return nil, f.failed(err)
+	}
+	return &engine{
+		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
+		Marks: db.Marks(), Restore: db.Restore(),
+		Ready: func(ctx context.Context) error {
+			err := db.Ready(ctx)
+			if err == nil || errors.Is(err, subscription.ErrUnavailable) {
+				return err
+			}
+			return fmt.Errorf("--store: %w", err)
+		},
+		Warnings: db.Warnings,
+		Listen:   func(ctx context.Context, e ear) error { return db.Listen(ctx, e) },
 		Close:    db.Close,
 	}, nil
 }

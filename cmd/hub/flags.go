@@ -29,6 +29,7 @@ type serveCommand struct {
 	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http://, the listener's address and /websub/. Needed where the hub listens on every address."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: /healthz, /readyz, /metrics."`
 	storeFlags
+	Takeover time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m."`
 
 	AllowNet []netip.Prefix `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
 
@@ -48,6 +49,13 @@ type serveCommand struct {
 
 // maxMaxBody is the largest --max-body: a publication is held in memory.
 const maxMaxBody = 1 << 30
+
+// Bounds of --takeover: below, a pause of the network or of the machine takes a
+// part away; above, a part rests for longer than anybody would want.
+const (
+	minTakeover = time.Second
+	maxTakeover = 5 * time.Minute
+)
 
 // Validate refuses values that cannot be kept, by the names that the operator
 // knows. It is called when the flags are parsed.
@@ -75,6 +83,8 @@ func (f *serveCommand) Validate() error {
 			f.LeaseMin, f.LeaseDefault, f.LeaseMax)
 	case f.RetryFirst > f.RetryMax:
 		return fmt.Errorf("--retry-first (%s) must not be longer than --retry-max (%s)", f.RetryFirst, f.RetryMax)
+	case f.Takeover < minTakeover || f.Takeover > maxTakeover:
+		return fmt.Errorf("--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
 	case f.MaxBody < 1 || f.MaxBody > maxMaxBody:
 		return fmt.Errorf("--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
 	}

@@ -66,9 +66,14 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if err := (hub.Config{URL: h.url}).Validate(); err != nil {
 		return fmt.Errorf("--url: %w", err)
 	}
+	f.takeover, f.maxBody = f.Takeover, f.MaxBody
 	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
 		return err
 	}
+	g := gate{h}
+	h.store.Subscriptions = gatedRequests{h.store.Subscriptions, g}
+	h.store.Log = gatedLog{h.store.Log, g}
+	h.store.Pings = gatedPings{h.store.Pings, g}
 	return h.join(f)
 }
 

@@ -71,7 +71,7 @@ type works struct {
 }
 
 func newWorks(ctx context.Context) *works {
-	w := &works{failed: make(chan error, 4)}
+	w := &works{failed: make(chan error, 5)}
 	w.own, w.release = context.WithCancel(ctx)
 	w.deliver, w.stop = context.WithCancel(w.own)
 	return w
@@ -96,6 +96,7 @@ func (h *house) start(w *works) {
 	if h.store.Listen == nil {
 		return
 	}
+	w.begin(func() error { h.watchStore(w.deliver); return nil })
 	w.begin(func() error {
 		if err := h.store.Listen(w.deliver, listener{h}); w.deliver.Err() == nil {
 			return fmt.Errorf("listening to the other processes: %w", err)
@@ -108,10 +109,11 @@ func (h *house) start(w *works) {
 const (
 	askWithin = 10 * time.Second // one try to reach it
 	askEvery  = time.Second      // pause between two
+	lookEvery = time.Minute      // pause between two looks at a store that was there
 )
 
 // errNotReached is why the store is not ready before the first try has ended.
-var errNotReached = errors.New("it was not reached yet")
+var errNotReached = fmt.Errorf("%w: it was not reached yet", subscription.ErrUnavailable)
 
 // awaitStore returns nil when the store is there and prepared, or when ctx ended;
 // an error is one that waiting does not mend.
@@ -151,6 +153,22 @@ func (h *house) reachStore(ctx context.Context) error {
 		return fmt.Errorf("%w: no answer within %s", subscription.ErrUnavailable, askWithin)
 	}
 	return err
+}
+
+// watchStore looks now and then whether the store is still set up as at the start,
+// until ctx ends: settings are changed while a hub runs, and another server may
+// take the place of the one before.
+func (h *house) watchStore(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+		if err := h.reachStore(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, subscription.ErrUnavailable) {
+			h.logger.Error("the store would be refused at a start; the hub goes on", "error", err)
+		}
+	}
 }
 
 // listener tells the rooms what other processes did.
