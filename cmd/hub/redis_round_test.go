@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -131,8 +132,38 @@ func (r *round) post(t *testing.T, body string) *http.Response {
 	return resp
 }
 
+// The user that README proposes may do all that a hub does, and no more is asked.
+func TestRedisUserOfReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rule, found := strings.Cut(string(text), "<!-- acl -->\n```\n")
+	rule, _, _ = strings.Cut(rule, "\n")
+	if !found || !strings.HasPrefix(rule, "user carillon ") || !strings.Contains(rule, ">PASSWORD") {
+		t.Fatalf("README has no ACL rule: %q", rule)
+	}
+	redis := redistest.Start(t, rule)
+	r := newRound(t, strings.Replace(redis.URL(), "://", "://carillon:PASSWORD@", 1))
+	for _, callback := range []string{"one", "two"} {
+		p := startHub(t, r.args...)
+		eventually(t, "readiness", p.isReady)
+		r.subscribe(t, callback)
+		r.publish(t, "for "+callback, callback)
+		if _, body := look(p.ready["admin"], "/readyz"); strings.Contains(body, "warning") {
+			t.Errorf("/readyz warns: %q", body)
+		}
+		if err := p.stop(t); err != nil {
+			t.Fatalf("the hub ended with %v\n%s", err, p.log)
+		}
+	}
+	if refused := redis.Do(t, "ACL", "LOG").([]any); len(refused) > 0 {
+		t.Errorf("Redis refused the user: %v", refused)
+	}
+}
+
 // SIGTERM ends a hub within its bound and with status 0 also while Redis hangs,
-// with deliveries on their way.
+// with a publication on its way.
 func TestStopWhileRedisHangs(t *testing.T) {
 	redis := redistest.Start(t)
 	r := newRound(t, redis.URL())
@@ -141,6 +172,15 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	r.publish(t, "first", "one")
 	redis.Pause(t)
 	t.Cleanup(func() { redis.Resume(t) })
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		status, body, err := publish(r.hub, r.topic, "text/plain", "second")
+		if err == nil && status == http.StatusOK {
+			t.Errorf("publishing while Redis hangs: %d %q", status, body)
+		}
+	}()
+	t.Cleanup(func() { <-answered })
 	begun := time.Now()
 	if err := p.stop(t); err != nil {
 		t.Errorf("the hub ended with %v; want status 0\n%s", err, p.log)

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"carillon/internal/redistest"
+)
+
+const (
+	clusterHubs       = 3
+	clusterTopics     = 2
+	clusterPublishers = 2 // of each topic
+	clusterCallbacks  = 24
+	clusterPause      = 15 * time.Millisecond
+	// takeover is short, so that the tests are.
+	takeover = 2 * time.Second
+	// clusterURL is the hub URI that all processes serve, as behind a load
+	// balancer. Nothing listens there: the tests choose a process themselves.
+	clusterURL = "http://127.0.0.1:9/websub/"
+)
+
+// cluster is several hub processes on one Redis, with publishers and subscribers.
+type cluster struct {
+	t     *testing.T
+	sink  *sink
+	redis *redistest.Server
+	args  []string
+	hubs  []*process
+	acked [][][]string // by topic and publisher
+
+	mu       sync.Mutex
+	targets  []string // the processes that publishers turn to
+	troubles []trouble
+}
+
+// trouble is a stretch of time in which something went wrong.
+type trouble struct{ from, to time.Time }
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{t: t, sink: newSink(t), redis: redistest.Start(t)}
+	c.sink.setHub(clusterURL, 0.02)
+	c.args = []string{
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", clusterURL,
+		"--store", c.redis.URL(), "--takeover", takeover.String(), "--retry-first", "20ms", "--retry-max", "200ms",
+	}
+	for range clusterHubs {
+		c.hubs = append(c.hubs, startHub(t, c.args...))
+	}
+	c.aim(0, 1, 2)
+	return c
+}
+
+// address is where a process serves the hub.
+func (c *cluster) address(i int) string { return "http://" + c.hubs[i].ready["listen"] + "/websub/" }
+
+// aim has the publishers turn to these processes.
+func (c *cluster) aim(hubs ...int) {
+	var targets []string
+	for _, i := range hubs {
+		targets = append(targets, c.address(i))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.targets = targets
+}
+
+func (c *cluster) target(n int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.targets[n%len(c.targets)]
+}
+
+func (c *cluster) trouble(from time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.troubles = append(c.troubles, trouble{from, time.Now()})
+}
+
+// subscribe makes every subscription through one process, and waits until each
+// has got a first notification that was published through another.
+func (c *cluster) subscribe() {
+	c.t.Helper()
+	for topic := range clusterTopics {
+		for i := range clusterCallbacks {
+			status, body, err := subscribe(c.address(0), c.sink.topicURL(fmt.Sprint(topic)), c.sink.callbackURL(callbackName(topic, i)), nil)
+			if err != nil || status != http.StatusAccepted {
+				c.t.Fatalf("subscribing: %d %s %v", status, body, err)
+			}
+		}
+	}
+	c.sink.await(c.t, "the verifications", func() bool { return len(c.sink.verified) == clusterTopics*clusterCallbacks })
+	// A callback has answered before its subscription is active.
+	c.marker("begin", c.address(1))
+}
+
+// marker publishes to each topic until every callback has got it.
+func (c *cluster) marker(marker, address string) {
+	c.t.Helper()
+	for topic := range clusterTopics {
+		status, body, err := c.publish(address, topic, marker)
+		if err != nil || status != http.StatusOK {
+			c.t.Fatalf("publishing %s: %d %s %v", marker, status, body, err)
+		}
+	}
+	c.sink.await(c.t, marker, func() bool {
+		for topic := range clusterTopics {
+			for i := range clusterCallbacks {
+				if !c.sink.has(callbackName(topic, i), marker) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+func (c *cluster) publish(address string, topic int, body string) (int, string, error) {
+	req, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Content-Type", "text/plain")
+	req.Header.Set("Link", fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, c.sink.topicURL(fmt.Sprint(topic)), clusterURL))
+	return answer(http.DefaultClient.Do(req))
+}
+
+// during publishes while f makes its trouble, and goes on until every process has
+// had something to do afterwards.
+func (c *cluster) during(f func()) {
+	c.t.Helper()
+	stop := make(chan struct{})
+	var publishers sync.WaitGroup
+	c.acked = make([][][]string, clusterTopics)
+	for topic := range c.acked {
+		c.acked[topic] = make([][]string, clusterPublishers)
+		for i := range c.acked[topic] {
+			publishers.Go(func() { c.acked[topic][i] = c.publishUntil(stop, topic, i) })
+		}
+	}
+	f()
+	close(stop)
+	publishers.Wait()
+}
+
+// publishUntil publishes one notification after the other, through one process
+// after the other, and returns those that were answered 200. What got no such
+// answer is not repeated: it may arrive or not.
+func (c *cluster) publishUntil(stop <-chan struct{}, topic, publisher int) (acked []string) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return acked
+		case <-time.After(clusterPause):
+		}
+		body := fmt.Sprintf("%d/%d", publisher, n)
+		if status, _, err := c.publish(c.target(n), topic, body); err == nil && status == http.StatusOK {
+			acked = append(acked, body)
+		}
+	}
+}
+
+// check waits for the end of the deliveries and holds them against what was
+// answered 200.
+func (c *cluster) check(what string) {
+	c.t.Helper()
+	c.marker("end", c.target(0))
+	c.sink.mu.Lock()
+	defer c.sink.mu.Unlock()
+	total, twice, accepted := 0, 0, 0
+	for topic := range c.acked {
+		for _, bodies := range c.acked[topic] {
+			accepted += len(bodies)
+		}
+		var order []string
+		for i := range clusterCallbacks {
+			name := callbackName(topic, i)
+			first, again := c.firsts(name, c.sink.got[name])
+			total, twice = total+len(first), twice+again
+			checkAcked(c.t, name, first, c.acked[topic])
+			if order == nil {
+				order = first
+			} else if !slices.Equal(order, first) {
+				c.t.Errorf("%s saw another order than the first callback of its topic", name)
+			}
+		}
+	}
+	c.t.Logf("%s: %d notifications answered 200, %d deliveries, lost 0 unless said above, %d came twice", what, accepted, total, twice)
+	if accepted < 100 {
+		c.t.Errorf("only %d notifications were accepted: the test did not test anything", accepted)
+	}
+}
+
+// firsts returns the bodies in the order in which they came first, and checks
+// that each which came again had come shortly before a trouble, or during it.
+func (c *cluster) firsts(name string, got []arrival) (first []string, again int) {
+	c.t.Helper()
+	seen := map[string]arrival{}
+	for _, d := range got {
+		before, known := seen[d.body]
+		seen[d.body] = d
+		if !known {
+			first = append(first, d.body)
+			continue
+		}
+		again++
+		if before.id != d.id {
+			c.t.Errorf("%s: %q came again under another X-Hub-Notification-Id", name, d.body)
+		}
+		if !slices.ContainsFunc(c.troubles, func(t trouble) bool {
+			return t.from.Add(-flushInterval-diskSlack).Before(before.at) && before.at.Before(t.to.Add(diskSlack))
+		}) {
+			c.t.Errorf("%s: %q came again although it was settled long before any trouble", name, d.body)
+		}
+	}
+	return first, again
+}
+
+// flow waits until n more deliveries have arrived.
+func (c *cluster) flow(n int) {
+	c.t.Helper()
+	arrived := func() (sum int) {
+		for _, got := range c.sink.got {
+			sum += len(got)
+		}
+		return sum
+	}
+	c.sink.mu.Lock()
+	until := arrived() + n
+	c.sink.mu.Unlock()
+	c.sink.await(c.t, "deliveries", func() bool { return arrived() >= until })
+}
+
+// flowing is what flows before and after a trouble: some for every callback.
+const flowing = 10 * clusterTopics * clusterCallbacks
+
+// reach waits until every callback has got what was published at its beginning,
+// whoever owns it by then.
+func (c *cluster) reach(marker string, through int) {
+	c.t.Helper()
+	c.marker(marker, c.address(through))
+}
+
+// TestClusterHandsOver ends one of three hub processes as an operator does, and
+// starts it again: nothing comes twice, as shards change hands with their cursors.
+func TestClusterHandsOver(t *testing.T) {
+	c := newCluster(t)
+	c.subscribe()
+	c.during(func() {
+		c.flow(flowing)
+		c.aim(0, 1)
+		if err := c.hubs[2].stop(t); err != nil {
+			t.Errorf("the hub ended with %v after SIGTERM; want status 0\n%s", err, c.hubs[2].log)
+		}
+		c.reach("after the end", 1)
+		c.hubs[2] = startHub(t, c.args...)
+		c.aim(0, 1, 2)
+		c.flow(flowing)
+		c.reach("after the return", 2)
+	})
+	c.check("one of three ended and started again")
+}
+
+// TestClusterSurvivesAKilledProcess kills one of three hub processes in the middle
+// of the deliveries; its part is taken over by the others.
+func TestClusterSurvivesAKilledProcess(t *testing.T) {
+	c := newCluster(t)
+	c.subscribe()
+	c.during(func() {
+		c.flow(flowing)
+		c.aim(0, 1) // nobody sees the process that dies but its subscribers
+		killed := time.Now()
+		c.hubs[2].kill()
+		c.trouble(killed)
+		c.reach("after the kill", 1)
+		c.hubs[2] = startHub(t, c.args...)
+		c.aim(0, 1, 2)
+		c.flow(flowing)
+		c.reach("after the return", 2)
+	})
+	c.check("one of three killed")
+}
+
+// TestClusterSurvivesAStoppedProcess stops one of three hub processes for three
+// lease times and lets it go on: it finds itself fenced and joins again.
+func TestClusterSurvivesAStoppedProcess(t *testing.T) {
+	c := newCluster(t)
+	c.subscribe()
+	c.during(func() {
+		c.flow(flowing)
+		c.aim(0, 1)
+		stopped := time.Now()
+		signal(t, c.hubs[2], syscall.SIGSTOP)
+		c.reach("while it is stopped", 1)
+		<-time.After(time.Until(stopped.Add(3 * takeover)))
+		signal(t, c.hubs[2], syscall.SIGCONT)
+		c.flow(flowing)
+		c.reach("after it goes on", 2)
+		c.trouble(stopped)
+	})
+	c.check("one of three stopped for three lease times")
+}
+
+// TestClusterSurvivesAKilledRedis kills Redis without warning and starts it again
+// on its files.
+func TestClusterSurvivesAKilledRedis(t *testing.T) {
+	c := newCluster(t)
+	c.subscribe()
+	c.during(func() {
+		c.flow(flowing)
+		killed := time.Now()
+		c.redis.Kill(t)
+		// Publishers are told to come again.
+		for status := 0; status != http.StatusServiceUnavailable; {
+			var err error
+			if status, _, err = c.publish(c.address(0), 0, "in vain"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(takeover / 2)
+		c.redis.Restart(t)
+		c.flow(flowing)
+		c.trouble(killed)
+		c.flow(flowing)
+	})
+	c.check("Redis killed and restarted on its files")
+}
+
+func signal(t *testing.T, p *process, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
