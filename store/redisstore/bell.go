@@ -75,9 +75,16 @@ func (l *listener) listen(ctx context.Context) error {
 	l.heard = false
 	e := l.db.engine
 	ctx, cancel := context.WithCancel(ctx)
-	pubsub := e.client.Subscribe(ctx, e.keys.bell())
-	messages, failed := make(chan any), make(chan error, 1)
-	go func() { failed <- receive(ctx, pubsub, messages) }()
+	pubsub := e.client.Subscribe(ctx) // nothing yet, which does not connect
+	begun, messages, failed := make(chan struct{}), make(chan any), make(chan error, 1)
+	go func() {
+		err := pubsub.Subscribe(ctx, e.keys.bell())
+		if err == nil {
+			close(begun)
+			err = receive(ctx, pubsub, messages)
+		}
+		failed <- err
+	}()
 	ended := false
 	defer func() {
 		cancel()
@@ -89,9 +96,12 @@ func (l *listener) listen(ctx context.Context) error {
 	// Half of Poll, so that a ping and its answer fit into one.
 	check := time.NewTicker(max(e.cfg.Poll/2, time.Millisecond))
 	defer check.Stop()
-	quiet := false // nothing came since the last ping
+	var checks <-chan time.Time // nil until the connection stands, as a ping waits for that
+	quiet := false              // nothing came since the last ping
 	for {
 		select {
+		case <-begun:
+			begun, checks = nil, check.C
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-failed:
@@ -102,7 +112,7 @@ func (l *listener) listen(ctx context.Context) error {
 			l.take(message)
 		case <-l.poll.C:
 			l.ear.Refresh()
-		case <-check.C:
+		case <-checks:
 			if quiet {
 				return errSilent
 			}
