@@ -144,7 +144,7 @@ type engine struct {
 	Cursors       delivery.Cursors
 	Marks         delivery.Marks // nil where one process has the engine to itself
 	Shards        delivery.Shards
-	Restore       transfer.Target
+	Restore       transfer.Target // takes in an export
 	// Ready reaches the engine and prepares it. subscription.ErrUnavailable:
 	// not yet; any other error: never, as it is set up.
 	Ready func(ctx context.Context) error
@@ -154,6 +154,8 @@ type engine struct {
 	// Listen tells what other processes do until ctx ends; nil where there
 	// are none.
 	Listen func(ctx context.Context, e ear) error
+	// Processes tells how many hubs work on it; nil where there is no other.
+	Processes func(ctx context.Context) (int, error)
 	// Close ends it; whatever worked on it has ended before.
 	Close func() error
 }
@@ -212,8 +214,9 @@ func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer)
 			}
 			return fmt.Errorf("--store: %w", err)
 		},
-		Warnings: db.Warnings,
-		Listen:   func(ctx context.Context, e ear) error { return db.Listen(ctx, e) },
-		Close:    db.Close,
+		Warnings:  db.Warnings,
+		Listen:    func(ctx context.Context, e ear) error { return db.Listen(ctx, e) },
+		Processes: db.Processes,
+		Close:     db.Close,
 	}, nil
 }

@@ -15,7 +15,10 @@ import (
 type commands struct {
 	program.Common
 
-	Serve serveCommand `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
+	Serve  serveCommand  `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
+	Export exportCommand `cmd:"" help:"Write everything that a hub keeps as JSON lines."`
+	Import importCommand `cmd:"" help:"Put what an export holds into a store."`
+	Ready  readyCommand  `cmd:"" help:"Ask a running hub whether it is ready: the exit status is 0 if it is."`
 }
 
 // command is one of the things that the program does.

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"carillon/transfer"
+)
+
+// How often a long command says how far it has come.
+const (
+	progressOnTerminal = 200 * time.Millisecond
+	progressInLog      = 10 * time.Second
+)
+
+// reporter tells how far an export or an import has come: in one line of a
+// terminal that changes, or now and then in the log.
+type reporter struct {
+	what     string    // "exporting"
+	size     int64     // of the stream in bytes; 0: not known
+	terminal io.Writer // nil: there is none
+	logger   *slog.Logger
+	begun    time.Time
+	next     time.Time
+	shown    bool
+}
+
+// newReporter makes a reporter that begins now.
+func newReporter(what string, size int64, stderr io.Writer, logger *slog.Logger) *reporter {
+	r := &reporter{what: what, size: size, logger: logger, begun: time.Now()}
+	r.next = r.begun.Add(progressInLog)
+	if isTerminal(stderr) {
+		r.terminal, r.next = stderr, r.begun
+	}
+	return r
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// progress is called after every record.
+func (r *reporter) progress(p transfer.Progress) {
+	now := time.Now()
+	if now.Before(r.next) {
+		return
+	}
+	rate := int64(float64(p.Total()) / max(now.Sub(r.begun).Seconds(), 0.001))
+	if r.terminal == nil {
+		r.next = now.Add(progressInLog)
+		r.logger.Info(r.what, "records", p.Counts.String(), "bytes", p.Bytes, "of_bytes", r.size, "records_per_second", rate)
+		return
+	}
+	r.next, r.shown = now.Add(progressOnTerminal), true
+	fmt.Fprintf(r.terminal, "\r\x1b[K%s: %s subscriptions %d, notifications %d, %d records/s",
+		r.what, r.volume(p.Bytes), p.Subscriptions, p.Notifications, rate)
+}
+
+func (r *reporter) volume(bytes int64) string {
+	const mega = 1e6
+	if r.size == 0 {
+		return fmt.Sprintf("%.1f MB,", float64(bytes)/mega)
+	}
+	return fmt.Sprintf("%3d%% of %.1f MB,", 100*bytes/r.size, float64(r.size)/mega)
+}
+
+// end takes the line away: what follows says what became of it.
+func (r *reporter) end() {
+	if r.shown {
+		fmt.Fprint(r.terminal, "\r\x1b[K")
+	}
+}
