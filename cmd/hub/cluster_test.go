@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -44,18 +45,44 @@ type cluster struct {
 type trouble struct{ from, to time.Time }
 
 func newCluster(t *testing.T) *cluster {
-	c := &cluster{t: t, sink: newSink(t), redis: redistest.Start(t)}
+	t.Helper()
+	redis := redistest.Start(t)
+	c := newClusterOn(t, redis.URL())
+	c.redis = redis
+	return c
+}
+
+// newClusterOn starts the processes, and waits until each has its share.
+func newClusterOn(t *testing.T, store string, more ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, sink: newSink(t)}
 	c.sink.setHub(clusterURL, 0.02)
 	c.args = []string{
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", clusterURL,
-		"--store", c.redis.URL(), "--takeover", takeover.String(), "--retry-first", "20ms", "--retry-max", "200ms",
+		"--store", store, "--takeover", takeover.String(), "--retry-first", "20ms", "--retry-max", "200ms",
 	}
+	c.args = append(c.args, more...)
 	for range clusterHubs {
 		c.hubs = append(c.hubs, startHub(t, c.args...))
 	}
 	c.aim(0, 1, 2)
+	for i := range c.hubs {
+		c.shared(i)
+	}
 	return c
 }
+
+// shared waits until a process has its fair share of the shards.
+func (c *cluster) shared(i int) {
+	c.t.Helper()
+	eventually(c.t, fmt.Sprintf("hub %d has its share", i), func() bool {
+		_, metrics := look(c.hubs[i].ready["admin"], "/metrics")
+		return shardsOwned.MatchString(metrics)
+	})
+}
+
+// shardsOwned is the metric of a process that has a third of the shards.
+var shardsOwned = regexp.MustCompile(`(?m)^carillon_delivery_shards 2[12]$`)
 
 // address is where a process serves the hub.
 func (c *cluster) address(i int) string { return "http://" + c.hubs[i].ready["listen"] + "/websub/" }
@@ -238,7 +265,7 @@ func (c *cluster) flow(n int) {
 }
 
 // flowing is what flows before and after a trouble: some for every callback.
-const flowing = 10 * clusterTopics * clusterCallbacks
+const flowing = 60 * clusterTopics * clusterCallbacks
 
 // reach waits until every callback has got what was published at its beginning,
 // whoever owns it by then.
@@ -261,6 +288,7 @@ func TestClusterHandsOver(t *testing.T) {
 		c.reach("after the end", 1)
 		c.hubs[2] = startHub(t, c.args...)
 		c.aim(0, 1, 2)
+		c.shared(2)
 		c.flow(flowing)
 		c.reach("after the return", 2)
 	})
@@ -281,6 +309,7 @@ func TestClusterSurvivesAKilledProcess(t *testing.T) {
 		c.reach("after the kill", 1)
 		c.hubs[2] = startHub(t, c.args...)
 		c.aim(0, 1, 2)
+		c.shared(2)
 		c.flow(flowing)
 		c.reach("after the return", 2)
 	})
@@ -300,6 +329,7 @@ func TestClusterSurvivesAStoppedProcess(t *testing.T) {
 		c.reach("while it is stopped", 1)
 		<-time.After(time.Until(stopped.Add(3 * takeover)))
 		signal(t, c.hubs[2], syscall.SIGCONT)
+		c.shared(2)
 		c.flow(flowing)
 		c.reach("after it goes on", 2)
 		c.trouble(stopped)
@@ -330,6 +360,24 @@ func TestClusterSurvivesAKilledRedis(t *testing.T) {
 		c.flow(flowing)
 	})
 	c.check("Redis killed and restarted on its files")
+}
+
+// TestClusterSurvivesAFailover kills the primary that the hubs write to. The
+// Sentinels promote the replica that has most, and with it everything that was
+// answered 200, as --redis-replicas asks for.
+func TestClusterSurvivesAFailover(t *testing.T) {
+	servers := redistest.Sentinel(t, 2)
+	c := newClusterOn(t, servers.URL(), "--redis-replicas", "1")
+	c.subscribe()
+	c.during(func() {
+		c.flow(flowing)
+		killed := time.Now()
+		servers.Primary(t).Kill(t)
+		c.flow(flowing)
+		c.trouble(killed)
+		c.flow(flowing)
+	})
+	c.check("primary killed")
 }
 
 func signal(t *testing.T, p *process, s syscall.Signal) {
