@@ -222,7 +222,7 @@ func testSave(t *testing.T, open Open) {
 			o := own(t, h.Shards)
 			for n, p := range []delivery.Position{
 				owing(9),
-				{Settled: 1<<63 - 1},
+				{Settled: delivery.MaxSeq},
 				{Settled: 1, Failures: 1<<32 - 1, NextAttempt: start, LastFailure: delivery.ClassProtocol, LastStatus: 599},
 			} {
 				sub := subscribe(t, h.Subscriptions, n, 0)
@@ -235,6 +235,43 @@ func testSave(t *testing.T, open Open) {
 			save(t, h.Cursors, o.batch(sub.ID, owing(5)))
 			save(t, h.Cursors, o.batch(sub.ID, owing(6)), o.batch(sub.ID, delivery.Position{Settled: 7}))
 			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 7})
+		},
+		"what lies before the stored position is left out": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			save(t, h.Cursors, o.batch(sub.ID, owing(7)))
+			save(t, h.Cursors, o.batch(sub.ID, delivery.Position{Settled: 6}))
+			wantPosition(t, h.Cursors, sub.ID, owing(7))
+			save(t, h.Cursors, o.batch(sub.ID, delivery.Position{}, gap(sub.ID, 2, 3)))
+			wantPosition(t, h.Cursors, sub.ID, owing(7))
+			wantGaps(t, h.Cursors, sub.ID, 10, gap(sub.ID, 2, 3)) // that is no position
+		},
+		"what lies before another position of the same Save is left out": func(t *testing.T, h Harness) {
+			o, sub, other := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0), subscribe(t, h.Subscriptions, 2, 0)
+			save(t, h.Cursors, o.batch(sub.ID, owing(7)), o.batch(other.ID, owing(3)), o.batch(sub.ID, owing(5)))
+			wantPosition(t, h.Cursors, sub.ID, owing(7))
+			wantPosition(t, h.Cursors, other.ID, owing(3))
+			both := o.batch(sub.ID, owing(9))
+			both.Advances = append(both.Advances, delivery.Advance{Subscription: sub.ID, Position: delivery.Position{Settled: 8}})
+			save(t, h.Cursors, both)
+			wantPosition(t, h.Cursors, sub.ID, owing(9))
+		},
+		"at the same place the last counts": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			save(t, h.Cursors, o.batch(sub.ID, owing(7)))
+			save(t, h.Cursors, o.batch(sub.ID, delivery.Position{Settled: 7}))
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 7})
+		},
+		"great numbers are told apart": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			save(t, h.Cursors, o.batch(sub.ID, owing(delivery.MaxSeq-1)))
+			save(t, h.Cursors, o.batch(sub.ID, owing(delivery.MaxSeq-2)))
+			wantPosition(t, h.Cursors, sub.ID, owing(delivery.MaxSeq-1))
+			save(t, h.Cursors, o.batch(sub.ID, owing(delivery.MaxSeq)))
+			wantPosition(t, h.Cursors, sub.ID, owing(delivery.MaxSeq))
+			small := subscribe(t, h.Subscriptions, 2, 0)
+			save(t, h.Cursors, o.batch(small.ID, owing(9)))
+			save(t, h.Cursors, o.batch(small.ID, owing(10))) // longer, not less
+			wantPosition(t, h.Cursors, small.ID, owing(10))
 		},
 		"many shards at once": func(t *testing.T, h Harness) {
 			o := own(t, h.Shards)
@@ -322,6 +359,18 @@ func testFenced(t *testing.T, open Open) {
 			own(t, p.Shards)
 			err := p.Cursors.Save(t.Context(), []delivery.Batch{first.batch(sub.ID, owing(6))})
 			wantFenced(t, err, subscription.ShardOf(sub.ID))
+		},
+		"nor can the one before move a cursor on after a crash": func(t *testing.T, h Harness) {
+			first := own(t, h.Shards)
+			sub := subscribe(t, h.Subscriptions, 1, 0)
+			first.end(t)
+			p := h.Crash(t)
+			second := own(t, p.Shards)
+			save(t, p.Cursors, second.batch(sub.ID, owing(5)))
+			err := p.Cursors.Save(t.Context(), []delivery.Batch{first.batch(sub.ID, owing(6), gap(sub.ID, 6, 6))})
+			wantFenced(t, err, subscription.ShardOf(sub.ID))
+			wantPosition(t, p.Cursors, sub.ID, owing(5))
+			wantGaps(t, p.Cursors, sub.ID, 10)
 		},
 		"nobody has epoch 0": func(t *testing.T, h Harness) {
 			own(t, h.Shards)

@@ -20,6 +20,8 @@ type Parts struct {
 	Pings   delivery.Pings
 	Cursors delivery.Cursors
 	Shards  delivery.Shards
+	// Marks is nil where one process has the engine to itself.
+	Marks delivery.Marks
 	// Subscriptions is the store in which the cursors' subscriptions are.
 	Subscriptions subscription.Store
 }
@@ -34,6 +36,9 @@ type Harness struct {
 	Crash func(t *testing.T) Parts
 	// Stop makes the engine unavailable for the rest of the test.
 	Stop func(t *testing.T)
+	// Another opens the engine as one more process beside the others. It is nil
+	// where one process has the engine to itself.
+	Another func(t *testing.T) Parts
 }
 
 // Open makes a Harness of an empty engine.
@@ -207,7 +212,7 @@ func (h holder) Sure(until time.Time) {
 
 // owner is a running Shards.
 type owner struct {
-	tenures map[subscription.Shard]delivery.Tenure
+	tenures map[subscription.Shard]delivery.Tenure // complete, and never changed
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -220,6 +225,9 @@ func own(t *testing.T, shards delivery.Shards) *owner {
 	all := make(chan struct{})
 	go func() {
 		o.ended <- shards.Run(ctx, holder{gained: func(_ context.Context, tenure delivery.Tenure) error {
+			if len(o.tenures) == subscription.Shards {
+				return nil // again, under a later epoch
+			}
 			o.tenures[tenure.Shard] = tenure
 			if len(o.tenures) == subscription.Shards {
 				close(all)

@@ -21,6 +21,7 @@ func RunLog(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Repeated", func(t *testing.T) { testRepeated(t, open) })
 	t.Run("Read", func(t *testing.T) { testRead(t, open) })
 	t.Run("Trim", func(t *testing.T) { testTrim(t, open) })
+	t.Run("Heads", func(t *testing.T) { testHeads(t, open) })
 	t.Run("Topics", func(t *testing.T) { testTopics(t, open) })
 	t.Run("Durable", func(t *testing.T) { testLogDurable(t, open) })
 	t.Run("Refused", func(t *testing.T) { testLogRefused(t, open) })
