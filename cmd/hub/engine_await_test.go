@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// awaiting is a house that has nothing but a store, which answers Ready as given.
+func awaiting(ready func(context.Context) error) (*house, *logText) {
+	log := &logText{}
+	h := &house{
+		logger: slog.New(slog.NewTextHandler(log, nil)),
+		store:  &engine{Ready: ready, Listen: func(context.Context, ear) error { return nil }},
+		holder: &holder{tell: func(time.Time) {}},
+	}
+	h.missing.Store(&errNotReached)
+	return h, log
+}
+
+var errAway = fmt.Errorf("%w: nobody listens there", subscription.ErrUnavailable)
+
+// The store is asked until it is there; the log says once that it is waited for
+// and once that it came.
+func TestAwaitStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		h, log := awaiting(func(ctx context.Context) error {
+			switch asked++; asked {
+			case 1, 2:
+				return errAway
+			case 3: // it hangs
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		})
+		begun := time.Now()
+		if err := h.awaitStore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); asked != 4 || took != 3*askEvery+askWithin {
+			t.Errorf("asked %d times in %s; want 4 in %s", asked, took, 3*askEvery+askWithin)
+		}
+		if text := log.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "nobody listens there") != 1 {
+			t.Errorf("logged\n%s", text)
+		}
+		if h.missing.Load() != nil {
+			t.Error("the store counts as missing after it was reached")
+		}
+	})
+}
+
+// What waiting does not mend comes back; the end of the context does not.
+func TestAwaitStoreInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("the format is another")
+		h, _ := awaiting(func(context.Context) error { return refused })
+		if err := h.awaitStore(t.Context()); !errors.Is(err, refused) {
+			t.Errorf("err = %v", err)
+		}
+		h, _ = awaiting(func(context.Context) error { return errAway })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := h.awaitStore(ctx); err != nil {
+			t.Errorf("err = %v after the end of the context", err)
+		}
+		if missing := h.missing.Load(); missing == nil || !errors.Is(*missing, errAway) {
+			t.Errorf("the reason is %v", missing)
+		}
+	})
+}
+
+// A store whose settings become such that a start would refuse it is told of; one
+// that is away, or well, is not.
+func TestWatchStore(t *testing.T) {
+	for _, test := range []struct {
+		ready error
+		lines int
+	}{{nil, 0}, {errAway, 0}, {errors.New("maxmemory-policy is allkeys-lru"), 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			h, log := awaiting(func(context.Context) error { return test.ready })
+			ctx, cancel := context.WithTimeout(t.Context(), 2*lookEvery+time.Second)
+			defer cancel()
+			h.watchStore(ctx)
+			if n := strings.Count(log.String(), "\n"); n != test.lines {
+				t.Errorf("%v: %d log lines, want %d\n%s", test.ready, n, test.lines, log)
+			}
+		})
+	}
+}
+
+// Before the store was checked nothing gets into it, and afterwards everything.
+func TestGate(t *testing.T) {
+	h, _ := awaiting(nil)
+	reached := 0
+	requests := gatedRequests{submits{reached: &reached}, gate{h}}
+	log := gatedLog{nil, gate{h}}
+	pings := gatedPings{nil, gate{h}}
+	if err := requests.Submit(t.Context(), subscription.Request{}); !errors.Is(err, subscription.ErrUnavailable) {
+		t.Errorf("Submit: %v", err)
+	}
+	if _, err := log.Append(t.Context(), delivery.Publication{}, [16]byte{}, time.Now()); !errors.Is(err, subscription.ErrUnavailable) {
+		t.Errorf("Append: %v", err)
+	}
+	if _, err := pings.Ping(t.Context(), nil); !errors.Is(err, subscription.ErrUnavailable) {
+		t.Errorf("Ping: %v", err)
+	}
+	h.missing.Store(nil)
+	if err := requests.Submit(t.Context(), subscription.Request{}); err != nil || reached != 1 {
+		t.Errorf("Submit after the check: %v, reached %d times", err, reached)
+	}
+}
+
+// submits is a store that counts the requests it is given.
+type submits struct {
+	subscription.Store
+	reached *int
+}
+
+func (s submits) Submit(context.Context, subscription.Request) error { *s.reached++; return nil }
+
+// Each state in which a process of several cannot deliver has its reason.
+func TestDeliveriesReadyAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := awaiting(nil)
+		want := func(reason string) {
+			t.Helper()
+			if err := h.deliveriesReady(t.Context()); err == nil || !strings.Contains(err.Error(), reason) {
+				t.Errorf("not ready because %v; want %q", err, reason)
+			}
+		}
+		want("wait for the store")
+		h.missing.Store(nil)
+		want("joining")
+		h.holder.Sure(time.Now().Add(time.Second))
+		want("not handed over")
+		h.holder.set(3, share{begun: 1})
+		h.holder.set(4, share{begun: 3, held: true})
+		want("1 shards to go")
+		h.holder.set(3, share{})
+		time.Sleep(time.Second)
+		want("did not confirm in time")
+	})
+}
