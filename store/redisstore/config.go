@@ -89,9 +89,9 @@ func (c Config) validate(u *URL) error {
 	}
 	switch {
 	case c.Takeover < minTakeover:
-		return fmt.Errorf("Takeover is %s; it must be at least %s", c.Takeover, minTakeover)
+		return fmt.Errorf("the Takeover is %s; it must be at least %s", c.Takeover, minTakeover)
 	case c.Poll < 0:
-		return fmt.Errorf("Poll is %s; it must not be negative", c.Poll)
+		return fmt.Errorf("the Poll is %s; it must not be negative", c.Poll)
 	case c.MaxRequests < 0:
 		return fmt.Errorf("MaxRequests is %d; it must not be negative", c.MaxRequests)
 	case c.MaxPings < 0:
@@ -99,7 +99,7 @@ func (c Config) validate(u *URL) error {
 	case c.MaxBody < 0:
 		return fmt.Errorf("MaxBody is %d; it must not be negative", c.MaxBody)
 	case c.Replicas < 0 || c.Replicas > maxReplicas:
-		return fmt.Errorf("Replicas is %d; it must be between 0 and %d", c.Replicas, maxReplicas)
+		return fmt.Errorf("the number of Replicas is %d; it must be between 0 and %d", c.Replicas, maxReplicas)
 	case c.Replicas > 0 && u.kind == cluster:
 		return errors.New("a Cluster cannot be waited for: Replicas (replicas= in the URL) must be 0")
 	}

@@ -116,7 +116,7 @@ func TestAServerThatIsBusy(t *testing.T) {
 		return nil
 	})
 	w.server.Do(t, "SCRIPT", "KILL")
-	must(t, submit(t, w.db))
+	eventually(t, func() error { return submit(t, w.db) })
 }
 
 func TestAStoreThatIsClosed(t *testing.T) {
