@@ -14,7 +14,9 @@ const bookLocks = 256
 
 // books is the store together with the roster, which follows it. Whoever changes
 // something for an ID holds that ID's lock, so that the roster hears of changes
-// in the order in which they were made.
+// in the order in which they were made. Another process may change it all the
+// same, when it holds a shard that it has lost without knowing: whoever finds
+// that the store is not as he left it looks, and tells the roster.
 //
 // A call of the store that failed may have been carried out all the same. The ID
 // is then in doubt, and the roster may be behind the store, until a later call
@@ -165,6 +167,17 @@ func (b *books) look(ctx context.Context, id ID) (sub Subscription, found bool, 
 	}
 	b.certain(id)
 	return sub, err == nil, nil
+}
+
+// forget drops the doubts about a shard that is another process's.
+func (b *books) forget(shard Shard) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.doubts {
+		if ShardOf(id) == shard {
+			delete(b.doubts, id)
+		}
+	}
 }
 
 // reconcile brings the roster level with the store for every ID in doubt. It

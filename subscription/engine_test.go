@@ -84,6 +84,11 @@ func TestOnPebble(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
+	for shard := range subscription.Shard(subscription.Shards) {
+		if err := s.Gained(ctx, shard); err != nil {
+			t.Fatal(err)
+		}
+	}
 	expect("activated")
 
 	short := subscribe(callback, "two")

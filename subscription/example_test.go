@@ -49,6 +49,12 @@ func ExampleService() {
 		fmt.Println(err)
 		return
 	}
+	for shard := range subscription.Shard(subscription.Shards) { // delivery.Shards does this
+		if err := service.Gained(ctx, shard); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
 	err = service.Submit(ctx, subscription.Wish{
 		Mode: subscription.ModeSubscribe, Topic: "http://source.example/change/",
 		Callback: "http://destination.example/callback", Lease: time.Minute, LeaseGiven: true,

@@ -7,10 +7,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/google/uuid"
 )
 
 // job is one request on its way, or the notice of a denial. It belongs to the
@@ -19,9 +21,10 @@ type job struct {
 	req Request
 	// bare: the store holds no request of this job's own.
 	bare bool
-	// stray is a request whose Submit failed and which may be in the store in
-	// the place of this job's own. Owned by the lock of the books.
-	stray *Request
+	// strays are the tokens of requests with its ID whose Submit failed: one of
+	// them may be in the store in the place of this job's own. Owned by the
+	// lock of the books.
+	strays []uuid.UUID
 
 	step   step
 	asked  time.Time // when the verification request was made
@@ -35,6 +38,9 @@ type job struct {
 	storeAttempts backoff.BackOff
 
 	cancel context.CancelFunc // ends the running goroutine's work
+	done   chan struct{}      // closed when that has ended
+	// writing: what came of it is being written. Owned by Service.mu.
+	writing bool
 
 	// Owned by the queue.
 	class     class
@@ -72,7 +78,40 @@ func newNotice(sub Subscription, reason string) *job {
 
 // newStray returns the job that takes a request out of the store whose Submit failed.
 func newStray(r Request) *job {
-	return &job{req: Request{ID: r.ID}, bare: true, stray: &r, step: stepSettle}
+	return &job{req: Request{ID: r.ID}, bare: true, strays: []uuid.UUID{r.Token}, step: stepSettle}
+}
+
+// maxStrays is how many strays of one job are remembered, the latest. Of one that
+// is forgotten the store thinks as of any other request.
+const maxStrays = 16
+
+// addStray notes a request whose Submit failed. The caller holds the lock of the
+// books, and nothing else reads strays meanwhile.
+func (j *job) addStray(token uuid.UUID) {
+	if len(j.strays) == maxStrays {
+		j.strays = slices.Delete(j.strays, 0, 1)
+	}
+	j.strays = append(j.strays, token)
+}
+
+// stored are the forms in which the store may hold the job's request: as itself,
+// or with the token of a stray.
+func (j *job) stored() []Request {
+	var all []Request
+	if !j.bare {
+		all = append(all, j.req)
+	}
+	for _, token := range j.strays {
+		r := j.req
+		r.Token = token
+		all = append(all, r)
+	}
+	return all
+}
+
+// knows tells whether a request with the token is the job's own or a stray.
+func (j *job) knows(token uuid.UUID) bool {
+	return !j.bare && j.req.Token == token || slices.Contains(j.strays, token)
 }
 
 // asks tells whom the job's next step asks.

@@ -158,10 +158,7 @@ func (s *Service) settle(ctx context.Context, j *job) move {
 	switch {
 	case err == nil:
 		return move{end: true}
-	case errors.Is(err, ErrSuperseded):
-		s.metrics.count(superseded)
-		return move{end: true}
-	case ctx.Err() != nil: // stopped or replaced
+	case ctx.Err() != nil: // stopped, replaced, or the shard is lost
 		return move{pause: storePauseFirst}
 	}
 	s.storeFailed("settling a request", err)
@@ -177,29 +174,25 @@ func (s *Service) write(ctx context.Context, j *job) error {
 		return err
 	}
 	defer unlock()
-	if !s.counts(j) {
-		return nil // replaced while it ran, and counted then
-	}
-	if err := s.clearStray(ctx, j); err != nil {
-		return err
+	if !s.mayWrite(j) {
+		return nil // replaced while it ran, and counted then; or left to another process
 	}
 	o := j.result
 	switch {
 	case j.bare:
-		return nil
-	case o == activated && j.req.Mode == ModeUnsubscribe:
-		o = unsubscribed
-		err = s.books.unsubscribe(ctx, j.req)
+		return s.drop(ctx, j)
 	case o == activated:
-		var again bool
-		again, err = s.books.activate(ctx, j.req, j.head, j.asked)
-		if again {
-			o = renewed
-		}
+		o, err = s.confirmed(ctx, j)
 	default:
-		err = s.books.drop(ctx, j.req)
+		if err = s.drop(ctx, j); err == nil {
+			// Another process may have settled it otherwise.
+			_, _, err = s.books.look(ctx, j.req.ID)
+		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrSuperseded):
+		return s.overtaken(ctx, j)
+	case err != nil:
 		return err
 	}
 	s.storeWorks()
@@ -208,18 +201,46 @@ func (s *Service) write(ctx context.Context, j *job) error {
 	return nil
 }
 
-// clearStray undoes what a Submit that failed may have left in the store.
-func (s *Service) clearStray(ctx context.Context, j *job) (err error) {
-	switch {
-	case j.stray == nil:
-		return nil
-	case j.bare:
-		err = s.books.drop(ctx, *j.stray)
-	default:
-		err = s.books.submit(ctx, j.req)
+// confirmed makes the change that the callback has confirmed, also where a stray
+// is in the store in the request's place.
+func (s *Service) confirmed(ctx context.Context, j *job) (o outcome, err error) {
+	for _, r := range j.stored() {
+		if r.Mode == ModeUnsubscribe {
+			o = unsubscribed
+			err = s.books.unsubscribe(ctx, r)
+		} else {
+			var again bool
+			again, err = s.books.activate(ctx, r, j.head, j.asked)
+			if o = activated; again {
+				o = renewed
+			}
+		}
+		if !errors.Is(err, ErrSuperseded) {
+			break
+		}
 	}
-	if err == nil {
-		j.stray = nil
+	return o, err
+}
+
+// drop takes the request out of the store, with its strays.
+func (s *Service) drop(ctx context.Context, j *job) error {
+	for _, r := range j.stored() {
+		if err := s.books.drop(ctx, r); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// overtaken ends a job whose request another process has settled or replaced, and
+// takes up the one that took its place. The roster has heard what holds.
+func (s *Service) overtaken(ctx context.Context, j *job) error {
+	if err := s.catchUp(ctx, j.req.ID); err != nil {
+		return err
+	}
+	if s.counts(j) {
+		s.metrics.count(superseded)
+		s.logger.Info("request settled or replaced by another process", "request", j.req)
+	}
+	return nil
 }

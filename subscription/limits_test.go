@@ -114,6 +114,7 @@ func TestBusy(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.cfg.MaxPending = 2
 		h.build()
+		h.gain()
 		h.submit(subscribe("http://d1.example/", ""))
 		h.submit(subscribe("http://d2.example/", ""))
 		if err := h.service.Submit(t.Context(), subscribe("http://d3.example/", "")); !errors.Is(err, subscription.ErrBusy) {
@@ -127,7 +128,7 @@ func TestBusy(t *testing.T) {
 			t.Errorf("%d requests are stored", n)
 		}
 		h.submit(unsubscribe("http://d2.example/"))
-		h.run()
+		h.start()
 		synctest.Wait()
 		h.submit(subscribe("http://d3.example/", ""))
 	})
@@ -196,6 +197,11 @@ func TestSettledRequestsLeaveNothing(t *testing.T) {
 		service, err := subscription.NewService(subscription.Config{}, h.memory, h.world, mute{}, h.roster, nil, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for shard := range subscription.Shard(subscription.Shards) {
+			if err := service.Gained(t.Context(), shard); err != nil {
+				t.Fatal(err)
+			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

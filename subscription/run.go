@@ -11,99 +11,23 @@ import (
 // drainGrace is how long Run waits for calls to return after it cancelled them.
 const drainGrace = 2 * time.Second
 
-// Run carries requests on until ctx ends, beginning with those that the store
-// holds from before. It then waits for what is in flight, at most
+// Run carries on the requests of the shards that are gained, before it begins or
+// later, until ctx ends. It then waits for what is in flight, at most
 // Config.DrainTimeout, and returns nil; what is unfinished stays in the store and
-// is carried on by the next Run. It returns an error only if something that it
-// called does not return. It is not to be called twice at once.
+// is carried on by who gains its shard next. It returns an error only if
+// something that it called does not return. It is not to be called twice at once.
 func (s *Service) Run(ctx context.Context) error {
 	// What is in flight outlives ctx, to be finished within DrainTimeout.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var sweeper sync.WaitGroup
-	defer sweeper.Wait()
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	loops.Go(func() { s.sweepLoop(ctx) })
+	loops.Go(func() { s.hearLoop(ctx) })
+	loops.Go(func() { s.refreshLoop(ctx) })
 
-	if s.carryOn(ctx) {
-		// Not before it is known which renewals are under way.
-		sweeper.Go(func() { s.sweepLoop(ctx) })
-		s.dispatch(ctx, work)
-	}
+	s.dispatch(ctx, work)
 	return s.drain(stop)
-}
-
-// carryOn takes over the requests of the store, for as long as it takes. It
-// returns false when ctx ends first.
-func (s *Service) carryOn(ctx context.Context) bool {
-	pauses := newStoreBackOff()
-	for {
-		n, err := s.readRequests(ctx)
-		if err == nil {
-			s.storeWorks()
-			s.logger.Info("carrying on with requests from before", "count", n)
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		s.storeFailed("reading the requests", err)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(pauses.NextBackOff()):
-		}
-	}
-}
-
-// readRequests queues every request of the store.
-func (s *Service) readRequests(ctx context.Context) (n int, err error) {
-	for shard := range Shard(Shards) {
-		for r, err := range s.books.store.Requests(ctx, shard) {
-			if err != nil {
-				return n, err
-			}
-			// A Submit that is under way for this ID comes to its end first.
-			unlock, err := s.books.lock(ctx, r.ID)
-			if err != nil {
-				return n, err
-			}
-			if s.adopt(r) {
-				n++
-			}
-			unlock()
-		}
-	}
-	return n, ctx.Err()
-}
-
-// Gained takes over the requests and the leases of a shard.
-func (s *Service) Gained(ctx context.Context, shard Shard) error { return nil }
-
-// Lost ends the work on a shard: its requests are left to its next owner.
-func (s *Service) Lost(shard Shard) {}
-
-// Requested tells that another process has accepted a request.
-func (s *Service) Requested(id ID) {}
-
-// Refresh has the requests of all shards that are owned read again.
-func (s *Service) Refresh() {}
-
-// adopt queues a request that was read from the store. Where a request with its
-// ID is queued already that one is later, or the same: nothing runs yet, so that
-// none can have been settled in between. The caller holds the lock of the books.
-func (s *Service) adopt(r Request) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := newJob(r)
-	j.class = backlog
-	if old := s.jobs[r.ID]; old != nil {
-		if !old.bare || old.stray != nil && old.stray.Token == r.Token {
-			return false
-		}
-		s.queue.remove(old)
-		j.stray = old.stray
-	}
-	s.put(j)
-	return true
 }
 
 // dispatch starts jobs as they become ready, until ctx ends.
@@ -135,8 +59,10 @@ func (s *Service) start(work context.Context) (next time.Time, any bool) {
 		}
 		var ctx context.Context
 		ctx, j.cancel = context.WithCancel(work)
+		j.done = make(chan struct{})
 		s.running[j.req.ID] = j
 		go func() {
+			defer close(j.done)
 			defer j.cancel()
 			s.finish(j, s.advance(ctx, j))
 		}()
@@ -144,11 +70,13 @@ func (s *Service) start(work context.Context) (next time.Time, any bool) {
 	return next, any
 }
 
-// finish puts back a job whose goroutine ends, or the one that replaced it.
+// finish puts back a job whose goroutine ends, or the one that replaced it. One
+// whose shard was lost is forgotten already.
 func (s *Service) finish(j *job, m move) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, j.req.ID)
+	j.writing = false
 	s.queue.done(j)
 	switch current := s.jobs[j.req.ID]; {
 	case current == nil:
@@ -156,6 +84,9 @@ func (s *Service) finish(j *job, m move) {
 		s.queue.push(current)
 	case m.end:
 		delete(s.jobs, j.req.ID)
+		if t := s.shards[ShardOf(j.req.ID)]; t != nil && t.ended != nil {
+			t.ended[j.req.ID] = struct{}{}
+		}
 	case m.pause > 0:
 		s.queue.wait(j, time.Now().Add(m.pause))
 	default:
@@ -172,6 +103,15 @@ func (s *Service) counts(j *job) bool {
 	return s.jobs[j.req.ID] == j
 }
 
+// mayWrite tells whether the job counts, and if so that it is being written: it is
+// not cancelled then because its shard is lost.
+func (s *Service) mayWrite(j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.writing = s.jobs[j.req.ID] == j
+	return j.writing
+}
+
 func (s *Service) inFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +124,7 @@ func (s *Service) drain(cancel context.CancelFunc) error {
 	if s.idleWithin(s.cfg.DrainTimeout) {
 		return nil
 	}
-	s.logger.Warn("stopping with requests unfinished; the next start carries on with them", "in_flight", s.inFlight())
+	s.logger.Warn("stopping with requests unfinished; the next owner of their shards carries on with them", "in_flight", s.inFlight())
 	cancel()
 	if s.idleWithin(drainGrace) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ErrBusy: as many requests wait to be settled as Config.MaxPending allows.
-// Handlers answer 503 with Retry-After.
+// ErrBusy: as many requests wait to be settled as Config.MaxPending allows, or a
+// Store does. Handlers answer 503 with Retry-After.
 var ErrBusy = errors.New("too many requests wait to be verified")
 
 // Errors that a Confirmer returns, wrapped.
@@ -42,8 +42,8 @@ type Validator interface {
 	Validate(ctx context.Context, topic string) error
 }
 
-// Confirmer speaks to callbacks. It is called from several goroutines, but for
-// one topic and callback never twice at once, and gives up when ctx ends.
+// Confirmer speaks to callbacks. It is called from several goroutines, but by one
+// process for one topic and callback never twice at once, and gives up when ctx ends.
 type Confirmer interface {
 	// Confirm asks the callback whether it intends what r says (WebSub §5.3).
 	// It returns nil for 2xx with exactly the challenge, ErrNoIntent for any
@@ -82,8 +82,9 @@ type Wish struct {
 }
 
 // Service carries requests through their lives and ends subscriptions whose
-// lease is over. Submit and Deny may be called from any goroutine, at any time;
-// what they began is carried on while Run runs.
+// lease is over, in the shards that it is told are this process's (Gained, Lost).
+// Its methods may be called from any goroutine, at any time, but for Gained and
+// Lost one at a time; what they began is carried on while Run runs.
 type Service struct {
 	cfg       Config
 	validator Validator
@@ -92,11 +93,17 @@ type Service struct {
 	logger    *slog.Logger
 	metrics   *metrics
 
-	// wake tells Run that the queue or running changed; it holds one token.
-	wake chan struct{}
+	// These hold one token each. wake tells Run that the queue or running changed,
+	// news that heard did, and stale that everything is to be read again.
+	wake, news, stale chan struct{}
 
 	mu sync.Mutex
-	// jobs holds, for each ID, the job that counts. Owned by mu.
+	// shards holds those that are this process's, nil for the others. Owned by mu.
+	shards [Shards]*tenancy
+	// heard holds the IDs whose request is to be read. Owned by mu.
+	heard map[ID]struct{}
+	// jobs holds, for each ID, the job that counts: a request of a shard of this
+	// process, or a notice. Owned by mu.
 	jobs map[ID]*job
 	// running holds the jobs that a goroutine works on, one for each ID at
 	// most; it is not the job in jobs where that replaced it. Owned by mu.
@@ -130,6 +137,9 @@ func NewService(
 		books:     newBooks(store, roster),
 		logger:    logger,
 		wake:      make(chan struct{}, 1),
+		news:      make(chan struct{}, 1),
+		stale:     make(chan struct{}, 1),
+		heard:     make(map[ID]struct{}),
 		jobs:      make(map[ID]*job),
 		running:   make(map[ID]*job),
 		queue:     newQueue(cfg.PerHost),
@@ -145,11 +155,16 @@ func NewService(
 // Submit accepts a request: when it returns nil the request is durable and
 // will be carried through, whatever happens to the process, and the subscriber
 // is owed a 202 (WebSub §5.1.2). An earlier request for the same topic and
-// callback that is not settled yet counts no more.
+// callback that is not settled yet counts no more. It is carried through by the
+// process that owns its shard, which the store tells of it.
 //
-// It returns ErrBusy where too much is pending, and ErrUnavailable where the
-// store has trouble; nothing will come of the request then. Once it has begun,
-// the end of ctx does not stop it; Config.StoreTimeout does.
+// It returns ErrBusy where too much is pending, here or in the store, and
+// ErrUnavailable where the store has trouble. After ErrBusy nothing has changed.
+// After ErrUnavailable nothing will come of the request where the shard is this
+// process's, and an earlier one still counts. Where it is another's, the store may
+// hold the request in the place of an earlier one, and its owner then asks
+// the callback about it: only what the callback confirms takes effect. Once it has
+// begun, the end of ctx does not stop it; Config.StoreTimeout does.
 func (s *Service) Submit(ctx context.Context, w Wish) error {
 	if w.Mode != ModeSubscribe && w.Mode != ModeUnsubscribe {
 		return fmt.Errorf("mode %q is neither subscribe nor unsubscribe", w.Mode)
@@ -158,7 +173,7 @@ func (s *Service) Submit(ctx context.Context, w Wish) error {
 		return err
 	}
 	r := s.request(w)
-	if !s.reserve(r.ID) {
+	if !s.reserve(r.ID, false) {
 		return ErrBusy
 	}
 	defer s.release()
@@ -170,12 +185,14 @@ func (s *Service) Submit(ctx context.Context, w Wish) error {
 	}
 	defer unlock()
 	if err := s.books.submit(ctx, r); err != nil {
-		s.metrics.storeErrors.Inc()
-		s.disown(r)
+		if !errors.Is(err, ErrBusy) {
+			s.metrics.storeErrors.Inc()
+			s.disown(r)
+		}
 		return fmt.Errorf("keeping the request: %w", err)
 	}
 	s.metrics.requests.WithLabelValues(string(w.Mode)).Inc()
-	s.replace(newJob(r))
+	s.take(r, fresh)
 	return nil
 }
 
@@ -200,7 +217,8 @@ func (s *Service) request(w Wish) Request {
 // it returns nil the subscription is gone for good; the callback is told after
 // that, and again if it does not answer, but not after a restart. It is not told
 // where a request for the same topic and callback is pending, whose own outcome
-// says what holds.
+// says what holds. It may be called for a subscription of any shard; where that is
+// lost, so is what of the telling is left (Lost).
 //
 // It returns ErrNotFound where there is no such subscription, ErrSuperseded where
 // it was renewed since sub was read, ErrBusy where too many callbacks wait to
@@ -210,7 +228,7 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !s.reserve(sub.ID) {
+	if !s.reserve(sub.ID, true) {
 		return ErrBusy
 	}
 	defer s.release()
@@ -228,31 +246,35 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 		return fmt.Errorf("ending the subscription: %w", err)
 	}
 	s.logger.Info("subscription denied", "subscription", sub, "reason", reason)
-	s.notify(newNotice(sub, reason))
+	s.notify(ctx, newNotice(sub, reason))
 	return nil
 }
 
-// notify queues the notice, unless a request for its ID is pending. The caller
-// holds the lock of the books for it.
-func (s *Service) notify(notice *job) {
+// notify queues the notice, unless a request for its ID is pending, here or, as
+// far as that can be read, in the store. The caller holds the lock of the books
+// for it.
+func (s *Service) notify(ctx context.Context, notice *job) {
+	r, err := s.books.store.Request(ctx, notice.req.ID)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	old := s.jobs[notice.req.ID]
-	s.mu.Unlock()
-	if old != nil && !old.bare {
+	if old != nil && !old.bare || err == nil && (old == nil || !old.knows(r.Token)) {
 		return
 	}
 	if old != nil {
-		notice.stray = old.stray
+		notice.strays = old.strays
 	}
 	s.replace(notice)
 }
 
 // reserve takes a place among the pending for the ID, unless they are too many.
-// One that replaces another needs no room.
-func (s *Service) reserve(id ID) bool {
+// One that replaces another needs no room, nor does a request of another
+// process's shard, which is not kept here as a notice is.
+func (s *Service) reserve(id ID, notice bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.jobs)+s.reserved >= s.cfg.MaxPending && s.jobs[id] == nil {
+	kept := notice || s.shards[ShardOf(id)] != nil
+	if kept && s.jobs[id] == nil && len(s.jobs)+s.reserved >= s.cfg.MaxPending {
 		return false
 	}
 	s.reserved++
@@ -265,18 +287,17 @@ func (s *Service) release() {
 	s.reserved--
 }
 
-// pending counts the requests and denials that are not settled.
+// pending counts the requests of this process's shards, and the denials, that are
+// not settled.
 func (s *Service) pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.jobs)
 }
 
-// replace makes j the job that counts for its ID. The caller holds the lock of
-// the books for it.
+// replace makes j the job that counts for its ID. The caller holds mu, and the
+// lock of the books for it.
 func (s *Service) replace(j *job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if old := s.jobs[j.req.ID]; old != nil {
 		s.queue.remove(old)
 		if !old.bare {
@@ -301,21 +322,19 @@ func (s *Service) put(j *job) {
 
 // disown sees to it that nothing comes of a request whose Submit failed, and
 // which may be in the store all the same, perhaps in the place of one that was
-// accepted. The caller holds the lock of the books for it.
+// accepted. In a shard of another process it does nothing: to take the request out
+// there could lose both. The caller holds the lock of the books for it.
 func (s *Service) disown(r Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.jobs[r.ID]; old != nil {
-		old.stray = &r
-		return
+	switch old := s.jobs[r.ID]; {
+	case s.shards[ShardOf(r.ID)] == nil:
+	case old != nil:
+		old.addStray(r.Token)
+	default:
+		s.put(newStray(r))
 	}
-	s.put(newStray(r))
 }
 
 // signal wakes Run.
-func (s *Service) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *Service) signal() { ring(s.wake) }

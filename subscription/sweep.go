@@ -13,8 +13,9 @@ import (
 // that they share what durability costs.
 const sweepAtOnce = 16
 
-// sweepLoop ends subscriptions whose lease is over (WebSub §5.3.1), and brings
-// the roster level with the store where that was in doubt, until ctx ends.
+// sweepLoop ends the subscriptions of this process's shards whose lease is over
+// (WebSub §5.3.1), and brings the roster level with the store where that was in
+// doubt, until ctx ends.
 func (s *Service) sweepLoop(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.SweepInterval)
 	defer ticker.Stop()
@@ -35,20 +36,30 @@ func (s *Service) sweepLoop(ctx context.Context) {
 	}
 }
 
-// sweep removes portion after portion, until one is not full. What must stay leads
-// every portion, which is greater by so much.
+// sweep sweeps each shard, not before it is known which renewals are under way.
 func (s *Service) sweep(ctx context.Context) error {
 	if err := s.books.reconcile(ctx, s.cfg.StoreTimeout); err != nil {
 		return err
 	}
+	for shard, t := range s.tenancies() {
+		if err := s.sweepShard(ctx, shard, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepShard removes portion after portion, until one is not full. What must stay
+// leads every portion, which is greater by so much.
+func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy) error {
 	stay := 0
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && s.stays(shard, t) {
 		limit := stay + s.cfg.SweepPortion
-		subs, err := s.expired(ctx, limit)
+		subs, err := s.expired(ctx, shard, limit)
 		if err != nil {
 			return err
 		}
-		removed, err := s.end(ctx, subs)
+		removed, err := s.end(ctx, shard, t, subs)
 		if err != nil {
 			return err
 		}
@@ -60,17 +71,11 @@ func (s *Service) sweep(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) expired(ctx context.Context, limit int) ([]Subscription, error) {
+func (s *Service) expired(ctx context.Context, shard Shard, limit int) ([]Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
-	var subs []Subscription
-	for shard := range Shard(Shards) {
-		some, err := s.books.store.Expired(ctx, shard, time.Now(), limit-len(subs))
-		if subs = append(subs, some...); err != nil {
-			return nil, trouble(err)
-		}
-	}
-	return subs, nil
+	subs, err := s.books.store.Expired(ctx, shard, time.Now(), limit)
+	return subs, trouble(err)
 }
 
 // renewing says whether a renewal that was asked for in time is still under way:
@@ -87,8 +92,9 @@ func (s *Service) renewing(sub Subscription) bool {
 }
 
 // end removes the subscriptions, but for those that are being renewed, or were
-// renewed or ended since they were read, and tells how many.
-func (s *Service) end(ctx context.Context, subs []Subscription) (int, error) {
+// renewed or ended since they were read, and tells how many. It removes none where
+// the shard is lost meanwhile: its next owner knows what is being renewed.
+func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subscription) (int, error) {
 	var removed atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(sweepAtOnce)
@@ -105,7 +111,7 @@ func (s *Service) end(ctx context.Context, subs []Subscription) (int, error) {
 				return err
 			}
 			defer unlock()
-			if s.renewing(sub) {
+			if s.renewing(sub) || !s.stays(shard, t) {
 				return nil
 			}
 			switch err := s.books.remove(ctx, sub); {

@@ -358,12 +358,28 @@ func (h *town) build() {
 	h.service = s
 }
 
-// run starts the Service.
+// gain gives the Service all shards, as an engine does that it has to itself.
+func (h *town) gain() {
+	h.t.Helper()
+	for shard := range subscription.Shard(subscription.Shards) {
+		if err := h.service.Gained(context.Background(), shard); err != nil {
+			h.t.Fatalf("Gained: %v", err)
+		}
+	}
+}
+
+// run starts the Service with all shards.
 func (h *town) run() {
 	h.t.Helper()
 	if h.service == nil {
 		h.build()
 	}
+	h.gain()
+	h.start()
+}
+
+// start starts the Service with the shards that it has.
+func (h *town) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	h.cancel, h.ended = cancel, ended
@@ -381,6 +397,9 @@ func (h *town) stop() {
 	h.cancel()
 	if err := <-h.ended; err != nil {
 		h.t.Errorf("Run: %v", err)
+	}
+	for shard := range subscription.Shard(subscription.Shards) {
+		h.service.Lost(shard)
 	}
 	h.cancel, h.service = nil, nil
 }

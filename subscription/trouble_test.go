@@ -168,12 +168,17 @@ func TestStopIsBounded(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.memory.setDown(true)
-		h.run()
+		h.build()
+		if err := h.service.Gained(t.Context(), 0); !errors.Is(err, subscription.ErrUnavailable) {
+			t.Errorf("Gained: %v", err)
+		}
+		h.start()
 		pass(5 * time.Minute)
 		if err := h.service.Submit(t.Context(), subscribe(callback, "")); !errors.Is(err, subscription.ErrUnavailable) {
 			t.Errorf("Submit: %v", err)
 		}
 		h.memory.setDown(false)
+		h.gain()
 		pass(time.Minute)
 		h.confirm = func(context.Context, subscription.Request, string) error { h.memory.setDown(true); return nil }
 		h.submit(subscribe(callback, ""))
@@ -313,6 +318,7 @@ func TestFailedSubmitSupersedesNothing(t *testing.T) {
 				}
 				h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: at, Persisted: true})
 				h.build()
+				h.gain()
 				if earlier {
 					h.submit(subscribe(callback, "accepted"))
 				}
@@ -320,7 +326,7 @@ func TestFailedSubmitSupersedesNothing(t *testing.T) {
 				if !errors.Is(err, subscription.ErrUnavailable) {
 					t.Fatalf("Submit: %v", err)
 				}
-				h.run()
+				h.start()
 				pass(time.Minute)
 				sub, found := h.active(callback)
 				if found != earlier || found && sub.Secret != "accepted" {
@@ -335,14 +341,15 @@ func TestFailedSubmitSupersedesNothing(t *testing.T) {
 	}
 }
 
-// Run begins while a request is being stored: it is carried out once if that
-// succeeds, and not at all if it seems to fail.
+// A shard is gained while a request is being stored: the request is carried out
+// once if that succeeds, and not at all if it seems to fail.
 func TestStartDuringSubmit(t *testing.T) {
 	for _, result := range []error{nil, subscription.ErrUnavailable} {
 		t.Run(fmt.Sprint(result), func(t *testing.T) {
 			inTown(t, func(t *testing.T, h *town) {
 				h.store = &hooked{Store: h.memory, submitted: func() error {
-					h.run()
+					h.start()
+					go h.gain()
 					<-time.After(time.Second)
 					return result
 				}}
@@ -436,24 +443,32 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A request that another process replaced is forgotten without a word.
-func TestSupersededElsewhere(t *testing.T) {
+// A request that another process replaced is forgotten without a word, and the
+// one that took its place is carried out.
+func TestReplacedElsewhere(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
+		later := [16]byte{1}
 		h.confirm = func(ctx context.Context, r subscription.Request, _ string) error {
-			r.Token = [16]byte{1}
+			if r.Token == later {
+				return nil
+			}
+			r.Token = later
+			if r.Mode == subscription.ModeSubscribe {
+				r.Secret = "later"
+			}
 			return h.memory.Submit(ctx, r)
 		}
 		h.run()
-		h.submit(subscribe(callback, ""))
+		h.submit(subscribe(callback, "earlier"))
 		h.submit(unsubscribe("http://other.example/"))
 		synctest.Wait()
-		if _, found := h.active(callback); found {
-			t.Error("subscribed")
+		if sub := h.mustBeActive(callback); sub.Secret != "later" {
+			t.Errorf("got %+v", sub)
 		}
 		h.mustCount("superseded", 2)
-		if n := h.metric("carillon_subscription_pending", ""); n != 0 {
-			t.Errorf("%v are pending", n)
-		}
+		h.mustCount("activated", 1)
+		h.mustCount("unsubscribed", 1)
+		h.mustBeSettled()
 	})
 }
 
@@ -480,8 +495,8 @@ func TestReplaceInDoubt(t *testing.T) {
 	})
 }
 
-// Before Run has carried on: a Submit that fails neither loses the request from
-// before, nor is carried out itself though a denial comes on top.
+// Before Run: a Submit that fails neither loses the request from before, nor is
+// carried out itself though a denial comes on top.
 func TestFailedSubmitBeforeStart(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.build()
@@ -501,13 +516,14 @@ func TestFailedSubmitBeforeStart(t *testing.T) {
 
 		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 1, Persisted: true})
 		h.build()
+		h.gain()
 		if err := h.service.Submit(t.Context(), subscribe(callback, "refused")); !errors.Is(err, subscription.ErrUnavailable) {
 			t.Fatalf("Submit: %v", err)
 		}
 		if err := h.service.Deny(t.Context(), sub, "no"); err != nil {
 			t.Fatal(err)
 		}
-		h.run()
+		h.start()
 		synctest.Wait()
 		if _, found := h.active(callback); found || h.timesAsked() != 1 || h.timesTold() != 1 {
 			t.Errorf("active %v, asked %d times, told %d times", found, h.timesAsked(), h.timesTold())
