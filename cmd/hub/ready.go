@@ -70,7 +70,7 @@ func reachable(address string) string {
 		return address
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		return net.JoinHostPort("localhost", port)
+		return net.JoinHostPort("127.0.0.1", port)
 	}
 	return address
 }
