@@ -20,14 +20,18 @@ func TestMain(m *testing.M) {
 // quoting, but what it prints is complete.
 func TestBench(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	args := []string{"-callbacks", "40", "-publications", "3", "-connections", "8", "-rounds", "1", "-idle", "200"}
+	args := []string{"-callbacks", "40", "-publications", "3", "-connections", "8", "-rounds", "1", "-idle", "200", "-rest", "100ms"}
 	if code := run(args, &stdout, &stderr); code != 0 {
 		t.Fatalf("status %d\n%s", code, &stderr)
 	}
-	for _, line := range []string{
+	lines := []string{
 		`net/http +[1-9]\d* +1\.00`, `fasthttp +[1-9]\d* .* 1\.00\s`, `hub +[1-9]\d* `,
 		`200 idle subscriptions: -?\d+ bytes of live heap each`, `goroutines: \d+ without any, \d+ with all of them`,
-	} {
+	}
+	if os.Getenv("CARILLON_REQUIRE_REDIS") != "" || bytes.Contains(stdout.Bytes(), []byte("hub, Redis")) {
+		lines = append(lines, `hub, Redis +[1-9]\d* `, `-?\d+\.\d+ commands for each delivery`)
+	}
+	for _, line := range lines {
 		if !regexp.MustCompile(line).Match(stdout.Bytes()) {
 			t.Errorf("no line like %q in\n%s", line, &stdout)
 		}

@@ -42,13 +42,13 @@ func (c child) run(ctx context.Context, p plan, stdout io.Writer) error {
 type usage struct {
 	Deliveries int
 	Wall, CPU  time.Duration
-	// Commands is what the hub's Redis carried out for it.
-	Commands int64
+	// Commands is what the hub's Redis carried out for it, beyond what it does at rest.
+	Commands float64
 }
 
 func (u usage) perSecond() float64 { return float64(u.Deliveries) / u.Wall.Seconds() }
 
-func (u usage) commandsEach() float64 { return float64(u.Commands) / float64(u.Deliveries) }
+func (u usage) commandsEach() float64 { return u.Commands / float64(u.Deliveries) }
 
 func (u usage) cpuEach() time.Duration { return u.CPU / time.Duration(u.Deliveries) }
 

@@ -45,21 +45,27 @@ func compare(ctx context.Context, p plan, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer stopSink()
-	rounds, names, err := runRounds(ctx, p, binary, dir, target, stderr)
+	measured, err := runRounds(ctx, p, binary, dir, target, stderr)
 	if err != nil {
 		return err
 	}
-	printTable(stdout, p, names, rounds)
+	printTable(stdout, p, measured)
 	if p.idle == 0 {
 		return nil
 	}
 	return weighIdle(ctx, p, binary, "pebble:"+filepath.Join(dir, "idle"), target, stdout, stderr)
 }
 
+// results are what the rounds gave.
+type results struct {
+	names  []string
+	rounds []map[string]usage // by name
+	// atRest is redisServer.atRest.
+	atRest float64
+}
+
 // runRounds starts the hubs and runs every round.
-func runRounds(
-	ctx context.Context, p plan, binary, dir, target string, stderr io.Writer,
-) (rounds []map[string]usage, names []string, err error) {
+func runRounds(ctx context.Context, p plan, binary, dir, target string, stderr io.Writer) (r results, err error) {
 	f := field{names: []string{roleNetHTTP, roleFastHTTP}, hubs: map[string]*hub{}}
 	defer func() {
 		for _, h := range f.hubs {
@@ -67,32 +73,37 @@ func runRounds(
 		}
 	}()
 	if err := f.enter(ctx, p, onPebble, binary, "pebble:"+filepath.Join(dir, "deliveries"), target, stderr); err != nil {
-		return nil, nil, err
+		return r, err
 	}
 	server, err := startRedis(ctx, filepath.Join(dir, "redis"))
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		fmt.Fprintln(stderr, "THERE IS NO redis-server: the hub on Redis is left out")
 	case err != nil:
-		return nil, nil, err
+		return r, err
 	default:
-		// After the hubs, which are stopped by the defer above.
 		defer server.stop()
-		defer func() { f.stop(onRedis) }()
+		defer func() { f.stop(onRedis) }() // first: it saves its cursors at the end
 		if err := f.enter(ctx, p, onRedis, binary, "redis://"+server.address+"/0", target, stderr); err != nil {
-			return nil, nil, err
+			return r, err
 		}
 		f.hubs[onRedis].redis = server
+		fmt.Fprintf(stderr, "%s: at rest for %s…\n", onRedis, p.rest)
+		if r.atRest, err = server.watchAtRest(ctx, p.rest); err != nil {
+			return r, err
+		}
+		server.atRest = r.atRest
 	}
 	for i := range p.rounds {
 		fmt.Fprintf(stderr, "round %d of %d…\n", i+1, p.rounds)
 		round, err := f.run(ctx, p, target)
 		if err != nil {
-			return nil, nil, err
+			return r, err
 		}
-		rounds = append(rounds, round)
+		r.rounds = append(r.rounds, round)
 	}
-	return rounds, f.names, nil
+	r.names = f.names
+	return r, nil
 }
 
 // enter starts a hub, and makes the subscriptions that it delivers to.
@@ -154,7 +165,8 @@ func runChild(ctx context.Context, p plan, role, target string) (usage, error) {
 
 // printTable prints the median of each figure, and the median of the ratios
 // that each round gives by itself: what was slow in a round was slow for all.
-func printTable(w io.Writer, p plan, names []string, rounds []map[string]usage) {
+func printTable(w io.Writer, p plan, measured results) {
+	names, rounds := measured.names, measured.rounds
 	fmt.Fprintf(w, "\n%s/%s, %d processors, %s; %d callbacks on one host, %d bytes, %d rounds of %d deliveries; medians\n",
 		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), p.callbacks, p.bodyBytes, p.rounds, p.callbacks*p.publications)
 	fmt.Fprintf(w, "hub: durable, in order, signed with sha256; the loops: %d connections, nothing but the POST\n\n", p.connections)
@@ -173,8 +185,8 @@ func printTable(w io.Writer, p plan, names []string, rounds []map[string]usage) 
 	}
 	tw.Flush()
 	if slices.Contains(names, onRedis) {
-		fmt.Fprintf(w, "\nRedis (AOF, appendfsync always): %.4f commands for each delivery, publishing and leases included\n",
-			median(rounds, func(r map[string]usage) float64 { return r[onRedis].commandsEach() }))
+		fmt.Fprintf(w, "\nRedis (AOF, appendfsync always): %.4f commands for each delivery, publishing included; the leases take %.0f a second\n",
+			median(rounds, func(r map[string]usage) float64 { return r[onRedis].commandsEach() }), measured.atRest)
 	}
 }
 

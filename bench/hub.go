@@ -184,9 +184,11 @@ func (h *hub) deliver(ctx context.Context, p plan) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	commands, err := h.commands(ctx)
-	if err != nil {
-		return usage{}, err
+	commands, asked := int64(0), time.Now()
+	if h.redis != nil {
+		if commands, err = h.redis.commands(ctx); err != nil {
+			return usage{}, err
+		}
 	}
 	begin := time.Now()
 	for range p.publications {
@@ -204,23 +206,16 @@ func (h *hub) deliver(ctx context.Context, p plan) (usage, error) {
 		return usage{}, err
 	}
 	u := usage{Deliveries: total, Wall: wall, CPU: time.Duration((after - cpu) * float64(time.Second))}
-	if h.redis != nil {
-		// The last cursors are saved a flush interval later.
-		if err := pause(ctx, time.Second); err != nil {
-			return usage{}, err
-		}
-	}
-	all, err := h.commands(ctx)
-	u.Commands = all - commands
-	return u, err
-}
-
-// commands returns how many commands the hub's Redis has carried out, 0 on Pebble.
-func (h *hub) commands(ctx context.Context) (int64, error) {
 	if h.redis == nil {
-		return 0, nil
+		return u, nil
 	}
-	return h.redis.commands(ctx)
+	// The last cursors are saved a flush interval later.
+	if err := pause(ctx, time.Second); err != nil {
+		return usage{}, err
+	}
+	all, err := h.redis.commands(ctx)
+	u.Commands = float64(all-commands) - h.redis.atRest*time.Since(asked).Seconds()
+	return u, err
 }
 
 // await returns when the sink has counted to n.

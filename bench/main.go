@@ -33,6 +33,7 @@ type plan struct {
 	bodyBytes    int
 	rounds       int
 	idle         int
+	rest         time.Duration
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -48,6 +49,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&p.bodyBytes, "body", 1024, "bytes of each notification")
 	flags.IntVar(&p.rounds, "rounds", 5, "rounds; each runs every contestant once")
 	flags.IntVar(&p.idle, "idle", 100_000, "idle subscriptions to weigh; 0 leaves that out")
+	flags.DurationVar(&p.rest, "rest", 10*time.Second, "how long the hub on Redis is watched at rest, for the commands of its leases")
 	flags.StringVar(&c.role, "role", "", "for the processes that bench starts itself")
 	flags.StringVar(&c.target, "target", "", "for the processes that bench starts itself")
 	if err := flags.Parse(args); err != nil {

@@ -27,6 +27,23 @@ const redisWithin = 10 * time.Second
 type redisServer struct {
 	address string
 	stop    func()
+	// atRest is how many commands a second a hub costs that has nothing to do:
+	// the leases of its shards.
+	atRest float64
+}
+
+// watchAtRest measures for some time what a hub costs that has nothing to do.
+func (s *redisServer) watchAtRest(ctx context.Context, d time.Duration) (perSecond float64, err error) {
+	before, err := s.commands(ctx)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	if err := pause(ctx, d); err != nil {
+		return 0, err
+	}
+	after, err := s.commands(ctx)
+	return float64(after-before) / time.Since(begin).Seconds(), err
 }
 
 // startRedis starts a redis-server in the directory. Where there is none
