@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -210,4 +211,19 @@ func TestReplicasMustHaveWhatChanged(t *testing.T) {
 	}
 	f.Nodes[1].Resume(t)
 	eventually(t, func() error { return w.db.Subscriptions().Submit(t.Context(), late) })
+}
+
+// TestSentinelsThatAskWho: the Sentinels have users of their own.
+func TestSentinelsThatAskWho(t *testing.T) {
+	f := redistest.Sentinel(t, 0)
+	for _, s := range f.Sentinels {
+		s.Do(t, "ACL", "SETUSER", "guard", "on", ">halt", "~*", "&*", "+@all")
+		s.Do(t, "ACL", "SETUSER", "default", "off")
+	}
+	work(t, worldOn(t, f.Nodes[0], f.URL()+"?sentinel-user=guard&sentinel-password=halt").db)
+	for _, parameters := range []string{"", "?sentinel-user=guard&sentinel-password=wrong"} {
+		wantRefused(t, redisstore.Config{URL: f.URL() + parameters}, "does not accept the user and the password")
+	}
+	unknown := strings.Replace(f.URL(), redistest.MasterName, "elsewhere", 1) + "?sentinel-user=guard&sentinel-password=halt"
+	wantRefused(t, redisstore.Config{URL: unknown}, `no Sentinel that answers knows a master of the name "elsewhere"`)
 }

@@ -53,6 +53,9 @@ func classify(err error) class {
 	if _, answered := errors.AsType[redis.Error](err); !answered {
 		return network
 	}
+	if errors.Is(err, redis.Nil) { // the Sentinels know of no primary
+		return refused
+	}
 	if redis.IsOOMError(err) || redis.HasErrorPrefix(err, "OOM") {
 		return memory
 	}

@@ -80,6 +80,8 @@ func (e *engine) refusal(ctx context.Context, err error) error {
 		return refusal("Redis does not permit this user what a hub needs: " + err.Error())
 	case strings.Contains(err.Error(), "cluster support disabled"):
 		return errNoCluster
+	case errors.Is(err, redis.Nil) && e.url.kind == sentinel:
+		return refuse("no Sentinel that answers knows a master of the name %q", e.url.master)
 	case untrusted:
 		return refusal("the certificate of Redis cannot be verified (ca= names the file of another authority): " + err.Error())
 	case answered && classify(err) == defect:
