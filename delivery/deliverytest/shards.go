@@ -11,8 +11,8 @@ import (
 	"carillon/subscription"
 )
 
-// RunShards runs the suite of delivery.Shards, for an engine that one process has
-// to itself: it comes to own every shard.
+// RunShards runs the suite of delivery.Shards as one process sees it that is alone:
+// it comes to own every shard. RunSharing is for several.
 func RunShards(t *testing.T, open func(t *testing.T) Harness) {
 	cases(t, open, map[string]func(t *testing.T, h Harness){
 		"every shard is gained once, and lost at the end":  testGainAndLose,
@@ -22,7 +22,7 @@ func RunShards(t *testing.T, open func(t *testing.T) Harness) {
 		"lost may still save":                              testLostSaves,
 		"an error of gained ends Run":                      testGainedFails,
 		"a context that is done":                           testRunDone,
-		"an engine that is away is ErrUnavailable":         testRunStopped,
+		"an engine that is away":                           testRunStopped,
 	})
 }
 
@@ -162,6 +162,18 @@ func testRunDone(t *testing.T, h Harness) {
 
 func testRunStopped(t *testing.T, h Harness) {
 	h.Stop(t)
-	err := h.Shards.Run(t.Context(), holder{})
-	wantError(t, err, delivery.ErrUnavailable)
+	if h.Another == nil {
+		wantError(t, h.Shards.Run(t.Context(), holder{}), delivery.ErrUnavailable)
+		return
+	}
+	// It is waited for where processes share it: only the end of ctx ends Run.
+	ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	must(t, h.Shards.Run(ctx, holder{gained: func(context.Context, delivery.Tenure) error {
+		t.Error("a shard of an engine that is away was gained")
+		return nil
+	}}))
+	if ctx.Err() == nil {
+		t.Error("Run ended though its context stands")
+	}
 }
