@@ -139,7 +139,12 @@ func subscribe(hub, topic, callback string, more url.Values) (int, string, error
 }
 
 func publish(hub, topic, contentType, body string) (int, string, error) {
-	req, err := http.NewRequest(http.MethodPost, hub, strings.NewReader(body))
+	return publishAt(hub, hub, topic, contentType, body)
+}
+
+// publishAt publishes to the hub by the address of one of its processes.
+func publishAt(address, hub, topic, contentType, body string) (int, string, error) {
+	req, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
