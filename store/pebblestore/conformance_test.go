@@ -102,6 +102,7 @@ func TestGreatBody(t *testing.T) {
 		return deliveryHarnessOn(newWorld(t, vfs.NewMem()))
 	})
 }
-func TestPings(t *testing.T)   { deliverytest.RunPings(t, deliveryHarness) }
-func TestCursors(t *testing.T) { deliverytest.RunCursors(t, deliveryHarness) }
-func TestShards(t *testing.T)  { deliverytest.RunShards(t, deliveryHarness) }
+func TestPings(t *testing.T)    { deliverytest.RunPings(t, deliveryHarness) }
+func TestCursors(t *testing.T)  { deliverytest.RunCursors(t, deliveryHarness) }
+func TestProperty(t *testing.T) { deliverytest.RunProperty(t, deliveryHarness) }
+func TestShards(t *testing.T)   { deliverytest.RunShards(t, deliveryHarness) }

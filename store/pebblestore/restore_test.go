@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
@@ -59,7 +60,7 @@ func wantLog(t *testing.T, db *pebblestore.DB, topic string, want []*delivery.No
 	for _, n := range want {
 		got, err := db.Log().Read(t.Context(), topic, from)
 		if err != nil || !reflect.DeepEqual(got, n) {
-			t.Fatalf("from %d: got %+v, error %v; want %+v", from, got, err, n)
+			t.Fatalf("from %d: got %.500s, error %v; want %.500s", from, fmt.Sprintf("%+v", got), err, fmt.Sprintf("%+v", n))
 		}
 		from = n.Seq + 1
 	}
@@ -222,7 +223,9 @@ func TestRestoreMembers(t *testing.T) {
 	// An earlier put, with what the next takes the place of.
 	early := members[0]
 	early.Expires, early.Settled = time.Unix(1, 0), 1000
-	for _, put := range [][]delivery.Member{{early}, append([]delivery.Member{early}, members...), members} {
+	later := early
+	later.Expires = time.Unix(3, 0)
+	for _, put := range [][]delivery.Member{{early}, members, append([]delivery.Member{later}, members...)} {
 		if err := w.db.Restore().PutMembers(t.Context(), put); err != nil {
 			t.Fatal(err)
 		}
@@ -244,12 +247,27 @@ func TestRestoreMembers(t *testing.T) {
 		t.Errorf("of nobody: %+v, error %v", kept, err)
 	}
 	shard := subscription.ShardOf(early.ID)
-	if subs, err := w.db.Subscriptions().Expired(t.Context(), shard, time.Unix(2, 0), 10); len(subs) > 0 || err != nil {
+	if subs, err := w.db.Subscriptions().Expired(t.Context(), shard, time.Unix(5, 0), 10); len(subs) > 0 || err != nil {
 		t.Errorf("by its old lease: %+v, error %v", subs, err)
 	}
 	if ended := expiredOfAll(t, w.db); ended != count {
 		t.Errorf("%d leases are over, want %d", ended, count)
 	}
+	closeDB(t, w.db)
+	withPebble(t, w.fs, "var/store", func(db *pebble.DB) error {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{5}, UpperBound: []byte{6}})
+		if err != nil {
+			return err
+		}
+		ends := 0
+		for ok := it.First(); ok; ok = it.Next() {
+			ends++
+		}
+		if ends != count {
+			t.Errorf("%d ends of leases are kept, want %d", ends, count)
+		}
+		return it.Close()
+	})
 }
 
 // TestRestoreInParts: what is too much for one batch is there all the same.

@@ -84,11 +84,12 @@ func TestShardsOnAFullDisk(t *testing.T) {
 		disk := vfs.NewMem()
 		b := newBreakable(disk, func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite }, syscall.ENOSPC)
 		db := openOn(t, b)
+		disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30})
 		b.broken.Store(true)
-		disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1})
 		underWay := make(chan error, 1)
-		go func() { underWay <- db.Subscriptions().Submit(t.Context(), subscription.Request{}) }()
+		go func() { underWay <- appendOne(t.Context(), db, "under way") }()
 		synctest.Wait()
+		disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		gained := 0
@@ -110,7 +111,9 @@ func TestShardsOnAFullDisk(t *testing.T) {
 		if err := <-ended; err != nil || gained != subscription.Shards {
 			t.Errorf("%d shards were gained, error %v", gained, err)
 		}
-		<-underWay
+		if err := <-underWay; err != nil {
+			t.Errorf("the append under way: %v", err)
+		}
 	})
 }
 
