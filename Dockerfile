@@ -1,0 +1,49 @@
+# The three programs as images of their own, with nothing beside them:
+#
+#   docker build --target hub -t carillon-hub .
+#   docker build --target notifier -t carillon-notifier .
+#   docker build --target destination -t carillon-destination .
+#
+# They run as user 65532 and keep what they must not lose in /data. There is no
+# shell; `hub ready` is what health checks run.
+
+# The version in go.mod.
+ARG GO_VERSION=1.26.0
+
+FROM golang:${GO_VERSION}-alpine AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/hub ./cmd/notifier ./cmd/destination \
+ && mkdir /data
+
+FROM scratch AS base
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/hub /hub
+COPY --from=build --chown=65532:65532 --chmod=700 /data /data
+USER 65532:65532
+VOLUME /data
+WORKDIR /data
+# What ends a program in order; it takes up to 30 s.
+STOPSIGNAL SIGTERM
+
+FROM base AS notifier
+COPY --from=build /out/notifier /notifier
+ENV NOTIFIER_LISTEN=0.0.0.0:8090 NOTIFIER_INTAKE=127.0.0.1:8091 NOTIFIER_DATA=/data/notifier
+EXPOSE 8090
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/hub", "ready", "--admin=127.0.0.1:8091", "--path=/healthz"]
+ENTRYPOINT ["/notifier"]
+
+FROM base AS destination
+COPY --from=build /out/destination /destination
+ENV DESTINATION_LISTEN=0.0.0.0:8092 DESTINATION_DATA=/data/destination
+EXPOSE 8092
+ENTRYPOINT ["/destination"]
+
+# The last is what is built without --target. It needs --url (HUB_URL).
+FROM base AS hub
+ENV HUB_LISTEN=0.0.0.0:8080 HUB_ADMIN=127.0.0.1:8081 HUB_STORE=pebble:/data/hub
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/hub", "ready"]
+ENTRYPOINT ["/hub"]
