@@ -75,9 +75,10 @@ type Config struct {
 	MaxLinkBytes int
 	// MaxPingTopics is how many topics one ping may name: 400 beyond. Default 100.
 	MaxPingTopics int
-	// MaxPings is how many topics may wait to be fetched, in all and, MaxPingsPerHost,
-	// of one host: a ping for one more is 503, or 429, with Retry-After. One for a
-	// topic that waits already is taken. Default 20,000 and 1,000.
+	// MaxPings is how many topics may wait to be fetched by this process, in all and,
+	// MaxPingsPerHost, of one host: a ping for one more is 503, or 429, with Retry-After.
+	// One for a topic that waits already is taken. What other processes fetch is bounded
+	// by the store, which is 429 too. Default 20,000 and 1,000.
 	MaxPings        int
 	MaxPingsPerHost int
 	// BodyIdle is how long a client may send nothing in the middle of its

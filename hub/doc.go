@@ -14,11 +14,18 @@
 //
 // # Who does what
 //
-// Hub answers requests (Handler) and runs the loops (Run): the fetches that
-// pings asked for, the watch over the topics that have subscribers, and the
-// renewal of topic checks. Checker asks topics whether they name this hub; it
-// is the subscription.Validator. Verifier asks callbacks whether they meant
-// it; it is the subscription.Confirmer. Checker and Verifier are made first,
+// Hub answers requests (Handler), whichever process that shares the store they
+// reach, and runs the loops (Run): the fetches that pings asked for, the watch
+// over the topics that have subscribers, and the renewal of topic checks. It
+// fetches the topics whose shard is this process's (Gained, Lost).
+//
+//	ping ──▶ noted (204) ── topic's shard is ours? ── yes ──▶ fetched here
+//	                              └── no ──▶ its owner is told by the store, or
+//	                                         finds it: Pinged, Refresh, Gained
+//
+// Checker asks topics whether they name this hub; it is the
+// subscription.Validator. Verifier asks callbacks whether they meant it; it is the
+// subscription.Confirmer. Checker and Verifier are made first,
 // subscription.Service with them, and Hub over all of them.
 //
 // What it guarantees: no success is answered before what it promises is
@@ -26,8 +33,8 @@
 // the callback (WebSub §5.1.2); a body is read only after everything that could
 // refuse the request without it; an error says which parameter broke which
 // rule, and nothing of the hub's inside; a ping that was answered 204 is
-// fetched even if the process dies in between; no request that the hub makes is
-// redirected, decompressed, or read beyond a limit.
+// fetched even if the process dies in between, then perhaps twice; no request
+// that the hub makes is redirected, decompressed, or read beyond a limit.
 //
 // What it does not: it dials nobody but through the transport it is given, which
 // must refuse the addresses that may not be reached (internal/egress); it keeps

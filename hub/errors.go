@@ -27,6 +27,8 @@ var (
 	errBusy = fmt.Errorf("too much at once in the hub: %w", subscription.ErrBusy)
 	// errHostBusy: as many topics of one host wait to be fetched as Config allows.
 	errHostBusy = errors.New("too many topics of one host")
+	// errPingsBusy: as many topics wait to be fetched as the store takes.
+	errPingsBusy = errors.New("too many pings wait")
 	// errClosing: the hub is shutting down.
 	errClosing = errors.New("shutting down")
 )
@@ -82,6 +84,7 @@ var answers = []struct {
 	{errClosing, answer{status: http.StatusServiceUnavailable, message: "The hub is shutting down. Try again later.", retry: true}},
 	{errBusy, answer{status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.", retry: true}},
 	{errHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics of this host wait to be fetched. Try again later.", retry: true}},
+	{errPingsBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics wait to be fetched. Try again later.", retry: true}},
 	{subscription.ErrBusy, answer{status: http.StatusServiceUnavailable, message: "Too many requests wait to be verified. Try again later.", retry: true}},
 	{delivery.ErrUnavailable, answer{status: http.StatusServiceUnavailable, message: "The hub cannot store anything at the moment. Try again later.", retry: true, ours: true}},
 	{ErrTopicAway, answer{status: http.StatusBadGateway, message: "The topic's server did not answer the hub's check whether it names this hub. Try again later.", retry: true}},

@@ -28,33 +28,40 @@ import (
 //
 // A topic is fetched by one at a time, and pings that come before its fetch begins
 // are carried out by that one. Waiting costs no goroutine.
+//
+// Of the processes that share a store the owner of a topic's shard
+// (subscription.TopicShard) fetches it. Where a shard is lost what waits is
+// forgotten here, and what runs finishes its attempt: the next owner finds the
+// pings in the store, and may fetch a topic once more that was being fetched.
 type fetcher struct {
 	cfg     Config
 	pings   delivery.Pings
 	source  *source
 	wake    chan struct{} // holds one token: something changed
+	stale   chan struct{} // holds one token: the waiting pings are to be read
 	logger  *slog.Logger
 	metrics *metrics
 
 	mu    sync.Mutex
-	jobs  map[string]*fetchJob   // every topic that waits or runs, by key. Owned by mu.
-	turns *turns                 // those that wait. Owned by mu.
-	young map[*fetchJob]struct{} // those that hold one of Config.Fetches. Owned by mu.
-	slow  int                    // how many hold one of Config.SlowFetches. Owned by mu.
+	owned [subscription.Shards]bool // the shards of this process. Owned by mu.
+	jobs  map[string]*fetchJob      // every topic that waits or runs, by key. Owned by mu.
+	turns *turns                    // those that wait. Owned by mu.
+	young map[*fetchJob]struct{}    // those that hold one of Config.Fetches. Owned by mu.
+	slow  int                       // how many hold one of Config.SlowFetches. Owned by mu.
 	// total and byHost count the topics that wait or run, and those whose ping is
 	// being noted. Owned by mu.
 	total  int
 	byHost map[string]int
-	// settled holds the pings that were carried out while those of before the start
-	// were being read, by key: what is read may be older than that. It is nil
-	// afterwards. Owned by mu.
-	settled map[string]uint64
+	// settled remembers the pings that were carried out of late: what is read, or
+	// told of, may be older than that. Owned by mu.
+	settled recent
 }
 
 // fetchJob is one topic that is to be fetched. While it runs its fields belong
 // to the goroutine that runs it, else to fetcher.mu.
 type fetchJob struct {
 	ping    delivery.Ping
+	shard   subscription.Shard
 	host    string
 	at      time.Time
 	running bool      // Owned by fetcher.mu.
@@ -71,29 +78,28 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		pings:  parts.Pings,
 		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: newRoom(int64(cfg.Fetches)*cfg.MaxBody, cfg.MaxBody)},
 		wake:   make(chan struct{}, 1),
+		stale:  make(chan struct{}, 1),
 		logger: logger,
 		jobs:   make(map[string]*fetchJob),
 		turns:  newTurns(cfg.FetchesPerHost),
 		young:  make(map[*fetchJob]struct{}),
 		byHost: make(map[string]int),
-
-		settled: make(map[string]uint64),
 	}
 }
 
 // fetchedHost is by what pings are counted and take turns.
 func fetchedHost(topic string) string { return egress.Host(topic) }
 
-// add has topics fetched whose pings are durable.
+// add has topics fetched whose pings are durable, those of this process's shards.
 func (f *fetcher) add(pings ...delivery.Ping) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range pings {
 		key := subscription.Key(p.Topic)
 		switch j := f.jobs[key]; {
-		case p.Count <= f.settled[key]:
+		case !f.owned[subscription.TopicShard(p.Topic)] || p.Count <= f.settled.count(key):
 		case j == nil:
-			j = &fetchJob{ping: p, host: fetchedHost(p.Topic), at: time.Now()}
+			j = &fetchJob{ping: p, shard: subscription.TopicShard(p.Topic), host: fetchedHost(p.Topic), at: time.Now()}
 			f.jobs[key] = j
 			f.count(j.host)
 			f.turns.wait(j)
@@ -118,7 +124,7 @@ func (f *fetcher) signal() {
 	}
 }
 
-// run fetches until ctx ends, beginning with the pings of before the start.
+// run fetches until ctx ends.
 func (f *fetcher) run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { f.carryOn(ctx); return nil })
@@ -139,15 +145,21 @@ func (f *fetcher) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// carryOn takes up the pings that were noted before the start, however long the
-// store takes to give them.
+// carryOn takes up the pings that the store holds, as often as it is asked for,
+// each time until it has succeeded, until ctx ends.
 func (f *fetcher) carryOn(ctx context.Context) {
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.stale:
+		}
 		err := f.readWaiting(ctx)
 		if err == nil || ctx.Err() != nil {
-			return
+			continue
 		}
 		f.logger.Error("waiting pings could not be read; trying again", "error", err)
+		f.refresh()
 		select {
 		case <-ctx.Done():
 		case <-time.After(f.cfg.RetryAfter):
@@ -155,17 +167,55 @@ func (f *fetcher) carryOn(ctx context.Context) {
 	}
 }
 
+// refresh has the waiting pings read soon.
+func (f *fetcher) refresh() {
+	select {
+	case f.stale <- struct{}{}:
+	default:
+	}
+}
+
 func (f *fetcher) readWaiting(ctx context.Context) error {
+	f.keepSettled(true)
+	defer f.keepSettled(false)
 	for p, err := range f.pings.Waiting(ctx) {
 		if err != nil {
 			return err
 		}
 		f.add(p)
 	}
+	return nil
+}
+
+func (f *fetcher) keepSettled(keep bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settled = nil
-	return nil
+	f.settled.keep = keep
+}
+
+// gained takes over the topics of a shard: those that wait are read soon, once for
+// all shards that are gained at about the same time.
+func (f *fetcher) gained(shard subscription.Shard) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.owned[shard] = true
+	f.refresh()
+}
+
+// lost forgets the topics of a shard that wait; those that run are forgotten after
+// their attempt.
+func (f *fetcher) lost(shard subscription.Shard) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.owned[shard] = false
+	of := func(j *fetchJob) bool { return j.shard == shard }
+	f.turns.drop(of)
+	for _, j := range f.jobs {
+		if of(j) && !j.running {
+			f.forget(j)
+		}
+	}
+	f.signal()
 }
 
 // idle is how long the loop sleeps if nothing is due; it is woken before.
@@ -218,23 +268,23 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 	}
 	j.running = false
 	f.turns.done(j)
-	if done {
+	switch {
+	case done:
 		f.forget(j)
-	} else {
+		f.settled.add(subscription.Key(j.ping.Topic), j.ping.Count)
+	case !f.owned[j.shard]:
+		f.forget(j)
+	default:
 		j.at = time.Now().Add(pause)
 		f.turns.wait(j)
 	}
 	f.signal()
 }
 
-// forget takes out a job that is done. The caller holds mu.
+// forget takes out a job. The caller holds mu.
 func (f *fetcher) forget(j *fetchJob) {
-	key := subscription.Key(j.ping.Topic)
-	delete(f.jobs, key)
+	delete(f.jobs, subscription.Key(j.ping.Topic))
 	f.unreserve(j.host)
-	if f.settled != nil {
-		f.settled[key] = j.ping.Count
-	}
 }
 
 // attempt fetches a topic and settles its ping, as far as it gets. If that is not

@@ -368,7 +368,7 @@ func TestFetchLimits(t *testing.T) {
 			t.Errorf("%d fetches, at most %d at once, %d from one host", asked.Load(), mostRunning.Load(), mostSlow.Load())
 		}
 		if err := testutil.GatherAndCompare(s.registry, strings.NewReader(
-			"# HELP carillon_hub_pings_waiting Topics that wait to be fetched or are being fetched.\n"+
+			"# HELP carillon_hub_pings_waiting Topics of this process's shards that wait to be fetched or are being fetched.\n"+
 				"# TYPE carillon_hub_pings_waiting gauge\ncarillon_hub_pings_waiting 0\n"), "carillon_hub_pings_waiting"); err != nil {
 			t.Error(err)
 		}

@@ -73,7 +73,8 @@ func (p Parts) validate() error {
 }
 
 // Hub answers the requests of Sources and Destinations. Its handler may be used
-// before Run, but what pings ask for is fetched while Run runs.
+// before Run, but what pings ask for is fetched while Run runs, by the process that
+// owns the topic's shard (Gained, Lost).
 type Hub struct {
 	cfg     Config
 	parts   Parts
@@ -118,17 +119,34 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 	return h, nil
 }
 
-// Gained takes over the pings of the topics whose subscription.TopicShard it is.
-func (h *Hub) Gained(ctx context.Context, shard subscription.Shard) error { return nil }
+// Gained takes over the topics whose subscription.TopicShard it is: their pings
+// are fetched here from now on, those that wait already once they are read, which
+// happens while Run runs, however long the store takes. The error is for a shard
+// that there is not.
+func (h *Hub) Gained(_ context.Context, shard subscription.Shard) error {
+	if shard >= subscription.Shards {
+		return fmt.Errorf("hub: shard %d: there are %d", shard, subscription.Shards)
+	}
+	h.fetcher.gained(shard)
+	return nil
+}
 
-// Lost ends the work on a shard: its pings are left to its next owner.
-func (h *Hub) Lost(shard subscription.Shard) {}
+// Lost ends the work on a shard, without waiting: a fetch that is under way is
+// finished, published and its ping settled, but not tried again; the pings that
+// wait are left to the next owner.
+func (h *Hub) Lost(shard subscription.Shard) {
+	if shard < subscription.Shards {
+		h.fetcher.lost(shard)
+	}
+}
 
-// Pinged tells of a ping that another process has noted.
-func (h *Hub) Pinged(p delivery.Ping) {}
+// Pinged tells of a ping that was noted, perhaps by another process. It is fetched
+// where the shard of its topic is this process's. It does not block.
+func (h *Hub) Pinged(p delivery.Ping) { h.fetcher.add(p) }
 
-// Refresh has the waiting pings read again.
-func (h *Hub) Refresh() {}
+// Refresh tells that pings may have been noted that nobody told of: those that wait
+// are read again soon. It does not block.
+func (h *Hub) Refresh() { h.fetcher.refresh() }
 
 // Run fetches what pings ask for, watches the topics that have subscribers, and
 // renews topic checks, until ctx ends; from then on every POST is answered

@@ -90,7 +90,7 @@ func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error)
 		denied:   counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
 	}
 	return m, register(reg, m.requests, m.bytes, m.fetches, m.denied,
-		gauge("pings_waiting", "Topics that wait to be fetched or are being fetched.",
+		gauge("pings_waiting", "Topics of this process's shards that wait to be fetched or are being fetched.",
 			func() float64 { return float64(waiting()) }))
 }
 

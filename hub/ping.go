@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -22,6 +24,9 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	ctx, cancel := h.storing(r)
 	defer cancel()
 	pings, err := h.parts.Pings.Ping(ctx, topics)
+	if errors.Is(err, subscription.ErrBusy) {
+		return fmt.Errorf("%w: %w", errPingsBusy, err)
+	}
 	if err != nil {
 		return err
 	}

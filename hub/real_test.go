@@ -109,10 +109,10 @@ type holder struct {
 }
 
 func (h holder) Gained(ctx context.Context, t delivery.Tenure) error {
-	if err := h.dispatcher.Gained(ctx, t); err != nil {
+	if err := h.service.Gained(ctx, t.Shard); err != nil {
 		return err
 	}
-	if err := h.service.Gained(ctx, t.Shard); err != nil {
+	if err := h.dispatcher.Gained(ctx, t); err != nil {
 		return err
 	}
 	return h.hub.Gained(ctx, t.Shard)
@@ -120,7 +120,7 @@ func (h holder) Gained(ctx context.Context, t delivery.Tenure) error {
 
 func (h holder) Lost(s subscription.Shard) {
 	h.hub.Lost(s)
-	h.service.Lost(s)
+	h.service.Lost(s) // which tells the dispatcher of what it still settles
 	h.dispatcher.Lost(s)
 }
 

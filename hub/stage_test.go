@@ -281,6 +281,11 @@ func (s *stage) rebuild(t testing.TB, cfg hub.Config, transport http.RoundTrippe
 	if err != nil {
 		t.Fatal(err)
 	}
+	for shard := range subscription.Shard(subscription.Shards) {
+		if err := s.hub.Gained(t.Context(), shard); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // town is a hub on a real server, which reaches the loopback network only, and a

@@ -3,6 +3,7 @@ package hub
 import (
 	"container/heap"
 	"container/list"
+	"slices"
 	"time"
 )
 
@@ -67,9 +68,29 @@ func (t *turns) done(j *fetchJob) {
 	t.arrange(h)
 }
 
-// arrange puts the host at the end of the ring if it belongs there and is not in it, and
-// forgets it when nothing is left of it.
+// drop takes out the jobs that wait and that which is true for.
+func (t *turns) drop(which func(*fetchJob) bool) {
+	t.due = slices.DeleteFunc(t.due, which)
+	heap.Init(&t.due)
+	for _, h := range t.hosts {
+		for e := h.ready.Front(); e != nil; {
+			next := e.Next()
+			if which(e.Value.(*fetchJob)) {
+				h.ready.Remove(e)
+			}
+			e = next
+		}
+		t.arrange(h)
+	}
+}
+
+// arrange puts the host at the end of the ring if it belongs there and is not in it,
+// takes it out where nothing is ready, and forgets it when nothing is left of it.
 func (t *turns) arrange(h *fetchHost) {
+	if h.ready.Len() == 0 && h.place != nil {
+		t.ring.Remove(h.place)
+		h.place = nil
+	}
 	switch {
 	case h.ready.Len() > 0 && h.running < t.perHost && h.place == nil:
 		h.place = t.ring.PushBack(h)

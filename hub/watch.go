@@ -19,6 +19,12 @@ const watchers = 8
 // name this hub. One that has definitely refused Config.TopicRefusals times in a
 // row has its subscribers denied (WebSub §5.2: at any point). That its server is away
 // counts neither for nor against it. The counts begin anew with the process.
+//
+// Of the processes that share a store each knows the subscribers of its own shards
+// and no others: it asks the topics that those subscribe to, so that a topic may be
+// asked by each, and denies those. As every shard has an owner, all subscribers of a
+// topic that has left are denied in the end; where a shard changes hands its
+// next owner counts for itself, so that it may take as long again.
 type watch struct {
 	cfg     Config
 	parts   Parts

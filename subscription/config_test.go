@@ -105,6 +105,7 @@ func TestLogsKeepSecrets(t *testing.T) {
 
 	inTown(t, func(t *testing.T, h *town) {
 		h.log = logs
+		h.only = []subscription.Shard{shardOf(capability)}
 		h.confirm = hang
 		h.run()
 		h.submit(subscribe(capability, "s3cret"))

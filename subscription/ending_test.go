@@ -41,6 +41,7 @@ func TestExpiry(t *testing.T) {
 // A renewal that comes between reading and removing stands.
 func TestSweepAndRenewal(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
+		h.only = []subscription.Shard{shardOf(callback)}
 		store := &hooked{Store: h.memory}
 		store.expired = func(subs []subscription.Subscription) {
 			if len(subs) > 0 {
@@ -69,6 +70,7 @@ func TestRenewalAcrossTheEnd(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
 			inTown(t, func(t *testing.T, h *town) {
+				h.only = []subscription.Shard{shardOf(callback)}
 				h.run()
 				h.submit(subscribe(callback, ""))
 				synctest.Wait()
@@ -106,6 +108,9 @@ func TestRenewalAcrossTheEnd(t *testing.T) {
 // kept by them.
 func TestRenewalDoesNotKeepForEver(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
+		for i := range 9 {
+			h.only = append(h.only, shardOf(fmt.Sprintf("http://d%d.example/", i)))
+		}
 		h.cfg.SweepPortion, h.cfg.PerHost = 2, 1
 		h.run()
 		for i := range 9 {
@@ -136,6 +141,7 @@ func TestRenewalDoesNotKeepForEver(t *testing.T) {
 // TestRenewalTime bounds how long a renewal that never ends keeps a subscription.
 func TestRenewalTime(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
+		h.only = []subscription.Shard{shardOf(callback)}
 		h.cfg.PerHost = 1
 		h.run()
 		h.submit(subscribe(callback, ""))
@@ -147,8 +153,11 @@ func TestRenewalTime(t *testing.T) {
 			return nil
 		}
 		pass(subscription.DefaultLease - time.Second)
-		for i := range 100 { // the host is busy with these for an hour
-			h.submit(subscribe(fmt.Sprintf("http://destination.example/%d", i), ""))
+		for i, n := 0, 0; n < 100; i++ { // the host is busy with these for an hour
+			if other := fmt.Sprintf("http://destination.example/%d", i); shardOf(other) == shardOf(callback) {
+				h.submit(subscribe(other, ""))
+				n++
+			}
 		}
 		synctest.Wait()
 		h.submit(subscribe(callback, "renewed"))
@@ -167,6 +176,7 @@ func TestRenewalTime(t *testing.T) {
 // hears of the end first and of the beginning then.
 func TestSweepAndNewSubscription(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
+		h.only = []subscription.Shard{shardOf(callback)}
 		h.cfg.SweepInterval = 7 * time.Second // not just when the lease ends
 		store := &hooked{Store: h.memory}
 		store.removed = func() { <-time.After(time.Second) }
