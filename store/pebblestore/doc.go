@@ -13,14 +13,21 @@
 // is durable; whatever that reader writes then is durable only together with it.
 //
 // One process at a time has the directory (ErrInUse). That process owns every
-// shard; its epochs rise at each start.
+// shard; a shard's epoch rises each time that it is taken. Cursors never move back.
+//
+// The sequence numbers that Append gives follow each other without a hole: logs and
+// cursors are in one directory, and neither loses its end without the other. A log
+// that came from another engine (Restore) keeps its holes, and goes on above its head.
 //
 // Times are kept to the nanosecond and come back in UTC.
+//
+// A directory of an earlier layout is brought to this one by Open, and cannot be
+// opened by an earlier program from then on (ErrNewer).
 //
 // # When the disk fails
 //
 // Less than Config.MinFree left on the disk: what would grow the store (Append,
-// Submit, Ping) returns ErrUnavailable; what makes room, and the cursors, go on.
+// Submit, Ping, Restore) returns ErrUnavailable; what makes room, and the cursors, go on.
 //
 // The disk is full all the same (ENOSPC): writes under way wait for room, looking
 // once a second, and new ones return ErrUnavailable at once. When there is room
@@ -36,7 +43,7 @@
 // listed. In a topic's log it is passed over like one that was trimmed; a subscription
 // counts as none, and whoever subscribes again begins anew; a request is settled
 // as if it were the one to be settled; a topic whose state is lost takes nothing any
-// more (ErrDamaged). The store does not open when a count is lost that must never
+// more and does not tell its head (ErrDamaged). The store does not open when a count is lost that must never
 // return. New records that belong where a bad block is are kept and found, but
 // not listed. Pebble cannot compact a table with a bad block, so that its space and
 // the time of reads grow: a store with damage goes on, but should be replaced.

@@ -184,8 +184,8 @@ func (l *Log) heads(topic topicID, from, end uint64) (*walk, error) {
 	return l.db.engine.walk(l.db.engine.db, logKey(kindHead, topic, from), logKey(kindHead, topic, end))
 }
 
-// Heads implements delivery.Log. A topic whose state cannot be read has none: one
-// such topic does not keep the others from their deliveries.
+// Heads implements delivery.Log. With a topic among them whose state cannot be read
+// it is ErrDamaged: a head that is not known is not 0.
 func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
 	if err := l.db.engine.enter(ctx); err != nil {
 		return nil, fmt.Errorf("heads of logs: %w", err)
@@ -197,8 +197,8 @@ func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 		state, err := l.state(key)
 		if errors.Is(err, ErrDamaged) {
 			l.db.engine.damaged(topicKey(kindTopic, topicIDOf(key)), err)
-			state = topicState{}
-		} else if err != nil {
+		}
+		if err != nil {
 			return nil, fmt.Errorf("head of the log of %q: %w", key, err)
 		}
 		heads[i] = delivery.Seq(state.head)
