@@ -45,7 +45,7 @@ const (
 // asks, is not fit to carry out a command now.
 var states = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "MISCONF", "BUSY", "UNKILLABLE",
-	"NOREPLICAS", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "ERR max number of clients",
+	"NOREPLICAS", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "max number of clients",
 }
 
 // classify tells what a failure is.

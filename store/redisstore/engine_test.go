@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,12 +90,19 @@ func restart(t *testing.T, server *redistest.Server) {
 func TestAServerThatHangs(t *testing.T) {
 	w := ownWorld(t)
 	must(t, submit(t, w.db))
+	w.server.Do(t, "CONFIG", "RESETSTAT")
 	w.server.Pause(t)
 	began := time.Now()
 	wantError(t, submit(t, w.db), subscription.ErrUnavailable)
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("the call was held for %s", took)
 	}
+	w.server.Resume(t)
+	if n := scripts(t, w.server); n != 1 { // the server has it, as the connection was open
+		t.Errorf("the server ran %d scripts, want the one", n)
+	}
+
+	w.server.Pause(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began = time.Now()
@@ -102,6 +112,108 @@ func TestAServerThatHangs(t *testing.T) {
 	}
 	w.server.Resume(t)
 	eventually(t, func() error { return submit(t, w.db) })
+}
+
+// scripts tells how many the server has run.
+func scripts(t *testing.T, server *redistest.Server) (count int) {
+	t.Helper()
+	stats := server.Do(t, "INFO", "commandstats").(string)
+	for line := range strings.Lines(stats) {
+		var n int
+		if _, err := fmt.Sscanf(line, "cmdstat_evalsha:calls=%d", &n); err == nil {
+			count += n
+		}
+	}
+	return count
+}
+
+// TestAnAnswerIsLost: a call whose answer is lost was made once, as the client does not
+// repeat it, neither that of one server nor that of a Cluster.
+func TestAnAnswerIsLost(t *testing.T) {
+	for name, arrange := range map[string]func(t *testing.T) (*redistest.Server, string){
+		"one server": func(t *testing.T) (*redistest.Server, string) { return redistest.Start(t), "redis://" },
+		"a Cluster": func(t *testing.T) (*redistest.Server, string) {
+			bus := loopback(t)
+			port := bus.Addr().(*net.TCPAddr).Port
+			must(t, bus.Close())
+			server := redistest.Start(t, "cluster-enabled yes", fmt.Sprint("cluster-port ", port))
+			server.Do(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+			return server, "redis+cluster://"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, scheme := arrange(t)
+			between := newThief(t, server.Addr())
+			if scheme == "redis+cluster://" {
+				server.Set(t, "cluster-announce-port", strings.TrimPrefix(between.addr, "127.0.0.1:"))
+			}
+			w := worldOn(t, server, scheme+between.addr)
+			must(t, submit(t, w.db))
+			server.Do(t, "CONFIG", "RESETSTAT")
+			between.armed.Store(true)
+			wantError(t, submit(t, w.db), subscription.ErrUnavailable)
+			if n := scripts(t, server); n != 1 {
+				t.Errorf("the call was made %d times, want once", n)
+			}
+			if between.armed.Load() {
+				t.Error("no answer was lost, which tests nothing")
+			}
+		})
+	}
+}
+
+// thief stands between a client and a server. Once it is armed it takes the next
+// answer and breaks the connection.
+type thief struct {
+	addr  string
+	armed atomic.Bool
+}
+
+func loopback(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	return l
+}
+
+func newThief(t *testing.T, server string) *thief {
+	t.Helper()
+	l := loopback(t)
+	t.Cleanup(func() { _ = l.Close() })
+	between := &thief{addr: l.Addr().String()}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go between.serve(client, server)
+		}
+	}()
+	return between
+}
+
+// serve passes on what both sides say, until one has gone.
+func (b *thief) serve(client net.Conn, addr string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(server, client) // until either is closed
+		_ = server.Close()
+	}()
+	for answer := make([]byte, 64<<10); ; {
+		n, err := server.Read(answer)
+		if err != nil || b.armed.CompareAndSwap(true, false) {
+			return
+		}
+		if _, err := client.Write(answer[:n]); err != nil {
+			return
+		}
+	}
 }
 
 func TestAServerThatIsBusy(t *testing.T) {
