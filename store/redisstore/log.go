@@ -47,11 +47,7 @@ const (
 var appendScript = grows("append", `
 local head, stored, last, ended, previous, digest =
   unpack(redis.call('HMGET', KEYS[3], 'head', 'run', 'last', 'until', 'previous', 'digest'))
-if head and ARGV[6] ~= '' and digest == ARGV[6] then
-  -- A change of nothing, so that replicas which are waited for have what is repeated.
-  redis.call('HSET', KEYS[3], 'last', last)
-  return {'same', tonumber(head), last, previous}
-end
+if head and ARGV[6] ~= '' and digest == ARGV[6] then return {'same', tonumber(head), last, previous} end
 local identity = run()
 if stored ~= identity and ARGV[2] ~= '1' then return {'new'} end
 local after = tonumber(head or 0)

@@ -52,6 +52,8 @@ func TestPingsAreBounded(t *testing.T) {
 		t.Fatalf("left is %v, error %v", left, err)
 	}
 	ping(t, db, "http://d.example/")
+	w.cfg.MaxPings = 1
+	ping(t, w.open(t), "http://d.example/") // it waits already, though there are too many
 }
 
 func TestACountRisesThoughTheLastOneWasLost(t *testing.T) {
