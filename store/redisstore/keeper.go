@@ -85,6 +85,7 @@ type keeper struct {
 	last      time.Time // when the last one was sent
 	looked    bool      // the last one asked about the shards of others
 	failing   bool      // the last one did not succeed
+	mercy     time.Time // until when others may find back to a server that was away
 	proven    bool      // one succeeded, so that Sure was told
 	renewal   time.Time // when the last one that succeeded was sent
 	processes int       // 0: not known
@@ -93,8 +94,9 @@ type keeper struct {
 
 	ending   bool
 	fatal    error
-	left     bool // the membership is over
-	farewell bool // the last exchange was sent
+	left     bool        // the membership is over
+	farewell bool        // the last exchange is made
+	limit    *time.Timer // of that
 }
 
 func newKeeper(db *DB, h delivery.Holder) *keeper {
@@ -117,16 +119,11 @@ func (k *keeper) run(ctx context.Context, wake <-chan struct{}) error {
 		if !k.calls {
 			k.call(ctx, deeds)
 		}
-		if k.ending && !k.working() && !k.farewell {
-			limit := time.AfterFunc(farewellTime, cut)
-			defer limit.Stop()
-			k.farewell, k.next = true, time.Now()
+		if k.over(cut) {
+			return k.fatal
 		}
 		if !k.asking {
 			k.ask(lasting, answered)
-		}
-		if k.farewell && !k.asking {
-			return k.fatal
 		}
 		k.show()
 		timer.Reset(time.Until(k.next))
@@ -144,6 +141,32 @@ func (k *keeper) run(ctx context.Context, wake <-chan struct{}) error {
 		}
 		k.balance()
 	}
+}
+
+// over tells that everything is handed back. The server is told once more what it
+// may not know, within a bound that begins when the Holder is done.
+func (k *keeper) over(cut func()) bool {
+	if !k.ending || k.working() {
+		return false
+	}
+	if k.limit == nil {
+		k.limit = time.AfterFunc(farewellTime, cut)
+	}
+	if k.asking {
+		return false
+	}
+	if k.farewell || k.clean() {
+		k.limit.Stop()
+		return true
+	}
+	k.farewell, k.next = true, time.Now()
+	return false
+}
+
+// clean tells that the server knows that this process has nothing any more.
+func (k *keeper) clean() bool {
+	_, leased := k.find(givenUp)
+	return k.left && !leased
 }
 
 // deed is a call of the Holder: Gained if there is a context, else Lost.

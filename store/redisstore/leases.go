@@ -63,12 +63,13 @@ return lease[3] == run() and 1 or 2
 //	KEYS  1 cursors
 //	ARGV  1 the process
 //
-// It returns in how many milliseconds its lease runs out if it is not renewed; 0
-// where it is free, or the process's own.
+// It returns in how many milliseconds its lease runs out if it is not renewed; -1
+// where that has happened; 0 where nobody has it, or the process itself.
 var lookScript = reads("look at a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!owner', '!until')
 if not lease[1] or lease[1] == ARGV[1] then return 0 end
-return math.max(0, (tonumber(lease[2]) or 0) - now())
+local left = (tonumber(lease[2]) or 0) - now()
+return left > 0 and left or -1
 `)
 
 // takeScript takes a shard that is free, or the process's own, under an epoch that
@@ -139,7 +140,7 @@ type answer struct {
 	err     error
 	verdict int64         // renew
 	granted uint64        // take: the epoch
-	left    time.Duration // look, take: how long the shard is another's
+	left    time.Duration // look, take: how long the shard is another's; negative: its lease ran out
 	members []member      // join: in order
 }
 

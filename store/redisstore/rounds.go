@@ -102,6 +102,7 @@ func (k *keeper) apply(r round) {
 	}
 	if k.failing {
 		k.failing = false
+		k.mercy = time.Now().Add(k.takeover / 4)
 		k.log.Info("the leases of the shards are renewed again")
 	}
 	k.renewal = r.sent
@@ -205,6 +206,9 @@ func (k *keeper) answered(a *answer, sent time.Time) {
 	case look:
 		if l.phase == away {
 			l.known, l.freeAt = a.err == nil, free(a.left)
+			if a.left < 0 && l.freeAt.Before(k.mercy) {
+				l.freeAt = k.mercy
+			}
 		}
 	case take:
 		k.answeredTake(a, l, sent)
