@@ -16,12 +16,30 @@
 //	                          unsubscribe ──▶ removed
 //
 // What it guarantees: a request that was answered 202 is carried through even
-// if the process dies in between; until a request is verified the state of
+// if the process dies in between, or loses its shard; until a request is verified the state of
 // its subscription stands unchanged (WebSub §5.1); of several requests for
 // one topic and callback only the last counts; no lease is perpetual.
 //
 // A subscription that is active can also be denied (Deny), when its topic left
 // the hub; its callback is told then, too.
+//
+// # Several processes on one store
+//
+// Everything about an ID is done by the process that owns its shard; the others
+// take requests and leave them in the store.
+//
+//	any process:  Submit ── durable (202) ── shard is ours? ── yes ──▶ worked on
+//	                                              └── no ──▶ left to its owner
+//	its owner:    Requested (told by the store), Refresh (looks again), Gained
+//	              (found in the store) ─────────────────────────▶ worked on
+//	              Lost ──▶ forgotten here; the next owner begins anew
+//
+// So a callback may be asked once more where a shard changes hands in the middle
+// of a verification. A former owner that comes late, as it did not know of its
+// loss, may still settle a request: the store sees to it that a request is settled
+// once, and who finds it settled, or replaced, looks at what holds and tells
+// delivery. A denial that waits to be told is known to one process alone and
+// lost with it, or with the shard; the subscription has ended by then.
 //
 // A host that hangs holds a few places and no more (Config.PerHost), and a
 // request that waits for anything has no goroutine. Trouble with the store stops
@@ -32,5 +50,6 @@
 // What it does not: it speaks no HTTP. The topic check and the verification of
 // intent are interfaces that package hub implements, storage is the Store
 // interface that the engines implement. Package hub submits requests, package
-// delivery is told of what became active and what ended.
+// delivery is told of what became active and what ended, cmd/hub passes on which
+// shards are gained and lost and what is heard of other processes.
 package subscription

@@ -30,8 +30,8 @@ const (
 	peerCallback             // the callback
 )
 
-// class tells the jobs of this process from those that it found at its start.
-// Both get their turns, so that a long list from before does not hold up those
+// class tells the requests that have just been made from those that were found in
+// the store. Both get their turns, so that a long list from before does not hold up those
 // who come now.
 type class uint8
 
