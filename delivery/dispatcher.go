@@ -66,6 +66,7 @@ type Dispatcher struct {
 	mu     sync.Mutex // guards what follows, the table and the schedule
 	shards [subscription.Shards]*shardTable
 	topics map[string]*topic
+	left   [2]map[string]*topic // see leaveTopic
 	hosts  map[string]*host
 	counts [states]int // entries by their state; what ended counts up for ever
 
@@ -118,17 +119,22 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 
 // Head returns the sequence number of the last notification of a topic: where a
 // subscription that begins now starts.
-func (d *Dispatcher) Head(ctx context.Context, topic string) (uint64, error) {
-	heads, err := d.records.Heads(ctx, []string{topic})
+func (d *Dispatcher) Head(ctx context.Context, topicURL string) (uint64, error) {
+	heads, err := d.records.Heads(ctx, []string{topicURL})
 	if err != nil {
-		return 0, fmt.Errorf("reading the head of the log of %s: %w", topic, err)
+		return 0, fmt.Errorf("reading the head of the log of %s: %w", topicURL, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	head := heads[0]
-	if t := d.topics[subscription.Key(topic)]; t != nil {
+	key, head := subscription.Key(topicURL), heads[0]
+	if t := d.topics[key]; t != nil {
 		d.tell(t, head)
-		head = t.head // what the log has lost is nothing that comes after it
+	}
+	// What the log has lost is nothing that comes after its head.
+	for _, topics := range []map[string]*topic{d.topics, d.left[0], d.left[1]} {
+		if t := topics[key]; t != nil {
+			head = max(head, t.head)
+		}
 	}
 	return uint64(head), nil
 }

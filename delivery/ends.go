@@ -67,3 +67,34 @@ func (d *Dispatcher) fell(t *topic, left, head Seq) {
 	d.log.Error("the end of a log is lost: the engine no longer has what it had acknowledged; "+
 		"what was not delivered before is recorded as gaps", "topic", t.key, "head", head, "left", left)
 }
+
+// leaveTopic remembers a topic that nobody here subscribes to any more as a shard was
+// dropped: it often comes back with a shard, above all where the engine was
+// restarted, and what is known of its log tells whether that has lost something.
+// mu is held.
+func (d *Dispatcher) leaveTopic(t *topic) {
+	if d.left[0] == nil {
+		d.left[0] = map[string]*topic{}
+	}
+	d.left[0][t.key] = t
+}
+
+// returnTopic takes back what is remembered of a topic, nil if nothing is. Its head
+// is to be read anew. mu is held.
+func (d *Dispatcher) returnTopic(key string) *topic {
+	for _, left := range d.left {
+		if t := left[key]; t != nil {
+			delete(left, key)
+			t.known = false
+			return t
+		}
+	}
+	return nil
+}
+
+// forgetTopics forgets topics that did not come back for a TrimInterval or two.
+func (d *Dispatcher) forgetTopics() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left[1], d.left[0] = d.left[0], nil
+}

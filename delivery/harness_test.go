@@ -27,6 +27,9 @@ const topicURL = "https://example.com/change/"
 type engine struct {
 	mu        sync.Mutex
 	logs      map[string][]*delivery.Notification // trimmed ones are nil
+	gave      map[string]delivery.Seq             // the last number of each log, kept or lost
+	headCalls []int                               // how many heads each call was asked for
+	marks     map[subscription.Shard]shardMark
 	subs      map[subscription.ID]subscription.Subscription
 	positions map[subscription.ID]delivery.Position
 	gaps      []delivery.Gap
@@ -53,7 +56,8 @@ var (
 
 func newEngine() *engine {
 	return &engine{
-		logs: map[string][]*delivery.Notification{}, subs: map[subscription.ID]subscription.Subscription{},
+		logs: map[string][]*delivery.Notification{}, gave: map[string]delivery.Seq{},
+		marks: map[subscription.Shard]shardMark{}, subs: map[subscription.ID]subscription.Subscription{},
 		positions: map[subscription.ID]delivery.Position{},
 	}
 }
@@ -81,17 +85,40 @@ func (e *engine) Append(ctx context.Context, p delivery.Publication, id uuid.UUI
 		return delivery.Receipt{}, err
 	}
 	key := subscription.Key(p.Topic)
-	r := delivery.Receipt{ID: id, Seq: delivery.Seq(len(e.logs[key]) + 1)}
-	if r.Seq > 1 {
-		if last := e.logs[key][r.Seq-2]; last != nil {
+	r := delivery.Receipt{ID: id, Seq: e.gave[key] + 1}
+	after := e.head(key)
+	if log := e.logs[key]; len(log) > 0 {
+		if last := log[len(log)-1]; last != nil {
 			r.Previous = last.Until
 			if p.Until != "" && last.Until == p.Until && bytes.Equal(last.Body, p.Body) {
 				return delivery.Receipt{ID: last.ID, Seq: last.Seq, Repeated: true, Previous: r.Previous}, nil
 			}
 		}
 	}
-	e.logs[key] = append(e.logs[key], &delivery.Notification{Publication: p, ID: id, Seq: r.Seq, After: r.Seq - 1, Accepted: at})
+	e.gave[key] = r.Seq
+	e.logs[key] = append(e.logs[key], &delivery.Notification{Publication: p, ID: id, Seq: r.Seq, After: after, Accepted: at})
 	return r, e.appendErr
+}
+
+// head is that of a log, mu held.
+func (e *engine) head(key string) delivery.Seq {
+	log := e.logs[key]
+	if len(log) == 0 {
+		return 0
+	}
+	if last := log[len(log)-1]; last != nil {
+		return last.Seq
+	}
+	return e.gave[key]
+}
+
+// lose takes the end of a log away, of so many notifications. What is appended next
+// has a number far above.
+func (e *engine) lose(topic string, n int) {
+	e.with(func() {
+		e.logs[topic] = e.logs[topic][:len(e.logs[topic])-n]
+		e.gave[topic] += 1000
+	})
 }
 
 func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
@@ -120,11 +147,12 @@ func (e *engine) Heads(_ context.Context, topics []string) ([]delivery.Seq, erro
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	heads := make([]delivery.Seq, len(topics))
+	e.headCalls = append(e.headCalls, len(topics))
 	for i, topic := range topics {
 		if e.headErr != nil && strings.HasPrefix(topic, e.headless) {
 			return nil, e.headErr
 		}
-		heads[i] = delivery.Seq(len(e.logs[subscription.Key(topic)]))
+		heads[i] = e.head(subscription.Key(topic))
 	}
 	return heads, nil
 }
@@ -146,11 +174,11 @@ func (e *engine) Topics(context.Context) iter.Seq2[delivery.TopicState, error] {
 		e.mu.Lock()
 		var states []delivery.TopicState
 		for key, log := range e.logs {
-			first := slices.IndexFunc(log, func(n *delivery.Notification) bool { return n != nil })
-			if first < 0 {
-				first = len(log)
+			state := delivery.TopicState{Topic: key, First: e.head(key) + 1, Head: e.head(key)}
+			if first := slices.IndexFunc(log, func(n *delivery.Notification) bool { return n != nil }); first >= 0 {
+				state.First = log[first].Seq
 			}
-			states = append(states, delivery.TopicState{Topic: key, First: delivery.Seq(first + 1), Head: delivery.Seq(len(log))})
+			states = append(states, state)
 		}
 		e.mu.Unlock()
 		for _, s := range states {
@@ -187,8 +215,11 @@ func (e *engine) Members(_ context.Context, s subscription.Shard) iter.Seq2[deli
 }
 
 func (e *engine) Save(ctx context.Context, batches []delivery.Batch) error {
-	if e.slowSave != nil {
-		if err := e.slowSave(ctx); err != nil {
+	e.mu.Lock()
+	slow := e.slowSave
+	e.mu.Unlock()
+	if slow != nil {
+		if err := slow(ctx); err != nil {
 			return err
 		}
 	}
@@ -219,6 +250,46 @@ func (e *engine) Gaps(context.Context, subscription.ID, int) ([]delivery.Gap, er
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.gaps), nil
+}
+
+// shardMark is what was marked of a shard.
+type shardMark struct {
+	lowest map[string]delivery.Seq
+	at     time.Time
+}
+
+// sharedEngine is an engine with Marks.
+type sharedEngine struct{ *engine }
+
+func (e sharedEngine) Mark(_ context.Context, t delivery.Tenure, lowest map[string]delivery.Seq) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.saveErr != nil {
+		return e.saveErr
+	}
+	if t.Epoch != e.epochs[t.Shard] {
+		return fmt.Errorf("mark: %w", &delivery.FencedError{Shards: []subscription.Shard{t.Shard}})
+	}
+	e.engine.marks[t.Shard] = shardMark{lowest, time.Now()}
+	return nil
+}
+
+func (e sharedEngine) Lowest(_ context.Context, since time.Time) (map[string]delivery.Seq, bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := map[string]delivery.Seq{}
+	for s := range subscription.Shard(subscription.Shards) {
+		m, marked := e.engine.marks[s]
+		if !marked || m.at.Before(since) {
+			return nil, false, nil
+		}
+		for topic, seq := range m.lowest {
+			if lowest, found := all[topic]; !found || seq < lowest {
+				all[topic] = seq
+			}
+		}
+	}
+	return all, true, nil
 }
 
 // Remove does what subscription.Service does on a store.
@@ -314,17 +385,27 @@ type running struct {
 	stop func() // ends Run and waits for it
 }
 
-// start runs a Dispatcher on the engine until the test ends or stop is called.
+// start runs a Dispatcher on the engine until the test ends or stop is called. It
+// owns every shard.
 func start(t testing.TB, e *engine, cfg delivery.Config, s delivery.Sender) *running {
+	t.Helper()
+	r := startOwning(t, e, e.stores(), cfg, s, 0, subscription.Shards)
+	e.with(func() { e.ended = r.Ended })
+	return r
+}
+
+// startOwning runs a Dispatcher that owns the shards from first up to end.
+func startOwning(
+	t testing.TB, e *engine, stores delivery.Stores, cfg delivery.Config, s delivery.Sender, first, end int,
+) *running {
 	t.Helper()
 	r := &running{t: t, logs: new(bytes.Buffer), reg: prometheus.NewRegistry()}
 	logger := slog.New(slog.NewTextHandler(r.logs, nil))
 	var err error
-	if r.Dispatcher, err = delivery.New(cfg, e.stores(), e, s, logger, r.reg); err != nil {
+	if r.Dispatcher, err = delivery.New(cfg, stores, e, s, logger, r.reg); err != nil {
 		t.Fatal(err)
 	}
-	e.with(func() { e.ended = r.Ended })
-	for i := range subscription.Shards {
+	for i := first; i < end; i++ {
 		e.with(func() { e.epochs[i]++ })
 		if err := r.Gained(t.Context(), delivery.Tenure{Shard: subscription.Shard(i), Epoch: e.epochs[i]}); err != nil {
 			t.Fatal(err)
@@ -357,7 +438,7 @@ func (r *running) publish(body string) delivery.Receipt {
 func (r *running) subscribe(e *engine, callback string) subscription.Subscription {
 	sub := subscriptionOf(topicURL, callback)
 	e.with(func() {
-		sub.Start = uint64(len(e.logs[topicURL]))
+		sub.Start = uint64(e.head(topicURL))
 		e.subs[sub.ID] = sub
 	})
 	r.Activated(sub)

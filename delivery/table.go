@@ -206,6 +206,9 @@ func (d *Dispatcher) drop(s subscription.Shard) {
 	d.shards[s] = nil
 	for _, e := range sh.entries {
 		d.forget(sh, e)
+		if len(e.topic.entries) == 0 {
+			d.leaveTopic(e.topic)
+		}
 	}
 }
 
@@ -309,7 +312,9 @@ func (d *Dispatcher) forgetHost(h *host) {
 func (d *Dispatcher) topicOf(key string) *topic {
 	t := d.topics[key]
 	if t == nil {
-		t = &topic{key: key}
+		if t = d.returnTopic(key); t == nil {
+			t = &topic{key: key}
+		}
 		d.topics[key] = t
 		d.askHead(t)
 	}

@@ -11,6 +11,7 @@ import (
 // then goes on while saves stands.
 func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
 	for sleep(ctx, d.cfg.TrimInterval) {
+		d.forgetTopics()
 		if err := d.trim(ctx, saves); err != nil && ctx.Err() == nil {
 			d.log.Warn("the logs could not be trimmed; it is tried again", "error", err)
 		}
