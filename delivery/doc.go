@@ -4,13 +4,16 @@
 // # A log and cursors
 //
 // A topic has a log: accepted notifications in order, each with a sequence
-// number. Publishing appends one record, whatever the number of subscribers. A
+// number. Publishing appends one record, whatever the number of subscribers. Numbers
+// rise, and a notification tells what came before it (Notification.After). A
 // subscription has a cursor: the sequence number up to which it is settled,
 // that is delivered, or given up and recorded as a gap. A subscription whose
 // cursor is behind the head of its topic's log has work; nothing is written
 // to say so.
 //
 //	publish ──▶ Log.Append (durable) ──▶ head moves ──▶ Dispatcher wakes the topic
+//	another process publishes ──▶ Published ─▲
+//	something may have been missed ──▶ Refresh, Log.Heads ─▲
 //
 //	           idle ◀───────────── cursor = head ◀────────────┐
 //	            │ head moves                                  │
@@ -21,19 +24,51 @@
 //	                                          │ 410: the subscription ends
 //	                                          │ too old: gap recorded, cursor moves
 //
+// No attempt takes off, and all wait as ready, while positions cannot be saved,
+// the log cannot be read, or another process may own the shards (see below).
+//
 // What it guarantees: deliveries of one subscription are one at a time and in
 // the order of the log; a notification is passed over only if a gap says so; a
 // callback that was backing off before a restart is still backing off after it.
 //
 // Deliveries are at least once. After a crash those come again that were in
-// flight, and those settled since the last batch was written: one
-// Config.FlushInterval plus the time that writing takes, never more than
-// Config.FlushCount and what was in flight. An answer which comes late or is
+// flight, and those settled since the last batch was written: what one
+// Config.FlushInterval and the time that writing takes have brought, never more
+// than Config.FlushCount and what was in flight. An answer which comes late or is
 // lost, or an attempt broken off at the end of Run, also means a second
 // delivery, with the same X-Hub-Notification-Id to drop it by.
+//
+// # Shards
+//
+// Subscriptions are in shards, by their ID. A process delivers to those in the
+// shards that it owns. Several may share an engine; what is told of a shard:
+//
+//	          Gained                members read
+//	not held ───────▶ loading ─────────────────────▶ held ── fenced by Save ──▶ not held
+//	   ▲                 │ Lost, or Gained fails       │ Lost
+//	   ├◀────────────────┘                             ▼
+//	   └◀── what is unsaved is saved ◀── landed ◀── leaving: no attempt starts,
+//	        under the old epoch         or time up           those under way end
+//
+// A process attempts nothing after the time up to which it is sure of its shards
+// (Sure). One that was stopped and comes back cannot write: its Save is refused
+// under the old epoch. What it had in flight may come twice, as may what was not
+// waited for when a shard is handed over (Config.HandoverTimeout); nothing is
+// passed over, and no cursor moves back.
+//
+// # What a log has lost
+//
+// A notification is removed from its log when no subscription needs it and it is
+// older than Config.KeepAtLeast; where processes share an engine they tell each
+// other by Marks what they need. What is missing all the same is a gap of
+// everyone who has not got it: a record that cannot be read, or the end of a log, where the
+// engine came back without the last of what it had acknowledged. That is logged as
+// an error and counted, once for each topic. What is published afterwards
+// has higher numbers than what was lost, and reaches everyone.
 //
 // What it does not: it keeps no list of jobs, it does not judge content, and it
 // dials nobody but through the Sender it is given. Package hub publishes
 // through it, package subscription tells it who subscribes, cmd/hub reads its
-// state; engines implement Log, Pings, Cursors and Shards.
+// state; engines implement Log, Pings, Cursors and Shards, and Marks where
+// processes share them.
 package delivery

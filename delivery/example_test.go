@@ -47,7 +47,8 @@ func ExampleDispatcher() {
 		return
 	}
 
-	// The shards are handed back after deliveries have ended and are saved.
+	// The shards are handed back after deliveries have ended and are saved. The
+	// Dispatcher is their Holder; counting tells when it has all of them.
 	ctx, stop := context.WithCancel(context.Background())
 	owning, handBack := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
