@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"carillon/delivery"
 	"carillon/store/redisstore"
 	"carillon/subscription"
@@ -393,6 +395,30 @@ func TestEndWhileServerIsAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestShardMetrics(t *testing.T) {
+	w := newWorld(t)
+	reg := prometheus.NewRegistry()
+	w.cfg.Registerer = reg
+	k := newKeeper(t, w, takeover)
+	want := func(processes, fair, owned float64, renewed bool) {
+		t.Helper()
+		got := make(map[string]float64)
+		families, err := reg.Gather()
+		must(t, err)
+		for _, f := range families {
+			got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+		}
+		if got["carillon_redis_processes"] != processes || got["carillon_redis_shards_fair"] != fair ||
+			got["carillon_redis_shards_owned"] != owned || got["carillon_redis_lease_renewal_timestamp_seconds"] > 0 != renewed {
+			t.Errorf("the metrics are %v", got)
+		}
+	}
+	want(0, 0, 0, false)
+	k.run()
+	waitParts(t, map[*keeper]int{k: subscription.Shards})
+	want(1, subscription.Shards, subscription.Shards, true)
 }
 
 func TestRunTwice(t *testing.T) {

@@ -14,8 +14,8 @@ type metrics struct {
 }
 
 // newMetrics makes the metrics and registers them; without a Registerer they are
-// only counted. warnings tells how many there are.
-func newMetrics(reg prometheus.Registerer, warnings func() int) (*metrics, error) {
+// only counted. warnings tells how many there are, and state how the shards are shared.
+func newMetrics(reg prometheus.Registerer, warnings func() int, state func() ShardState) (*metrics, error) {
 	const ns, sub = "carillon", "redis"
 	m := &metrics{
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -38,10 +38,34 @@ func newMetrics(reg prometheus.Registerer, warnings func() int) (*metrics, error
 		Namespace: ns, Subsystem: sub, Name: "warnings",
 		Help: "What /readyz warns of: settings of the server by which acknowledged data could vanish, a store that was emptied.",
 	}, func() float64 { return float64(warnings()) })
-	for _, c := range []prometheus.Collector{m.failures, m.emptied, m.damaged, gauge} {
+	for _, c := range append(sharingGauges(state), m.failures, m.emptied, m.damaged, gauge) {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// sharingGauges tell how the shards are shared, as this process sees it.
+func sharingGauges(state func() ShardState) []prometheus.Collector {
+	gauge := func(name, help string, value func(ShardState) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "redis", Name: name, Help: help,
+		}, func() float64 { return value(state()) })
+	}
+	return []prometheus.Collector{
+		gauge("processes", "Processes that share the store; 0 while that is not known.",
+			func(s ShardState) float64 { return float64(s.Processes) }),
+		gauge("shards_fair", "How many of the 64 shards are this process's part.",
+			func(s ShardState) float64 { return float64(s.Fair) }),
+		gauge("shards_owned", "How many shards this process works on.",
+			func(s ShardState) float64 { return float64(s.Owned) }),
+		gauge("lease_renewal_timestamp_seconds", "When all leases were renewed last, Unix seconds; 0 for never.",
+			func(s ShardState) float64 {
+				if s.LastRenewal.IsZero() {
+					return 0
+				}
+				return float64(s.LastRenewal.UnixNano()) / 1e9
+			}),
+	}
 }
