@@ -102,23 +102,27 @@ func (l *laggard) publishElsewhere() delivery.Seq {
 	return r.Seq
 }
 
+// regain has every shard read anew.
+func (l *laggard) regain() {
+	for s := range subscription.Shard(subscription.Shards) {
+		l.Lost(s)
+	}
+	for s := range subscription.Shard(subscription.Shards) {
+		l.e.with(func() { l.e.epochs[s]++ })
+		if err := l.Gained(l.t.Context(), delivery.Tenure{Shard: s, Epoch: l.e.epochs[s]}); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
 // What a log has lost is a gap for those who were behind it, and for nobody else;
 // what is published afterwards comes to all. The operator is told once.
 func TestLogLosesItsEnd(t *testing.T) {
-	regain := func(l *laggard) {
-		for s := range subscription.Shard(subscription.Shards) {
-			l.Lost(s)
-		}
-		for s := range subscription.Shard(subscription.Shards) {
-			l.e.with(func() { l.e.epochs[s]++ })
-			if err := l.Gained(l.t.Context(), delivery.Tenure{Shard: s, Epoch: l.e.epochs[s]}); err != nil {
-				l.t.Fatal(err)
-			}
-		}
-	}
 	for name, notice := range map[string]func(l *laggard){
 		"found when it looks": func(l *laggard) {
 			l.Refresh()
+			synctest.Wait()
+			equal(l.t, "losses told of at once", l.metric("log_losses_total", ""), 1)
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			l.Refresh()
@@ -139,13 +143,13 @@ func TestLogLosesItsEnd(t *testing.T) {
 			l.Refresh()
 		},
 		"the shards are read anew": func(l *laggard) {
-			regain(l)
+			l.regain()
 			synctest.Wait()
 			l.publish("after")
 		},
 		"the shards are read anew, after a publication": func(l *laggard) {
 			l.publishElsewhere()
-			regain(l)
+			l.regain()
 		},
 	} {
 		for behind := range 5 {
@@ -195,6 +199,43 @@ func (l *laggard) wantLoss(behind int) {
 	equal(l.t, "errors", strings.Count(l.logs.String(), "level=ERROR"), 1)
 }
 
+// A server that lost the end of a log lost that of the cursors, too: what this hub
+// knows of the log outlasts the shards.
+func TestCursorsLoseTheirEndToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLaggard(t, 1)
+		l.e.with(func() {
+			for id := range l.e.positions {
+				l.e.positions[id] = delivery.Position{Settled: 3}
+			}
+		})
+		l.regain()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		sub := subscriptionOf(topicURL, callback) // it begins after the loss
+		head, err := l.Head(t.Context(), topicURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub.Start = head
+		l.Activated(sub)
+		seq := l.publish("after").Seq
+		time.Sleep(time.Second)
+		synctest.Wait()
+		sameSeqs(t, "sent", l.s.seqs(), seq, seq, seq)
+		gaps, _ := l.e.Gaps(t.Context(), sub.ID, 10)
+		if len(gaps) != 2 {
+			t.Fatalf("gaps: %+v", gaps)
+		}
+		for _, g := range gaps {
+			if g.First != 4 || g.Last != 5 || g.Subscription == sub.ID {
+				t.Errorf("gap %+v", g)
+			}
+		}
+		equal(t, "losses", l.metric("log_losses_total", ""), 1)
+	})
+}
+
 // Who begins after a loss misses nothing.
 func TestSubscribeAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -208,6 +249,7 @@ func TestSubscribeAfterALoss(t *testing.T) {
 		l.Activated(sub)
 		synctest.Wait()
 		seq := l.publish("after").Seq
+		time.Sleep(time.Second)
 		synctest.Wait()
 		gaps, _ := l.e.Gaps(t.Context(), sub.ID, 10)
 		equal(t, "gaps", len(gaps), 0)

@@ -76,6 +76,44 @@ func TestLostFinishes(t *testing.T) {
 	})
 }
 
+// What waits for its turn when a shard is lost does not take off any more, nor does
+// what comes due.
+func TestLostTakesOffNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		d := start(t, e, delivery.Config{MaxInFlight: 1, MaxSlow: -1}, s)
+		failed, queued, flying := callbackIn(3, 0), callbackIn(3, 1), callbackIn(3, 2)
+		hold := make(chan struct{})
+		s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+			switch {
+			case a.Callback == failed && a.Number == 1:
+				return delivery.Outcome{Class: delivery.ClassServerError, Status: 503, RetryAfter: time.Second}
+			case a.Callback == flying:
+				<-hold
+			}
+			return delivered
+		})
+		d.subscribe(e, failed)
+		d.publish("1")
+		synctest.Wait()
+		d.subscribe(e, flying)
+		d.publish("2")
+		synctest.Wait()
+		d.subscribe(e, queued)
+		d.publish("3")
+		synctest.Wait()
+		s.take()
+		lost := make(chan struct{})
+		go func() { d.Lost(3); close(lost) }()
+		time.Sleep(2 * time.Second) // the retry is due, too
+		synctest.Wait()
+		close(hold)
+		<-lost
+		synctest.Wait()
+		equal(t, "attempts", len(s.take()), 0)
+	})
+}
+
 // Callbacks that hang hold up the first of several shards that are lost in a row, and
 // not each of them.
 func TestLostWaitsOnceForWhatHangs(t *testing.T) {

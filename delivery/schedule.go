@@ -133,7 +133,7 @@ func (d *Dispatcher) walkSome(now int64) (more bool) {
 func (d *Dispatcher) place(e *entry, now int64) {
 	sh := d.shardOf(e)
 	switch {
-	case sh == nil || sh.loading || sh.leaving, e.expires <= now,
+	case sh == nil || sh.loading, e.expires <= now,
 		!e.topic.known || e.settled >= e.topic.head:
 		d.setState(e, idle)
 	case e.failures > 0 && e.due > now:
