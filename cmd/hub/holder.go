@@ -15,13 +15,14 @@ type worker struct {
 	lost   func(s subscription.Shard)
 }
 
-// workers are the rooms from the ground up: the deliveries are loaded before
-// requests change them, and both before what is fetched is published. They end in
-// the reverse order.
+// workers are the rooms in the order in which they take over. Requests are read
+// before the subscriptions: a former owner who still settles one is then met by
+// this one, or has done so before the deliveries are loaded. They end in the
+// reverse order.
 func (h *house) workers() []worker {
 	return []worker{
-		{h.dispatcher.Gained, h.dispatcher.Lost},
 		{func(ctx context.Context, t delivery.Tenure) error { return h.service.Gained(ctx, t.Shard) }, h.service.Lost},
+		{h.dispatcher.Gained, h.dispatcher.Lost},
 		{func(ctx context.Context, t delivery.Tenure) error { return h.hub.Gained(ctx, t.Shard) }, h.hub.Lost},
 	}
 }
