@@ -226,10 +226,18 @@ func TestSure(t *testing.T) {
 }
 
 func TestGainedIsBrokenOff(t *testing.T) {
+	for _, members := range []int{0, 1} {
+		t.Run(fmt.Sprint(members, " members"), func(t *testing.T) { testGainedIsBrokenOff(t, members) })
+	}
+}
+
+func testGainedIsBrokenOff(t *testing.T, members int) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
 		sub := subscriptionOf(topicURL, callback)
-		e.subs[sub.ID] = sub
+		if members > 0 {
+			e.subs[sub.ID] = sub
+		}
 		shard := subscription.ShardOf(sub.ID)
 		hook := &slowMembers{engine: e, begun: make(chan struct{}), more: make(chan struct{})}
 		d, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e, Cursors: hook}, e, s, nil, nil)

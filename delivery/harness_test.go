@@ -30,6 +30,7 @@ type engine struct {
 	gave      map[string]delivery.Seq             // the last number of each log, kept or lost
 	headCalls []int                               // how many heads each call was asked for
 	marks     map[subscription.Shard]shardMark
+	lowests   int // how often Lowest was asked
 	subs      map[subscription.ID]subscription.Subscription
 	positions map[subscription.ID]delivery.Position
 	gaps      []delivery.Gap
@@ -277,6 +278,7 @@ func (e sharedEngine) Mark(_ context.Context, t delivery.Tenure, lowest map[stri
 func (e sharedEngine) Lowest(_ context.Context, since time.Time) (map[string]delivery.Seq, bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.lowests++
 	all := map[string]delivery.Seq{}
 	for s := range subscription.Shard(subscription.Shards) {
 		m, marked := e.engine.marks[s]
