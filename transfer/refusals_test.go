@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/delivery"
 	"carillon/transfer"
 )
 
@@ -136,6 +137,21 @@ func TestRefusesAnotherOrder(t *testing.T) {
 				t.Errorf("twice: err = %v", err)
 			}
 		})
+	}
+}
+
+// Topics stand in order, too, each with what belongs to it.
+func TestRefusesTopicsInAnotherOrder(t *testing.T) {
+	e := memory(t)
+	for _, topic := range []string{silent, towers} {
+		n := notification(topic, 9, 8)
+		must(t, e.Target.PutTopics(t.Context(), []delivery.TopicState{{Topic: topic, First: 10, Head: 9, Last: lastOf(n)}}))
+	}
+	lines := split(export(t, e))
+	lines[1], lines[2] = lines[2], lines[1]
+	_, err := transfer.Verify(t.Context(), bytes.NewReader(sealed(lines)), transfer.ImportConfig{})
+	if !errors.Is(err, transfer.ErrDamaged) || !strings.HasPrefix(err.Error(), "line 3: ") {
+		t.Errorf("err = %v", err)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestExportOfAnEngineInUse(t *testing.T) {
 	from := memory(t)
 	fill(t, from, 1)
 	busy := from.Source
-	busy.Cursors = ahead{busy.Cursors}
+	busy.Cursors, busy.Log = ahead{busy.Cursors}, growing{busy.Log}
 	var out bytes.Buffer
 	_, err := transfer.Export(t.Context(), busy, &out, transfer.ExportConfig{})
 	must(t, err)
@@ -90,6 +90,25 @@ func (a ahead) Members(ctx context.Context, s subscription.Shard) iter.Seq2[deli
 				m.Start, m.Settled = 20, 22
 			}
 			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// growing is published to, and trimmed, as soon as the states of its topics are known.
+type growing struct{ delivery.Log }
+
+func (g growing) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
+	return func(yield func(delivery.TopicState, error) bool) {
+		for t, err := range g.Log.Topics(ctx) {
+			if err == nil {
+				_, err = g.Append(ctx, content(t.Topic, 7), uuid.New(), noon)
+			}
+			if err == nil && t.Topic == towers {
+				err = g.Trim(ctx, towers, t.Head+1, noon.Add(time.Hour))
+			}
+			if !yield(t, err) {
 				return
 			}
 		}

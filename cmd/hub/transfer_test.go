@@ -301,6 +301,7 @@ func TestImportFromAPipe(t *testing.T) {
 		header, rest, _ := strings.Cut(stream, "\n")
 		request, _, _ := strings.Cut(rest, "\n")
 		_, _ = io.WriteString(to, header+"\n"+request+"\n")
+		_, _ = io.WriteString(to, `{"kind":`) // and no more: whoever has read this waits
 		cancel()
 	}()
 	_, err = importing(ctx, from, "pebble:"+t.TempDir())
