@@ -181,7 +181,7 @@ func TestRepeatedImport(t *testing.T) {
 	fill(t, from, 50)
 	stream := export(t, from)
 	lines := bytes.SplitAfter(stream, []byte("\n"))
-	for at := 1; at < len(lines); at += 1 + at/7 {
+	for at := 1; at < len(lines); at += 1 + at/3 {
 		to := memory(t)
 		_, err := transfer.Import(t.Context(), bytes.NewReader(bytes.Join(lines[:at], nil)), to, transfer.ImportConfig{})
 		if !errors.Is(err, transfer.ErrCutOff) {
