@@ -226,6 +226,41 @@ func TestServerPaused(t *testing.T) {
 	}
 }
 
+// The first to find back does not take what the others have not renewed yet.
+func TestServerBackForOneFirst(t *testing.T) {
+	const takeover = 2 * time.Second // so that the second comes in time on a slow machine
+	w := newWorld(t)
+	a, b := newKeeper(t, w, takeover).run(), newKeeper(t, w, takeover).run()
+	waitParts(t, map[*keeper]int{a: 32, b: 32})
+	before := []map[subscription.Shard]uint64{a.epochs(), b.epochs()}
+	a.gate.close()
+	b.gate.close()
+	eventually(t, func() error {
+		for _, k := range []*keeper{a, b} {
+			if age := time.Since(k.db.Shards().State().LastRenewal); age < takeover/2 {
+				return fmt.Errorf("the last renewal was %s ago", age)
+			}
+		}
+		return nil
+	})
+	w.server.Do(t, "DEL", w.key("{store}:members"))
+	for s := range subscription.Shards {
+		w.server.Do(t, "HSET", w.key(fmt.Sprintf("{shard-%02d}:cursors", s)), "!until", "1")
+	}
+	a.gate.open()
+	eventually(t, func() error {
+		if state := a.db.Shards().State(); state.Processes != 1 {
+			return fmt.Errorf("the state is %+v", state)
+		}
+		return nil
+	})
+	b.gate.open()
+	waitParts(t, map[*keeper]int{a: 32, b: 32})
+	if !maps.Equal(a.epochs(), before[0]) || !maps.Equal(b.epochs(), before[1]) {
+		t.Error("shards have changed hands")
+	}
+}
+
 // A server that is restarted may have lost something: everything is read anew.
 func TestServerRestarted(t *testing.T) {
 	for name, restart := range map[string]func(t *testing.T, w *world){
