@@ -698,6 +698,7 @@ func TestConfig(t *testing.T) {
 		{delivery.Config{FlushCount: 1}, "FlushCount"},
 		{delivery.Config{PublishTimeout: -1}, "PublishTimeout"},
 		{delivery.Config{DrainTimeout: -1}, "DrainTimeout"},
+		{delivery.Config{HandoverTimeout: -1}, "HandoverTimeout"},
 		{delivery.Config{TrimInterval: -1}, "TrimInterval"},
 		{delivery.Config{KeepAtLeast: -1}, "KeepAtLeast"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -258,6 +259,31 @@ func testGainedIsBrokenOff(t *testing.T, members int) {
 		equal(t, "loading", d.Stats().Loading, 0)
 		equal(t, "subscriptions", d.Stats().Subscriptions, 0)
 		d.Lost(shard) // it is called also for one that failed
+	})
+}
+
+// endlessMembers gives none before its context ends.
+type endlessMembers struct{ *engine }
+
+func (endlessMembers) Members(ctx context.Context, _ subscription.Shard) iter.Seq2[delivery.Member, error] {
+	return func(yield func(delivery.Member, error) bool) {
+		<-ctx.Done()
+		yield(delivery.Member{}, ctx.Err())
+	}
+}
+
+// A store that hangs is tried again, as one that is away.
+func TestGainedFromAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		d, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e, Cursors: endlessMembers{e}}, e, &attempts{}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Gained(t.Context(), delivery.Tenure{Epoch: 1}); !errors.Is(err, delivery.ErrUnavailable) {
+			t.Errorf("Gained: %v", err)
+		}
+		equal(t, "loading", d.Stats().Loading, 0)
 	})
 }
 
