@@ -35,6 +35,7 @@ type cluster struct {
 	args  []string
 	hubs  []*process
 	acked [][][]string // by topic and publisher
+	begun int
 
 	mu       sync.Mutex
 	targets  []string // the processes that publishers turn to
@@ -123,8 +124,9 @@ func (c *cluster) subscribe() {
 		}
 	}
 	c.sink.await(c.t, "the verifications", func() bool { return len(c.sink.verified) == clusterTopics*clusterCallbacks })
-	// A callback has answered before its subscription is active.
-	c.marker("begin", c.address(1))
+	// What is published from the verification on is delivered.
+	c.begun++
+	c.marker(fmt.Sprintf("begin %d", c.begun), c.address(1))
 }
 
 // marker publishes to each topic until every callback has got it.
@@ -378,6 +380,34 @@ func TestClusterSurvivesAFailover(t *testing.T) {
 		c.flow(flowing)
 	})
 	c.check("primary killed")
+}
+
+// TestClusterOnAnEmptiedRedis starts Redis again without its files: what it held is
+// gone, which the hubs say, and they work on with what comes then.
+func TestClusterOnAnEmptiedRedis(t *testing.T) {
+	c := newCluster(t)
+	c.subscribe()
+	c.redis.Kill(t)
+	c.redis.Empty(t)
+	c.redis.Restart(t)
+	for i, p := range c.hubs {
+		eventually(t, fmt.Sprintf("hub %d says that the store was emptied", i), func() bool {
+			status, body := look(p.ready["admin"], "/readyz")
+			return status == http.StatusOK && strings.Contains(body, "empt")
+		})
+		c.shared(i)
+	}
+	c.sink.mu.Lock()
+	c.sink.verified = map[string]int{}
+	c.sink.mu.Unlock()
+	c.subscribe() // anew: the same callbacks get what is published now
+	for topic := range clusterTopics {
+		for i := range clusterCallbacks {
+			if got := c.sink.count(callbackName(topic, i)); got != 2 {
+				t.Errorf("%s got %d notifications, want the one of before and the one of after", callbackName(topic, i), got)
+			}
+		}
+	}
 }
 
 func signal(t *testing.T, p *process, s syscall.Signal) {

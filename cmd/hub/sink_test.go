@@ -119,3 +119,9 @@ func (s *sink) has(callback, body string) bool {
 	}
 	return false
 }
+
+func (s *sink) count(callback string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.got[callback])
+}
