@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -46,7 +47,7 @@ func (k *keeper) everything(r *round) {
 	for s := range subscription.Shard(subscription.Shards) {
 		switch l := &k.leases[s]; {
 		case l.phase == away:
-			if r.looked {
+			if l.known = false; r.looked {
 				r.add(ask{verb: look, shard: s})
 			}
 		case l.phase == givenUp:
@@ -114,13 +115,13 @@ type tidings struct{ fenced, doubted, unreached []subscription.Shard }
 
 func (t tidings) tell(log *slog.Logger) {
 	if len(t.fenced) > 0 {
-		log.Warn("shards have another owner by now", "shards", t.fenced)
+		log.Warn("shards have another owner by now", "shards", fmt.Sprint(t.fenced))
 	}
 	if len(t.doubted) > 0 {
-		log.Warn("the server was restarted or replaced: the shards are read anew", "shards", t.doubted)
+		log.Warn("the server was restarted or replaced: the shards are read anew", "shards", fmt.Sprint(t.doubted))
 	}
 	if len(t.unreached) > 0 {
-		log.Warn("shards could not be kept, as their server is away", "shards", t.unreached)
+		log.Warn("shards could not be kept, as their server is away", "shards", fmt.Sprint(t.unreached))
 	}
 }
 
@@ -216,6 +217,7 @@ func (k *keeper) answered(a *answer, sent time.Time) {
 		if l.epoch == a.epoch && l.phase == givenUp {
 			if l.silent = a.err != nil; !l.silent {
 				k.forget(l)
+				l.known = false // others were told of it first
 			}
 		}
 	}
