@@ -335,6 +335,10 @@ func TestGainedAgain(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		equal(t, "saved under the later epoch", e.positions[sub.ID].Settled, 2)
+		equal(t, "subscriptions", d.Stats().Subscriptions, 1)
+		d.publish("3")
+		synctest.Wait()
+		sameSeqs(t, "what is new, once", s.seqs(), 3)
 		equal(t, "shards", d.Stats().Shards, subscription.Shards)
 	})
 }
