@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/delivery"
+	"carillon/internal/redistest"
 	"carillon/store/redisstore"
 	"carillon/subscription"
 )
@@ -470,4 +471,44 @@ func canceled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+// Where one node of a Cluster is away its shards are lost, and the others are worked on.
+func TestSharesOnACluster(t *testing.T) {
+	nodes := redistest.Cluster(t)
+	w := worldOn(t, nodes[0], nodes.URL())
+	w.db.SetTakeover(takeover)
+	k := &keeper{t: t, db: w.db, done: make(chan struct{}), held: make(map[subscription.Shard]uint64)}
+	k.run()
+	waitParts(t, map[*keeper]int{k: subscription.Shards})
+	var batches []delivery.Batch
+	for s := range subscription.Shard(subscription.Shards) {
+		batches = append(batches, delivery.Batch{Tenure: k.tenure(s)})
+		must(t, w.db.Marks().Mark(t.Context(), k.tenure(s), map[string]delivery.Seq{topic: delivery.Seq(s) + 5}))
+	}
+	must(t, w.db.Cursors().Save(t.Context(), batches))
+	lowest, ok, err := w.db.Marks().Lowest(t.Context(), begin)
+	if must(t, err); !ok || lowest[topic] != 5 {
+		t.Fatalf("the lowest marks are %v, ok is %v", lowest, ok)
+	}
+
+	for _, node := range nodes {
+		if _, err := node.Try("EXISTS", "carillon:{store}:members"); err != nil { // it is on another node
+			node.Kill(t)
+			break
+		}
+	}
+	eventually(t, func() error {
+		if n := len(k.epochs()); n == subscription.Shards || n == 0 {
+			return fmt.Errorf("the process has %d shards", n)
+		}
+		return nil
+	})
+	sure := k.until()
+	eventually(t, func() error {
+		if !k.until().After(sure.Add(takeover)) {
+			return errors.New("it is not sure of the other shards")
+		}
+		return nil
+	})
 }
