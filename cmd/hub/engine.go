@@ -156,6 +156,9 @@ type engine struct {
 	Listen func(ctx context.Context, e ear) error
 	// Processes tells how many hubs work on it; nil where there is no other.
 	Processes func(ctx context.Context) (int, error)
+	// Fair tells how many shards are this process's part; not joined: that is
+	// not known yet.
+	Fair func() (shards int, joined bool)
 	// Close ends it; whatever worked on it has ended before.
 	Close func() error
 }
@@ -188,6 +191,7 @@ func openEngine(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer
 		Restore:  db.Restore(),
 		Ready:    func(context.Context) error { return nil },
 		Warnings: func() []string { return nil },
+		Fair:     func() (int, bool) { return subscription.Shards, true },
 		Close:    db.Close,
 	}, nil
 }
@@ -217,6 +221,10 @@ func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer)
 		Warnings:  db.Warnings,
 		Listen:    func(ctx context.Context, e ear) error { return db.Listen(ctx, e) },
 		Processes: db.Processes,
-		Close:     db.Close,
+		Fair: func() (int, bool) {
+			state := db.Shards().State()
+			return state.Fair, state.Processes > 0
+		},
+		Close: db.Close,
 	}, nil
 }

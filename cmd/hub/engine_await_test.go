@@ -132,6 +132,12 @@ func (s submits) Submit(context.Context, subscription.Request) error { *s.reache
 func TestDeliveriesReadyAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := awaiting(nil)
+		var err error
+		if h.dispatcher, err = delivery.New(delivery.Config{}, delivery.Stores{}, nil, nil, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		fair, joined := 2, false
+		h.store.Fair = func() (int, bool) { return fair, joined }
 		want := func(reason string) {
 			t.Helper()
 			if err := h.deliveriesReady(t.Context()); err == nil || !strings.Contains(err.Error(), reason) {
@@ -142,11 +148,22 @@ func TestDeliveriesReadyAmongOthers(t *testing.T) {
 		h.missing.Store(nil)
 		want("joining")
 		h.holder.Sure(time.Now().Add(time.Second))
-		want("not handed over")
+		want("0 of 2 shards")
 		h.holder.set(3, share{begun: 1})
 		h.holder.set(4, share{begun: 3, held: true})
-		want("1 shards to go")
-		h.holder.set(3, share{})
+		want("1 of 2 shards")
+		h.holder.set(3, share{begun: 3, held: true})
+		want("2 of 2 shards") // its part is not known yet
+		joined = true
+		ready := func() {
+			t.Helper()
+			if err := h.deliveriesReady(t.Context()); err != nil {
+				t.Errorf("not ready because %v", err)
+			}
+		}
+		ready()
+		fair = 64 // it takes over from one that is gone, and goes on meanwhile
+		ready()
 		time.Sleep(time.Second)
 		want("did not confirm in time")
 	})

@@ -82,18 +82,15 @@ func (h *holder) Sure(until time.Time) {
 	h.tell(until)
 }
 
-// counts tells how many shards are held and how many are being taken over, and
-// until when they are surely this process's, zero if nothing was told.
-func (h *holder) counts() (held, loading int, until time.Time) {
+// counts tells how many shards are held, every worker having begun, and until when
+// they are surely this process's, zero if nothing was told.
+func (h *holder) counts() (held int, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.shards {
-		switch {
-		case s.held:
+		if s.held {
 			held++
-		case s.begun > 0:
-			loading++
 		}
 	}
-	return held, loading, h.until
+	return held, h.until
 }

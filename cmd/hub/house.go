@@ -37,6 +37,7 @@ type house struct {
 	holder     *holder
 	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
 	stopping   atomic.Bool           // it was told to end
+	loaded     atomic.Bool           // its part of the subscriptions was loaded once
 }
 
 // open opens listeners and store and joins the rooms. On an error nothing stays

@@ -44,21 +44,24 @@ func (h *house) storeReady(ctx context.Context) error {
 	return err
 }
 
+// deliveriesReady is nil once this process has loaded its part of the subscriptions,
+// as long as it may deliver.
 func (h *house) deliveriesReady(context.Context) error {
-	held, loading, until := h.holder.counts()
+	fair, joined := h.store.Fair()
+	held, until := h.holder.counts()
+	if joined && held >= fair {
+		// From now on: what it takes over from another is loaded beside its work.
+		h.loaded.Store(true)
+	}
 	switch {
 	case h.missing.Load() != nil:
 		return errors.New("they wait for the store")
-	case h.store.Listen == nil && held < subscription.Shards:
-		return fmt.Errorf("subscriptions are being loaded: %d of %d shards", held, subscription.Shards)
 	case h.store.Listen != nil && until.IsZero():
 		return errors.New("joining the other processes")
 	case h.store.Listen != nil && !time.Now().Before(until):
 		return errors.New("the store did not confirm in time that this process still takes part; it joins again by itself")
-	case loading > 0:
-		return fmt.Errorf("subscriptions are being loaded: %d shards to go", loading)
-	case held == 0:
-		return errors.New("the other processes have not handed over a part of the work yet")
+	case !h.loaded.Load():
+		return fmt.Errorf("subscriptions are being loaded or handed over by other processes: %d of %d shards", held, fair)
 	case h.dispatcher.Stats().Paused:
 		return errors.New("deliveries pause because the store fails; they go on by themselves")
 	}

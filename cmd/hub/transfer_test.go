@@ -362,6 +362,7 @@ func TestProgress(t *testing.T) {
 // ready answers for a health check: by status, and with what is wrong.
 func TestReadyCommand(t *testing.T) {
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
+	eventually(t, "readiness", p.isReady)
 	_, port, _ := strings.Cut(p.ready["admin"], ":")
 	for _, address := range []string{p.ready["admin"], "0.0.0.0:" + port, ":" + port, "[::]:" + port} {
 		if out := mustRun(t, "ready", "--admin", address); out != "ready\n" {
