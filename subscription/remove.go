@@ -14,8 +14,12 @@ import (
 //
 // After an error it is not known whether the subscription is gone, and the call
 // may be repeated with the same sub; if it is not, Run finds out and tells the
-// Roster.
+// Roster. It is ErrUnavailable where the time for which this process is sure of its
+// shards has passed (Sure).
 func (s *Service) Remove(ctx context.Context, sub Subscription) (removed bool, err error) {
+	if !s.isSure() {
+		return false, errUnsure
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
 	unlock, err := s.books.lock(ctx, sub.ID)

@@ -100,6 +100,9 @@ type Service struct {
 	mu sync.Mutex
 	// shards holds those that are this process's, nil for the others. Owned by mu.
 	shards [Shards]*tenancy
+	// bounded: Sure was called, and sure is what it told. Owned by mu.
+	bounded bool
+	sure    time.Time
 	// heard holds the IDs whose request is to be read. Owned by mu.
 	heard map[ID]struct{}
 	// jobs holds, for each ID, the job that counts: a request of a shard of this
@@ -222,11 +225,15 @@ func (s *Service) request(w Wish) Request {
 //
 // It returns ErrNotFound where there is no such subscription, ErrSuperseded where
 // it was renewed since sub was read, ErrBusy where too many callbacks wait to
-// be told, and ErrUnavailable where the store has trouble. After the last two
-// the call may be repeated with the same sub.
+// be told, and ErrUnavailable where the store has trouble, or the time for which
+// this process is sure of its shards has passed (Sure). After the last two the call
+// may be repeated with the same sub.
 func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if !s.isSure() {
+		return errUnsure
 	}
 	if !s.reserve(sub.ID, true) {
 		return ErrBusy

@@ -136,6 +136,26 @@ func allDone(jobs []*job, d time.Duration) bool {
 	return true
 }
 
+// errUnsure: whether a subscription is to end is for its owner to say.
+var errUnsure = fmt.Errorf("%w: another process may own the shard by now", ErrUnavailable)
+
+// Sure tells until when nobody else can own the shards of this process, by the
+// monotonic clock. After that no subscription is ended, by a sweep, Remove or Deny,
+// until a later time is told; never called: for ever. Requests are carried on:
+// what comes of them is settled by their tokens, so a late outcome changes nothing.
+func (s *Service) Sure(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bounded, s.sure = true, until
+}
+
+// isSure tells whether nobody else can own the shards of this process.
+func (s *Service) isSure() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.bounded || time.Now().Before(s.sure)
+}
+
 // Requested tells that a request was submitted, perhaps to another process that
 // shares the store. Where the shard is this process's the request is read soon,
 // and takes the place of the one that is worked on. It does not block.

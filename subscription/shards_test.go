@@ -368,6 +368,68 @@ func TestSweptByTheOwner(t *testing.T) {
 	})
 }
 
+// A former owner that does not know of its loss sweeps: what its next owner is
+// renewing keeps its place, though nobody told this one of the request.
+func TestStaleOwnerSweeps(t *testing.T) {
+	inTowns(t, func(t *testing.T, store *shared, a, b *town) {
+		shard := shardOf(callback)
+		a.take(shard)
+		w := subscribe(callback, "s")
+		w.Lease, w.LeaseGiven = 10*time.Minute, true
+		a.roster.set(5, nil)
+		a.submit(w)
+		synctest.Wait()
+		first := a.mustBeActive(callback)
+		b.take(shard)
+		b.roster.set(9, nil)
+		b.confirm = func(context.Context, subscription.Request, string) error {
+			if b.timesAsked() <= 2 {
+				return errAway
+			}
+			return nil
+		}
+		pass(9*time.Minute + 50*time.Second)
+		store.setDeaf(true)
+		b.submit(w) // in time: 10 s before the end of the lease
+		pass(2 * time.Minute)
+		if sub := b.mustBeActive(callback); sub.Start != first.Start || !sub.Expires.After(first.Expires) {
+			t.Errorf("it was renewed as %+v, and was %+v", sub, first)
+		}
+		if n := a.metric("carillon_subscription_expired_total", ""); n != 0 {
+			t.Errorf("%v were ended", n)
+		}
+	})
+}
+
+// Who may have lost its shards without knowing ends no subscription, in no way.
+func TestUnsureEndsNothing(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.run()
+		w := subscribe(callback, "")
+		w.Lease, w.LeaseGiven = 10*time.Minute, true
+		h.submit(w)
+		synctest.Wait()
+		sub := h.mustBeActive(callback)
+		h.service.Sure(time.Now().Add(time.Minute))
+		pass(time.Minute)
+		if err := h.service.Deny(t.Context(), sub, "it left"); !errors.Is(err, subscription.ErrUnavailable) {
+			t.Errorf("Deny: %v", err)
+		}
+		if removed, err := h.service.Remove(t.Context(), sub); removed || !errors.Is(err, subscription.ErrUnavailable) {
+			t.Errorf("Remove: %v, %v", removed, err)
+		}
+		pass(20 * time.Minute)
+		if n := len(h.memory.members()); n != 1 || h.timesTold() != 0 {
+			t.Errorf("%d subscriptions are left, and %d callbacks were told", n, h.timesTold())
+		}
+		h.service.Sure(time.Now().Add(time.Hour))
+		pass(time.Minute)
+		if n := len(h.memory.members()); n != 0 {
+			t.Errorf("%d subscriptions are left once it is sure again", n)
+		}
+	})
+}
+
 // listing is a store whose listings are old by the time that they are given.
 type listing struct {
 	subscription.Store

@@ -53,7 +53,7 @@ func (s *Service) sweep(ctx context.Context) error {
 // leads every portion, which is greater by so much.
 func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy) error {
 	stay := 0
-	for ctx.Err() == nil && s.stays(shard, t) {
+	for ctx.Err() == nil && s.stays(shard, t) && s.isSure() {
 		limit := stay + s.cfg.SweepPortion
 		subs, err := s.expired(ctx, shard, limit)
 		if err != nil {
@@ -80,20 +80,32 @@ func (s *Service) expired(ctx context.Context, shard Shard, limit int) ([]Subscr
 
 // renewing says whether a renewal that was asked for in time is still under way:
 // the subscription then keeps its place until that is settled, for as long as it
-// may take. The caller holds the lock of the books for it.
-func (s *Service) renewing(sub Subscription) bool {
+// may take. The store is asked as well: another process may have taken the renewal,
+// and may be verifying it by now, before this one hears of it or of losing the
+// shard. The caller holds the lock of the books for it.
+func (s *Service) renewing(ctx context.Context, sub Subscription) (bool, error) {
 	if !time.Now().Before(sub.Expires.Add(s.cfg.renewalTime())) {
-		return false
+		return false, nil
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	j := s.jobs[sub.ID]
-	return j != nil && !j.bare && j.req.Mode == ModeSubscribe && renews(j.req, sub)
+	s.mu.Unlock()
+	if j != nil && !j.bare && j.req.Mode == ModeSubscribe && renews(j.req, sub) {
+		return true, nil
+	}
+	r, err := s.books.store.Request(ctx, sub.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, trouble(err)
+	}
+	return r.Mode == ModeSubscribe && renews(r, sub), nil
 }
 
 // end removes the subscriptions, but for those that are being renewed, or were
 // renewed or ended since they were read, and tells how many. It removes none where
-// the shard is lost meanwhile: its next owner knows what is being renewed.
+// the shard is lost meanwhile, or may be: its next owner sees to them.
 func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subscription) (int, error) {
 	var removed atomic.Int64
 	var group errgroup.Group
@@ -111,7 +123,10 @@ func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subsc
 				return err
 			}
 			defer unlock()
-			if s.renewing(sub) || !s.stays(shard, t) {
+			if stay, err := s.renewing(ctx, sub); err != nil || stay {
+				return err
+			}
+			if !s.stays(shard, t) || !s.isSure() {
 				return nil
 			}
 			switch err := s.books.remove(ctx, sub); {
