@@ -31,8 +31,9 @@ import (
 //
 // Of the processes that share a store the owner of a topic's shard
 // (subscription.TopicShard) fetches it. Where a shard is lost what waits is
-// forgotten here, and what runs finishes its attempt: the next owner finds the
-// pings in the store, and may fetch a topic once more that was being fetched.
+// forgotten here, and what runs is not published any more, as what the next owner
+// finds may be newer by then and must be what comes last. The next owner finds the
+// pings in the store.
 type fetcher struct {
 	cfg     Config
 	pings   delivery.Pings
@@ -44,10 +45,13 @@ type fetcher struct {
 
 	mu    sync.Mutex
 	owned [subscription.Shards]bool // the shards of this process. Owned by mu.
-	jobs  map[string]*fetchJob      // every topic that waits or runs, by key. Owned by mu.
-	turns *turns                    // those that wait. Owned by mu.
-	young map[*fetchJob]struct{}    // those that hold one of Config.Fetches. Owned by mu.
-	slow  int                       // how many hold one of Config.SlowFetches. Owned by mu.
+	// bounded: sureUntil was called, and sure is what it told. Owned by mu.
+	bounded bool
+	sure    time.Time
+	jobs    map[string]*fetchJob   // every topic that waits or runs, by key. Owned by mu.
+	turns   *turns                 // those that wait. Owned by mu.
+	young   map[*fetchJob]struct{} // those that hold one of Config.Fetches. Owned by mu.
+	slow    int                    // how many hold one of Config.SlowFetches. Owned by mu.
 	// total and byHost count the topics that wait or run, and those whose ping is
 	// being noted. Owned by mu.
 	total  int
@@ -66,6 +70,7 @@ type fetchJob struct {
 	at      time.Time
 	running bool      // Owned by fetcher.mu.
 	started time.Time // of the present attempt. Owned by fetcher.mu.
+	lost    bool      // the shard was, since then. Owned by fetcher.mu.
 	// backoff counts from the first failure; nil before.
 	backoff *backoff.ExponentialBackOff
 	// settled: nothing is left but to have the ping forgotten.
@@ -202,8 +207,8 @@ func (f *fetcher) gained(shard subscription.Shard) {
 	f.refresh()
 }
 
-// lost forgets the topics of a shard that wait; those that run are forgotten after
-// their attempt.
+// lost forgets the topics of a shard that wait; those that run publish nothing any
+// more, and are forgotten after their attempt.
 func (f *fetcher) lost(shard subscription.Shard) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,11 +216,37 @@ func (f *fetcher) lost(shard subscription.Shard) {
 	of := func(j *fetchJob) bool { return j.shard == shard }
 	f.turns.drop(of)
 	for _, j := range f.jobs {
-		if of(j) && !j.running {
+		switch {
+		case !of(j):
+		case j.running:
+			j.lost = true
+		default:
 			f.forget(j)
 		}
 	}
 	f.signal()
+}
+
+// sureUntil notes until when nobody else can own the shards of this process.
+func (f *fetcher) sureUntil(until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.isSure() {
+		f.signal()
+	}
+	f.bounded, f.sure = true, until
+}
+
+// isSure tells whether nobody else can own the shards of this process. The caller
+// holds mu.
+func (f *fetcher) isSure() bool { return !f.bounded || time.Now().Before(f.sure) }
+
+// mine tells whether the job's topic has been this process's to fetch since its
+// attempt began.
+func (f *fetcher) mine(j *fetchJob) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !j.lost && f.isSure()
 }
 
 // idle is how long the loop sleeps if nothing is due; it is woken before.
@@ -226,12 +257,12 @@ func (f *fetcher) take(now time.Time) (ready []*fetchJob, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next = f.letSlowOnesGo(now)
-	for len(f.young) < f.cfg.Fetches {
+	for len(f.young) < f.cfg.Fetches && f.isSure() {
 		j, wait := f.turns.next(now)
 		if j == nil {
 			return ready, min(next, wait)
 		}
-		j.running, j.started = true, now
+		j.running, j.started, j.lost = true, now, false
 		f.young[j] = struct{}{}
 		ready = append(ready, j)
 		next = min(next, f.cfg.FetchSlowAfter)
@@ -315,7 +346,7 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 // one, and the metrics count it.
 func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
 	topic := j.ping.Topic
-	published, err := f.source.publish(ctx, topic)
+	published, err := f.source.publish(ctx, topic, func() bool { return f.mine(j) })
 	switch {
 	case err == nil && published:
 		f.metrics.fetches.WithLabelValues(fetchPublished).Inc()
@@ -329,6 +360,9 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 		f.metrics.fetches.WithLabelValues(fetchRefused).Inc()
 		f.logger.Debug("pinged topic not distributed", "topic", topic, "error", err)
 		return 0, true
+	case errors.Is(err, errNotMine):
+		f.logger.Debug("fetched topic not published: its shard was lost, or may be", "topic", topic)
+		return 0, false
 	case errors.Is(err, errBusy):
 		return f.cfg.RetryAfter, false // the room is others' for now
 	case errors.Is(err, delivery.ErrUnavailable):

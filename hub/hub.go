@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -131,14 +132,19 @@ func (h *Hub) Gained(_ context.Context, shard subscription.Shard) error {
 	return nil
 }
 
-// Lost ends the work on a shard, without waiting: a fetch that is under way is
-// finished, published and its ping settled, but not tried again; the pings that
-// wait are left to the next owner.
+// Lost ends the work on a shard, without waiting: what a fetch that is under way
+// finds is not published any more, so that it cannot follow something newer; its
+// ping, and those that wait, are left to the next owner.
 func (h *Hub) Lost(shard subscription.Shard) {
 	if shard < subscription.Shards {
 		h.fetcher.lost(shard)
 	}
 }
+
+// Sure tells until when nobody else can own the shards of this process, by the
+// monotonic clock. After that no fetch begins, and what was fetched is not published,
+// until a later time is told; never called: for ever.
+func (h *Hub) Sure(until time.Time) { h.fetcher.sureUntil(until) }
 
 // Pinged tells of a ping that was noted, perhaps by another process. It is fetched
 // where the shard of its topic is this process's. It does not block.

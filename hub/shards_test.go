@@ -119,7 +119,7 @@ func TestPingTold(t *testing.T) {
 }
 
 // TestFetchHandedOver: what waits or fails when a shard is lost is left to the next
-// owner, and room is given back; what is being fetched then is finished.
+// owner, and room is given back; so is what is being fetched then.
 func TestFetchHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var here, there atomic.Int64
@@ -133,7 +133,7 @@ func TestFetchHandedOver(t *testing.T) {
 		synctest.Wait() // one is being fetched, two wait for their host
 		a.lose()
 		time.Sleep(10 * time.Second)
-		if n := len(a.publisher.all()); here.Load() != 1 || n != 1 || a.pings.waiting() != 2 {
+		if n := len(a.publisher.all()); here.Load() != 1 || n != 0 || a.pings.waiting() != 3 {
 			t.Errorf("%d fetches and %d publications after the shards were lost, %d wait", here.Load(), n, a.pings.waiting())
 		}
 		for i := range 5 {
@@ -143,8 +143,72 @@ func TestFetchHandedOver(t *testing.T) {
 			b.gain(t, shard)
 		}
 		time.Sleep(10 * time.Second)
-		if here.Load() != 1 || there.Load() != 7 || a.pings.waiting() != 0 {
+		if here.Load() != 1 || there.Load() != 8 || a.pings.waiting() != 0 {
 			t.Errorf("%d and %d fetches, %d wait", here.Load(), there.Load(), a.pings.waiting())
+		}
+	})
+}
+
+// TestLateFetch: what is fetched when the shard is lost is not published after what
+// its next owner finds, also where the shard has come back meanwhile.
+func TestLateFetch(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		t.Run(fmt.Sprint("back ", back), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				now := "old"
+				serve := func(after time.Duration) doFunc {
+					return func(r *http.Request) (*http.Response, error) {
+						found := now
+						time.Sleep(after)
+						return content(r, found), nil
+					}
+				}
+				a := newStage(t, hub.Config{URL: hubURL}, serve(5*time.Second), anywhere{})
+				b := a.neighbour(t, serve(0))
+				shard := subscription.TopicShard(topicURL)
+				b.lose()
+				defer a.running(t)()
+				defer b.running(t)()
+				a.ping(t, topicURL)
+				synctest.Wait()
+				now = "new"
+				a.lose()
+				b.gain(t, shard)
+				synctest.Wait()
+				if back {
+					b.lose()
+					a.gain(t, shard)
+				}
+				time.Sleep(time.Minute)
+				var last string
+				for _, p := range a.publisher.all() {
+					last = string(p.Body)
+				}
+				if last != "new" || a.pings.waiting() != 0 {
+					t.Errorf("published last: %q, %d pings wait", last, a.pings.waiting())
+				}
+			})
+		})
+	}
+}
+
+// TestFetchUnsure: who may have lost its shards without knowing publishes nothing that
+// it fetched and begins no fetch, until it is sure again.
+func TestFetchUnsure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		s := newStage(t, hub.Config{URL: hubURL}, counting(&asked, 2*time.Second), anywhere{})
+		defer s.running(t)()
+		s.hub.Sure(time.Now().Add(time.Second))
+		s.ping(t, topicURL)
+		time.Sleep(time.Hour)
+		if n := len(s.publisher.all()); asked.Load() != 1 || n != 0 || s.pings.waiting() != 1 {
+			t.Errorf("%d fetches, %d publications, %d wait", asked.Load(), n, s.pings.waiting())
+		}
+		s.hub.Sure(time.Now().Add(time.Minute))
+		time.Sleep(10 * time.Second)
+		if n := len(s.publisher.all()); asked.Load() != 2 || n != 1 || s.pings.waiting() != 0 {
+			t.Errorf("sure again: %d fetches, %d publications, %d wait", asked.Load(), n, s.pings.waiting())
 		}
 	})
 }

@@ -29,15 +29,22 @@ type source struct {
 // octets is the media type of what comes without one (RFC 9110 §8.3).
 const octets = "application/octet-stream"
 
+// errNotMine: another process fetches the topic by now, or may.
+var errNotMine = errors.New("the topic may be another process's by now")
+
 // publish fetches a topic and publishes its content. Published is false if it
 // has none: a topic without a notification so far answers with Content-Length 0 (CN
-// §4.1). The error is definitive if the content is not to be distributed.
-func (s *source) publish(ctx context.Context, topic string) (published bool, err error) {
+// §4.1). The error is definitive if the content is not to be distributed, and
+// errNotMine if mine says no when the content is there.
+func (s *source) publish(ctx context.Context, topic string, mine func() bool) (published bool, err error) {
 	h := &held{room: s.bodies}
 	defer h.release()
 	p, err := s.fetch(ctx, topic, h)
 	if err != nil || len(p.Body) == 0 {
 		return false, err
+	}
+	if !mine() {
+		return false, errNotMine
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
 	defer cancel()

@@ -27,6 +27,13 @@ func (h *house) workers() []worker {
 	}
 }
 
+// sure tells every worker until when this process surely owns its shards.
+func (h *house) sure(until time.Time) {
+	h.dispatcher.Sure(until)
+	h.service.Sure(until)
+	h.hub.Sure(until)
+}
+
 // holder hands each shard to every worker, in order, and takes it back in the
 // reverse order from those that had begun on it.
 type holder struct {
@@ -74,7 +81,7 @@ func (h *holder) set(s subscription.Shard, now share) (before share) {
 	return before
 }
 
-// Sure tells the deliveries: their order depends on it.
+// Sure tells the rooms.
 func (h *holder) Sure(until time.Time) {
 	h.mu.Lock()
 	h.until = until

@@ -99,7 +99,7 @@ func (h *house) join(f serveCommand) error {
 	if err := h.joinHub(f, asking); err != nil {
 		return err
 	}
-	h.holder = &holder{workers: h.workers(), tell: h.dispatcher.Sure}
+	h.holder = &holder{workers: h.workers(), tell: h.sure}
 	return nil
 }
 
