@@ -83,7 +83,9 @@ type Config struct {
 	// right after the other only the first have that long: once it has passed
 	// since the first Lost, an attempt is waited for no longer than SlowAfter, so
 	// that callbacks which hang do not keep the shards from who is to have
-	// them. What is not waited for may come twice. Default 5 s.
+	// them; and all their saves together have that long, so that an engine which
+	// hangs holds up the end of the process once, and not for every shard. What
+	// is not waited for may come twice. Default 5 s.
 	HandoverTimeout time.Duration
 
 	// TrimInterval is how often the logs are trimmed. Default 1 min.

@@ -78,13 +78,14 @@ type Dispatcher struct {
 	oldest, youngest *flight
 
 	running     bool
-	bounded     bool      // Sure was called
-	sure        time.Time // then no attempt starts after
-	patience    time.Time // until when slow attempts of lost shards are waited for
-	handedOver  time.Time // the end of the latest Lost
-	readPause   int64     // no attempt starts before, Unix nanoseconds
-	readPauses  int       // pauses in a row
-	unsaved     int       // outcomes not saved yet
+	bounded     bool          // Sure was called
+	sure        time.Time     // then no attempt starts after
+	patience    time.Time     // until when slow attempts of lost shards are waited for
+	saveTime    time.Duration // what is left for the saves of lost shards
+	handedOver  time.Time     // the end of the latest Lost
+	readPause   int64         // no attempt starts before, Unix nanoseconds
+	readPauses  int           // pauses in a row
+	unsaved     int           // outcomes not saved yet
 	saveFailing bool
 	drained     chan struct{} // closed when nothing is under way, once Run ends
 }

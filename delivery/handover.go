@@ -45,21 +45,31 @@ func (d *Dispatcher) leave(s subscription.Shard) (sh *shardTable, wait time.Dura
 	}
 	now := time.Now()
 	if now.Sub(d.handedOver) > d.cfg.HandoverTimeout {
-		d.patience = now.Add(d.cfg.HandoverTimeout) // the first one of a row
+		// The first one of a row.
+		d.patience, d.saveTime = now.Add(d.cfg.HandoverTimeout), d.cfg.HandoverTimeout
 	}
 	return sh, min(max(d.patience.Sub(now), d.cfg.SlowAfter), d.cfg.HandoverTimeout)
 }
 
 // handOver saves what is unsaved of a shard, and drops it.
 func (d *Dispatcher) handOver(sh *shardTable) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.HandoverTimeout)
+	d.mu.Lock()
+	left := d.saveTime
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), left)
 	defer cancel()
-	var err error
+	begun := time.Now()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.saveTime -= time.Since(begun)
+	}()
+	err := ctx.Err() // the shards before this one have used up the time of the row
 	select {
 	case d.saving <- struct{}{}:
 		defer func() { <-d.saving }()
 	case <-ctx.Done():
-		err = ctx.Err() // the Save before is under way yet: none can follow
+		err = ctx.Err() // or the Save before is under way yet: none can follow
 	}
 	d.mu.Lock()
 	s := sh.tenure.Shard

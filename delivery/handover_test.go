@@ -175,6 +175,42 @@ func TestLostWhileASaveHangs(t *testing.T) {
 	})
 }
 
+// Shards that are lost in a row while the store hangs wait for it once, and not each
+// of them, whether Run goes on or has ended. A later row waits again.
+func TestLostInARowWhileSavesHang(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		t.Run(fmt.Sprint("Run has ended ", ended), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, s := newEngine(), &attempts{}
+				d := start(t, e, delivery.Config{FlushInterval: time.Hour, HandoverTimeout: 5 * time.Second}, s)
+				for shard := range subscription.Shard(subscription.Shards) {
+					d.subscribe(e, callbackIn(shard, 0))
+				}
+				d.publish("x")
+				synctest.Wait()
+				e.with(func() { e.slowSave = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } })
+				if ended {
+					d.stop()
+				}
+				lost := func(from, to subscription.Shard) time.Duration {
+					begun := time.Now()
+					for shard := from; shard < to; shard++ {
+						d.Lost(shard)
+					}
+					return time.Since(begun)
+				}
+				equal(t, "half of them", lost(0, 32), 5*time.Second)
+				time.Sleep(10 * time.Second)
+				equal(t, "some of the others, later", lost(32, 48), 5*time.Second)
+				time.Sleep(10 * time.Second)
+				e.with(func() { e.slowSave = nil })
+				equal(t, "the others, when it works again", lost(48, subscription.Shards), 0)
+				equal(t, "saved", len(e.positions), 16)
+			})
+		})
+	}
+}
+
 // When Run has ended nothing is under way, and shards are handed back at once.
 func TestLostAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -263,28 +299,47 @@ func testGainedIsBrokenOff(t *testing.T, members int) {
 }
 
 // endlessMembers gives none before its context ends.
-type endlessMembers struct{ *engine }
+type endlessMembers struct {
+	*engine
+	end func(ctx context.Context) error // what it gives then, if that is not nil
+}
 
-func (endlessMembers) Members(ctx context.Context, _ subscription.Shard) iter.Seq2[delivery.Member, error] {
+func (m endlessMembers) Members(ctx context.Context, _ subscription.Shard) iter.Seq2[delivery.Member, error] {
 	return func(yield func(delivery.Member, error) bool) {
 		<-ctx.Done()
-		yield(delivery.Member{}, ctx.Err())
+		if err := m.end(ctx); err != nil {
+			yield(delivery.Member{}, err)
+		}
 	}
 }
 
 // A store that hangs is tried again, as one that is away.
 func TestGainedFromAStoreThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEngine()
-		d, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e, Cursors: endlessMembers{e}}, e, &attempts{}, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Gained(t.Context(), delivery.Tenure{Epoch: 1}); !errors.Is(err, delivery.ErrUnavailable) {
-			t.Errorf("Gained: %v", err)
-		}
-		equal(t, "loading", d.Stats().Loading, 0)
-	})
+	for name, end := range map[string]func(context.Context) error{
+		"gives the context's error": context.Context.Err,
+		"gives one of its own":      func(context.Context) error { return errOdd },
+		"just ends":                 func(context.Context) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine()
+				d, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e, Cursors: endlessMembers{e, end}}, e, &attempts{}, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Gained(t.Context(), delivery.Tenure{Epoch: 1}); !errors.Is(err, delivery.ErrUnavailable) {
+					t.Errorf("Gained: %v", err)
+				}
+				equal(t, "loading", d.Stats().Loading, 0)
+				// The time of who asks is not the store's trouble.
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := d.Gained(ctx, delivery.Tenure{Epoch: 2}); err == nil || errors.Is(err, delivery.ErrUnavailable) {
+					t.Errorf("Gained within a second: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // A shard that is lost while its members are read is not taken after all.

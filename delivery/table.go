@@ -141,21 +141,30 @@ func (d *Dispatcher) Gained(ctx context.Context, t Tenure) error {
 func (d *Dispatcher) load(ctx context.Context, sh *shardTable) error {
 	limited, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	for m, err := range d.cursors.Members(limited, sh.tenure.Shard) {
+	err := d.adoptAll(limited, sh)
+	if err == nil {
+		err = limited.Err() // an engine may just stop then
+	}
+	if err != nil && limited.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w: no end of it within %s: %w", ErrUnavailable, loadTimeout, err)
+	}
+	return err
+}
+
+// adoptAll takes in every member, for as long as ctx stands.
+func (d *Dispatcher) adoptAll(ctx context.Context, sh *shardTable) error {
+	for m, err := range d.cursors.Members(ctx, sh.tenure.Shard) {
 		if err == nil {
-			err = limited.Err()
+			err = ctx.Err()
 		}
 		if err == nil {
 			err = d.adopt(sh, m)
-		}
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrUnavailable) {
-			err = fmt.Errorf("%w: no end of it within %s", ErrUnavailable, loadTimeout)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // adopt takes a member into the table of a shard that is being read.
