@@ -18,6 +18,7 @@ const (
 	DefaultMaxPings    = 20000
 
 	minTakeover = time.Second
+	maxTakeover = 5 * time.Minute
 	maxReplicas = 100
 )
 
@@ -30,7 +31,7 @@ type Config struct {
 	Process string
 	// Takeover is how long a process that is not heard of keeps its shards: how
 	// long their deliveries rest after it died, and how long it may hang
-	// without losing them. At least 1 s; default 10 s.
+	// without losing them. From 1 s to 5 m; default 10 s.
 	Takeover time.Duration
 	// Poll is how often a process looks for what it was not told of.
 	// Default 10 s.
@@ -88,8 +89,8 @@ func (c Config) validate(u *URL) error {
 		return fmt.Errorf("the name of the process, %q, is no UUID", c.Process)
 	}
 	switch {
-	case c.Takeover < minTakeover:
-		return fmt.Errorf("the Takeover is %s; it must be at least %s", c.Takeover, minTakeover)
+	case c.Takeover < minTakeover || c.Takeover > maxTakeover:
+		return fmt.Errorf("the Takeover is %s; it must be between %s and %s", c.Takeover, minTakeover, maxTakeover)
 	case c.Poll < 0:
 		return fmt.Errorf("the Poll is %s; it must not be negative", c.Poll)
 	case c.MaxRequests < 0:

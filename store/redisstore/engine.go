@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,6 +29,7 @@ type engine struct {
 	events   []string            // guarded by mu: warnings of what has happened
 	told     map[string]struct{} // guarded by mu: what was logged and is not logged again
 	id       string              // guarded by mu: the store's, "" while it is not known
+	lost     time.Time           // guarded by mu: when it was found emptied last
 }
 
 // class is what kind of failure a call met: the label of a metric.

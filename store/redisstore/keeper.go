@@ -40,7 +40,7 @@ const (
 type lease struct {
 	phase
 	epoch   uint64
-	renewed time.Time // when the last renewal was sent
+	renewed time.Time // when the last renewal was sent; kept while away
 	fenced  bool      // it is another's by now, or may be: it is not renewed
 	again   bool      // its server may have lost what was acknowledged: to be read anew
 
@@ -53,6 +53,7 @@ type lease struct {
 	freeAt   time.Time // when it can be taken; zero: at once
 	wanted   bool      // it is to be taken
 	failures int       // of Gained in a row
+	unsure   bool      // an answer to take is missing: it may be this process's
 	retryAt  time.Time // not before
 
 	silent bool // releasing it failed; to be tried with the next round
@@ -82,6 +83,7 @@ type keeper struct {
 	asking bool // an exchange is under way
 
 	next      time.Time // when the next round is due
+	begun     time.Time // when the first one was sent
 	last      time.Time // when the last one was sent
 	looked    bool      // the last one asked about the shards of others
 	failing   bool      // the last one did not succeed
@@ -127,13 +129,17 @@ func (k *keeper) run(ctx context.Context, wake <-chan struct{}) error {
 		}
 		k.show()
 		timer.Reset(time.Until(k.next))
+		due := timer.C
+		if k.asking {
+			due = nil // a round that is due waits for the answers
+		}
 		select {
 		case <-ended:
 			ended = nil
 			k.end(nil)
 		case <-wake:
 			k.soon()
-		case <-timer.C:
+		case <-due:
 		case d := <-done:
 			k.performed(ctx, d)
 		case r := <-answered:
@@ -267,7 +273,7 @@ func (k *keeper) lost(l *lease) {
 
 // forget makes a shard one of those that may be taken, if their owner lets them.
 func (k *keeper) forget(l *lease) {
-	*l = lease{known: true, failures: l.failures, retryAt: l.retryAt}
+	*l = lease{known: true, renewed: l.renewed, failures: l.failures, retryAt: l.retryAt}
 }
 
 // part ends the work on a shard.
@@ -290,7 +296,10 @@ func (k *keeper) end(err error) {
 	}
 	k.ending, k.fatal = true, err
 	for s := range k.leases {
-		k.part(&k.leases[s])
+		l := &k.leases[s]
+		if k.part(l); l.unsure {
+			*l = lease{phase: givenUp}
+		}
 	}
 	k.next = time.Now()
 }

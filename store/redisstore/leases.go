@@ -15,10 +15,11 @@ import (
 // too: what they write is a few fields, and without them nobody could go on.
 
 // joinScript makes the process a member, or keeps it one, and forgets those that
-// were silent for too long.
+// were silent for too long. Where the server's clock has gone back, what was
+// written before counts for the longest takeover at most; lookScript does so too.
 //
 //	KEYS  1 members
-//	ARGV  1 the process  2 for how long, ms  3 the bell's channel
+//	ARGV  1 the process  2 for how long, ms  3 the bell's channel  4 the longest takeover, ms
 //
 // It returns the names of the members and, in milliseconds, how long each will be
 // one if it stays silent, in turns.
@@ -28,6 +29,10 @@ redis.call('ZREMRANGEBYSCORE', members, '-inf', now)
 -- First, as it may be forbidden (ACL). Nobody looks before all of this is done.
 if not redis.call('ZSCORE', members, ARGV[1]) then redis.call('PUBLISH', ARGV[3], 'm') end
 redis.call('ZADD', members, now + ARGV[2], ARGV[1])
+local latest = string.format('%.0f', now + ARGV[4])
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', members, '(' .. latest, '+inf')) do
+  redis.call('ZADD', members, latest, name)
+end
 local list = redis.call('ZRANGE', members, 0, -1, 'WITHSCORES')
 for i = 2, #list, 2 do list[i] = list[i] - now end
 return list
@@ -49,10 +54,12 @@ return 1
 //	ARGV  1 the process  2 its epoch  3 for how long, ms
 //
 // It returns 1; 2 where the lease is renewed but the server is another than when it
-// was taken, and may have lost what was acknowledged; 0 where the shard is
-// no longer the process's.
+// was taken, and may have lost what was acknowledged; 3 where the shard has no epoch,
+// which is never taken away: everything of it is gone; 0 where it is no longer
+// the process's.
 var renewScript = shrinks("renew a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!epoch', '!owner', '!run')
+if not lease[1] then return 3 end
 if lease[1] ~= ARGV[2] or lease[2] ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], '!until', now() + ARGV[3])
 return lease[3] == run() and 1 or 2
@@ -61,14 +68,19 @@ return lease[3] == run() and 1 or 2
 // lookScript tells when a shard can be taken.
 //
 //	KEYS  1 cursors
-//	ARGV  1 the process
+//	ARGV  1 the process  2 the longest takeover, ms
 //
 // It returns in how many milliseconds its lease runs out if it is not renewed; -1
 // where that has happened; 0 where nobody has it, or the process itself.
-var lookScript = reads("look at a shard", `
+var lookScript = shrinks("look at a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!owner', '!until')
 if not lease[1] or lease[1] == ARGV[1] then return 0 end
-local left = (tonumber(lease[2]) or 0) - now()
+local now, longest = now(), tonumber(ARGV[2])
+local left = (tonumber(lease[2]) or 0) - now
+if left > longest then
+  left = longest
+  redis.call('HSET', KEYS[1], '!until', now + left)
+end
 return left > 0 and left or -1
 `)
 
@@ -79,30 +91,30 @@ return left > 0 and left or -1
 //	KEYS  1 cursors
 //	ARGV  1 the process  2 for how long, ms
 //
-// It returns the epoch and 0; or 0 and in how many milliseconds the owner's lease
-// runs out.
+// It returns the epoch, 0 and 1, or 0 in its place where the shard had no epoch before;
+// or 0, in how many milliseconds the owner's lease runs out, and 1.
 var takeScript = shrinks("take a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!epoch', '!owner', '!until', '!run')
 local now, run = now(), run()
 local left = (tonumber(lease[3]) or 0) - now
-if lease[2] and lease[2] ~= ARGV[1] and left > 0 then return {0, left} end
+if lease[2] and lease[2] ~= ARGV[1] and left > 0 then return {0, left, 1} end
 local epoch = tonumber(lease[1]) or 0
 if epoch == 0 or lease[4] ~= run then epoch = fresh(epoch) end
 epoch = epoch + 1
 redis.call('HSET', KEYS[1], '!epoch', string.format('%.0f', epoch),
   '!owner', ARGV[1], '!until', now + ARGV[2], '!run', run)
-return {epoch, 0}
+return {epoch, 0, lease[1] and 1 or 0}
 `)
 
 // releaseScript gives a shard up. Its epoch stays.
 //
 //	KEYS  1 cursors
-//	ARGV  1 the process  2 its epoch  3 the bell's channel
+//	ARGV  1 the process  2 its epoch; 0: whichever it has  3 the bell's channel
 //
 // It returns 1, or 0 where the shard is no longer the process's.
 var releaseScript = shrinks("release a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!epoch', '!owner')
-if lease[1] ~= ARGV[2] or lease[2] ~= ARGV[1] then return 0 end
+if (lease[1] ~= ARGV[2] and ARGV[2] ~= '0') or lease[2] ~= ARGV[1] then return 0 end
 redis.call('HDEL', KEYS[1], '!owner', '!until')
 redis.call('PUBLISH', ARGV[3], 'm')
 return 1
@@ -125,6 +137,7 @@ const (
 	leaseLost   int64 = 0
 	leaseKept   int64 = 1
 	leaseDoubts int64 = 2
+	leaseGone   int64 = 3
 )
 
 // ask is one question of an exchange.
@@ -132,6 +145,7 @@ type ask struct {
 	verb  verb
 	shard subscription.Shard
 	epoch uint64
+	young bool // join: it began less than a takeover ago
 }
 
 // answer is what came of an ask. Which fields are set depends on the verb.
@@ -140,6 +154,7 @@ type answer struct {
 	err     error
 	verdict int64         // renew
 	granted uint64        // take: the epoch
+	first   bool          // take: the shard had no epoch before
 	left    time.Duration // look, take: how long the shard is another's; negative: its lease ran out
 	members []member      // join: in order
 }
@@ -176,18 +191,24 @@ func (e *engine) exchange(ctx context.Context, answers []answer) {
 
 // asking is the call of a question.
 func (e *engine) asking(a ask) call {
-	me, bell, takeover := e.cfg.Process, e.keys.bell(), e.cfg.Takeover.Milliseconds()
+	me, bell := e.cfg.Process, e.keys.bell()
+	takeover, longest := e.cfg.Takeover.Milliseconds(), maxTakeover.Milliseconds()
 	epoch := strconv.FormatUint(a.epoch, 10)
 	members, shard := []string{e.keys.members()}, []string{e.keys.cursors(a.shard)}
 	switch a.verb {
 	case join:
-		return call{joinScript, members, []any{me, takeover, bell}}
+		if a.young {
+			// One that dies again and again, under a new name each time, would else
+			// be many members, to whom the others leave their parts.
+			takeover /= 4
+		}
+		return call{joinScript, members, []any{me, takeover, bell, longest}}
 	case leave:
 		return call{leaveScript, members, []any{me, bell}}
 	case renew:
 		return call{renewScript, shard, []any{me, epoch, takeover}}
 	case look:
-		return call{lookScript, shard, []any{me}}
+		return call{lookScript, shard, []any{me, longest}}
 	case take:
 		return call{takeScript, shard, []any{me, takeover}}
 	default:
@@ -207,10 +228,10 @@ func (a *answer) read(value any) {
 			a.members = append(a.members, member{process, milliseconds(left)})
 		}
 		slices.SortFunc(a.members, func(a, b member) int { return cmp.Compare(a.process, b.process) })
-	case a.verb == take && len(list) == 2:
+	case a.verb == take && len(list) == 3:
 		epoch, _ := list[0].(int64)
 		left, _ := list[1].(int64)
-		a.granted, a.left = uint64(epoch), milliseconds(left)
+		a.granted, a.left, a.first = uint64(epoch), milliseconds(left), list[2] == int64(0)
 	case a.verb == look && single:
 		a.left = milliseconds(number)
 	case single && a.verb != join && a.verb != take:

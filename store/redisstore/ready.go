@@ -248,12 +248,27 @@ func (e *engine) identity(ctx context.Context) error {
 	e.id = id
 	e.mu.Unlock()
 	if before != "" && before != id {
-		e.metrics.emptied.Inc()
 		e.log.Error("the store was emptied, or replaced by another: what was acknowledged before is lost",
 			"store", e.url, "was", before, "is", id)
-		e.warn(fmt.Sprintf("at %s the store was found emptied, or replaced by another: subscriptions and notifications that were "+
-			"acknowledged before are lost; Destinations must subscribe again, or a backup or an export must be restored",
-			time.Now().UTC().Format(time.RFC3339)))
+		e.emptied("the store was found emptied, or replaced by another")
 	}
 	return nil
+}
+
+// emptied counts, and warns, that what was acknowledged is gone.
+func (e *engine) emptied(how string) {
+	now := time.Now()
+	e.mu.Lock()
+	e.lost = now
+	e.mu.Unlock()
+	e.metrics.emptied.Inc()
+	e.warn(fmt.Sprintf("at %s %s: subscriptions and notifications that were acknowledged before are lost; Destinations must "+
+		"subscribe again, or a backup or an export must be restored", now.UTC().Format(time.RFC3339), how))
+}
+
+// emptiedAt is when that was found last; zero for never.
+func (e *engine) emptiedAt() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost
 }

@@ -37,12 +37,19 @@ func (k *keeper) ask(ctx context.Context, answered chan<- round) {
 
 // everything asks about all that a round is about.
 func (k *keeper) everything(r *round) {
+	if k.begun.IsZero() {
+		k.begun = r.sent
+	}
+	k.last, k.next = r.sent, r.sent.Add(k.takeover/4)
+	young := r.sent.Sub(k.begun) < k.takeover
+	if young {
+		k.next = r.sent.Add(k.takeover / 8) // before it ceases to be a member
+	}
 	if !k.ending {
-		r.add(ask{verb: join})
+		r.add(ask{verb: join, young: young})
 	} else if !k.left {
 		r.add(ask{verb: leave})
 	}
-	k.last, k.next = r.sent, r.sent.Add(k.takeover/4)
 	r.looked = !k.ending && (!k.proven || k.count() < k.fair)
 	for s := range subscription.Shard(subscription.Shards) {
 		switch l := &k.leases[s]; {
@@ -89,10 +96,11 @@ func (k *keeper) apply(r round) {
 				err = cmp.Or(err, k.renewed(a, l, r.sent, reached, &news))
 			}
 		default:
-			k.answered(a, r.sent)
+			k.answered(a, r.sent, &news)
 		}
 	}
 	news.tell(k.log)
+	k.missed(news.gone)
 	if !r.full {
 		return
 	}
@@ -111,7 +119,7 @@ func (k *keeper) apply(r round) {
 }
 
 // tidings are the shards that a round found lost, by the reason.
-type tidings struct{ fenced, doubted, unreached []subscription.Shard }
+type tidings struct{ fenced, doubted, unreached, gone []subscription.Shard }
 
 func (t tidings) tell(log *slog.Logger) {
 	if len(t.fenced) > 0 {
@@ -144,11 +152,31 @@ func (k *keeper) renewed(a *answer, l *lease, sent time.Time, reached bool, news
 			return nil
 		}
 		l.again, news.doubted = true, append(news.doubted, a.shard)
+	case a.verdict == leaseGone:
+		k.gone(a.shard, news)
+		l.fenced = true
 	default:
 		l.fenced, news.fenced = true, append(news.fenced, a.shard)
 	}
 	k.part(l)
 	return nil
+}
+
+// gone notes that nothing is left of a shard that this process had: its server has
+// lost its data. It was told already where the store was found emptied since.
+func (k *keeper) gone(s subscription.Shard, news *tidings) {
+	if k.engine.emptiedAt().Before(k.leases[s].renewed) {
+		news.gone = append(news.gone, s)
+	}
+}
+
+// missed tells of the shards that are gone.
+func (k *keeper) missed(gone []subscription.Shard) {
+	if len(gone) == 0 {
+		return
+	}
+	k.log.Error("a part of the store was emptied: what was acknowledged before is lost", "store", k.engine.url, "shards", fmt.Sprint(gone))
+	k.engine.emptied(fmt.Sprintf("the shards %v were found emptied, as of a node that lost its data", gone))
 }
 
 // failed goes on after a round that was not answered, or not wholly.
@@ -201,7 +229,7 @@ func (k *keeper) joined(members []member) {
 }
 
 // answered applies what was answered about a shard.
-func (k *keeper) answered(a *answer, sent time.Time) {
+func (k *keeper) answered(a *answer, sent time.Time, news *tidings) {
 	l := &k.leases[a.shard]
 	switch a.verb {
 	case look:
@@ -212,7 +240,7 @@ func (k *keeper) answered(a *answer, sent time.Time) {
 			}
 		}
 	case take:
-		k.answeredTake(a, l, sent)
+		k.answeredTake(a, l, sent, news)
 	case release:
 		if l.epoch == a.epoch && l.phase == givenUp {
 			if l.silent = a.err != nil; !l.silent {
@@ -231,11 +259,17 @@ func free(left time.Duration) time.Time {
 	return time.Now().Add(left + time.Millisecond)
 }
 
-func (k *keeper) answeredTake(a *answer, l *lease, sent time.Time) {
+func (k *keeper) answeredTake(a *answer, l *lease, sent time.Time, news *tidings) {
 	if a.granted == 0 {
 		// Where it was not answered the shard may be this process's: look shows it.
-		l.known, l.freeAt = a.err == nil, free(a.left)
+		l.known, l.freeAt, l.unsure = a.err == nil, free(a.left), a.err != nil
+		if k.ending && l.unsure {
+			*l = lease{phase: givenUp}
+		}
 		return
+	}
+	if a.first && !l.renewed.IsZero() {
+		k.gone(a.shard, news)
 	}
 	*l = lease{phase: taken, epoch: a.granted, renewed: sent, failures: l.failures, retryAt: l.retryAt}
 	if k.ending {
