@@ -178,7 +178,7 @@ func (d *Dispatcher) settle(f *flight, r result, now int64) {
 	if r.readErr == nil {
 		d.readPauses = 0
 	}
-	if r.lost > 0 || len(e.topic.witnesses) > 0 {
+	if r.lost > 0 || e.topic.before > 0 {
 		d.testify(e.topic, r)
 	}
 	switch {

@@ -520,8 +520,8 @@ func TestHeadsThatCannotBeRead(t *testing.T) {
 		synctest.Wait()
 		sameSeqs(t, "at once, of the topic that can be read", s.seqs(), 1)
 		failed := d.metric("read_failures_total", "")
-		if failed > 2 {
-			t.Errorf("%v reads for topics that nobody wants", failed)
+		if failed > 21 { // each at most once: one may be read before it is ended
+			t.Errorf("%v reads of 21 topics", failed)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()

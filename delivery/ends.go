@@ -1,7 +1,5 @@
 package delivery
 
-import "slices"
-
 // A log can lose its end: a server comes back without the last of what it had
 // acknowledged, and goes on from a number above all that it ever gave. What is
 // lost and not delivered yet is a gap (GapTrimmed) of every subscription that was
@@ -15,19 +13,19 @@ import "slices"
 // topic.head stays at 5 then, until 900 is told of. Whoever stands at 3 finds
 // the end of the log, or 900 and that 5, which was there, is not what comes
 // before it.
-
-// maxWitnesses bounds topic.witnesses. Beyond it the oldest are forgotten.
-const maxWitnesses = 256
+//
+// Only one head of before is remembered, the latest. So of a loss nothing is
+// recorded where the log came up by more than one number once more before anybody
+// here had read past it: by a second loss, or as the news of what was appended came
+// late. Nor is it where no process has known of the lost ones: they are in nobody's
+// memory. Deliveries are the same in any case.
 
 // rise takes note that a topic's log has come up to head. mu is held.
 func (d *Dispatcher) rise(t *topic, head Seq) {
 	if t.head > 0 && head > t.head+1 {
 		// Others were appended in between, or none and there was a loss: whoever
 		// reads the next one knows by its After.
-		if len(t.witnesses) >= maxWitnesses {
-			t.witnesses = t.witnesses[1:]
-		}
-		t.witnesses = append(t.witnesses, t.head)
+		t.before = t.head
 	}
 	t.head = head
 }
@@ -35,15 +33,12 @@ func (d *Dispatcher) rise(t *topic, head Seq) {
 // lost returns up to where the log has lost what it had, given a notification and
 // what stands before it; 0 if it has lost nothing there. Its fields never change.
 func (f *flight) lost(after, seq Seq) (last Seq) {
-	for _, w := range f.witnesses {
-		if after < w && w < seq {
-			last = max(last, w)
+	for _, head := range []Seq{f.head, f.before} {
+		if after < head && head < seq {
+			return head
 		}
 	}
-	if after < f.head && f.head < seq {
-		last = f.head
-	}
-	return last
+	return 0
 }
 
 // testify clears up what a read has shown of a topic's log. mu is held.
@@ -51,9 +46,8 @@ func (d *Dispatcher) testify(t *topic, r result) {
 	if r.lost > 0 {
 		d.fell(t, r.after, r.lost)
 	}
-	if slices.Contains(t.witnesses, r.after) {
-		// A new slice: flights under way look at the old one.
-		t.witnesses = slices.DeleteFunc(slices.Clone(t.witnesses), func(w Seq) bool { return w == r.after })
+	if t.before == r.after {
+		t.before = 0
 	}
 }
 

@@ -213,9 +213,9 @@ type flight struct {
 	// The entry as it was at the start; these never change.
 	sub           subscription.Subscription
 	settled, head Seq
+	before        Seq // topic.before
 	number        uint32
 	gone          bool
-	witnesses     []Seq // topic.witnesses
 }
 
 // take returns a flight for the next entry of a lane, or nil.
@@ -279,7 +279,7 @@ func (d *Dispatcher) takeOff(e *entry, l lane, now int64) *flight {
 	f := &flight{
 		e: e, shard: d.shardOf(e), lane: l, started: now, prev: d.youngest,
 		sub: e.subscription(), settled: e.settled, head: e.topic.head,
-		number: e.failures + 1, gone: e.gone, witnesses: e.topic.witnesses,
+		before: e.topic.before, number: e.failures + 1, gone: e.gone,
 	}
 	f.shard.flying++
 	if d.youngest == nil {

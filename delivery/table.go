@@ -62,9 +62,9 @@ type topic struct {
 	asking  bool // in Dispatcher.unknown
 	asked   Seq  // head when it was last asked for
 	fell    Seq  // the head at the latest loss that was told of
-	// witnesses are heads of before, for as long as nobody has read what comes
-	// after them. Flights look at the slice: it is replaced, not changed.
-	witnesses []Seq
+	// before is the head of before the latest rise that can have hidden a loss,
+	// until somebody has read what comes after it; 0: none.
+	before Seq
 	// A walk wakes the entries: those before index walk are still to come.
 	walking, again bool
 	walk           int
