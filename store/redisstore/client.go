@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync"
 	"syscall"
@@ -95,7 +94,8 @@ func (u *URL) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	}
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, conn.Close())
+		_ = conn.Close() // it is of no use in any case
+		return nil, &handshakeError{addr, err}
 	}
 	return &steady{Conn: secure}, nil
 }

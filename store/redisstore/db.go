@@ -43,12 +43,13 @@ func (db *DB) Close() error {
 }
 
 // Warnings are what the operator must know, with the fix: settings of the server by
-// which acknowledged data could vanish, and that it did. They stay until the
-// process ends, or Ready finds the setting mended.
+// which acknowledged data could vanish, and that it did; clocks that differ; a memory
+// that is full. They stay until the process ends, or Ready finds the setting
+// mended, or what grows is let in again.
 func (db *DB) Warnings() []string {
 	db.engine.mu.Lock()
 	defer db.engine.mu.Unlock()
-	return slices.Concat(db.engine.settings, db.engine.events)
+	return slices.Concat(db.engine.settings, db.engine.full.warnings(), db.engine.events)
 }
 
 // Subscriptions returns the subscription.Store.

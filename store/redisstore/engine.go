@@ -23,6 +23,7 @@ type engine struct {
 	keys    keys
 	log     *slog.Logger
 	metrics *metrics
+	full    fullness // whether the servers' memory is
 
 	mu       sync.Mutex
 	settings []string            // guarded by mu: warnings of the server's settings
@@ -81,6 +82,9 @@ func (e *engine) failed(ctx context.Context, err error) error {
 	}
 	c := classify(err)
 	e.metrics.failures.WithLabelValues(string(c)).Inc()
+	if c == memory {
+		e.noteFull()
+	}
 	if c == defect {
 		text, _, _ := strings.Cut(err.Error(), " script: ")
 		e.once("defect "+text, func() {

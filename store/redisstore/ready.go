@@ -34,9 +34,13 @@ func (db *DB) Ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		apart, err := e.clock(ctx, server)
+		if err != nil {
+			return err
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		warnings = append(warnings, found.warnings()...)
+		warnings = append(append(warnings, found.warnings()...), apart...)
 		return nil
 	})
 	if err == nil {
@@ -72,6 +76,9 @@ func (e *engine) refusal(ctx context.Context, err error) error {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	if settled, ok := errors.AsType[refusal](err); ok {
 		return settled
+	}
+	if slip := e.slip(ctx, err); slip != nil {
+		return slip
 	}
 	switch {
 	case redis.IsAuthError(err), strings.Contains(err.Error(), "ERR AUTH "):
@@ -135,9 +142,7 @@ func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) 
 	}
 	found.evicts = found.policy != "" && found.policy != "noeviction"
 	if found.evicts && !e.cfg.AllowEviction {
-		return facts{}, refuse("maxmemory-policy is %s: Redis would throw away subscriptions and notifications "+
-			"when its memory is full; set it by CONFIG SET maxmemory-policy noeviction and in redis.conf, "+
-			"or allow eviction and lose them", found.policy)
+		return facts{}, EvictionError{found.policy}
 	}
 	return found, nil
 }

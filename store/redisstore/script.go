@@ -20,11 +20,14 @@ type script struct {
 	// changes: what it did must have reached as many replicas as the
 	// configuration asks for.
 	changes bool
+	grows   bool // the server refuses it while its memory is full
 }
 
 // grows makes a script that the server refuses whole while its memory is full.
 func grows(name, body string) *script {
-	return newScript(name, "#!lua\n", body, true)
+	s := newScript(name, "#!lua\n", body, true)
+	s.grows = true
+	return s
 }
 
 // shrinks makes a script that runs though the server's memory is full: it frees
@@ -40,7 +43,7 @@ func reads(name, body string) *script {
 
 func newScript(name, head, body string, changes bool) *script {
 	source := head + fresh + body
-	return &script{name, source, redis.NewScript(source), changes}
+	return &script{name: name, source: source, lua: redis.NewScript(source), changes: changes}
 }
 
 // fresh stands before every script.
@@ -155,6 +158,9 @@ func (e *engine) pipeline(
 		}
 		if errors.Is(err, redis.Nil) {
 			value, err = nil, nil
+		}
+		if err == nil && calls[i].script.grows {
+			e.noteRoom()
 		}
 		if err == nil && calls[i].script.changes {
 			err = received()

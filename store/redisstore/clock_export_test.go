@@ -1,0 +1,4 @@
+package redisstore
+
+// Apart is what is warned of clocks that differ.
+var Apart = apart
