@@ -130,10 +130,15 @@ func (f *storeFlags) shown() string {
 	if u, err := redisstore.ParseURL(f.Store); err == nil {
 		return u.Redacted()
 	}
-	if kind, _, _ := strings.Cut(f.Store, ":"); strings.ContainsAny(f.Store, "@/") && kind != "pebble" {
+	kind, rest, _ := strings.Cut(f.Store, ":")
+	switch {
+	case !strings.ContainsAny(f.Store, "@/") || kind == "pebble":
+		return f.Store
+	case !strings.ContainsAny(kind, "@/") && strings.HasPrefix(rest, "//"), redisstore.IsURL(kind + "://"):
 		return kind + ":…"
+	default: // what stands first may be a password, too
+		return "…"
 	}
-	return f.Store
 }
 
 // engine is what keeps everything, whichever it is.
@@ -215,6 +220,9 @@ func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer)
 			err := db.Ready(ctx)
 			if err == nil || errors.Is(err, subscription.ErrUnavailable) {
 				return err
+			}
+			if _, evicts := errors.AsType[redisstore.EvictionError](err); evicts {
+				return fmt.Errorf("--store: %w (--allow-eviction)", err)
 			}
 			return fmt.Errorf("--store: %w", err)
 		},

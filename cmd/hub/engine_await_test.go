@@ -168,3 +168,45 @@ func TestDeliveriesReadyAmongOthers(t *testing.T) {
 		want("did not confirm in time")
 	})
 }
+
+// A store that gives no answer in time is told with what it was about; one that says
+// why it is not there is not said to be silent.
+func TestReachStoreKeepsTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := awaiting(func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("dial host: %w", ctx.Err())
+		})
+		err := h.reachStore(t.Context())
+		if !errors.Is(err, subscription.ErrUnavailable) || !strings.Contains(err.Error(), "no answer within 10s") ||
+			!strings.Contains(err.Error(), "dial host") {
+			t.Errorf("err = %v of a store that hangs", err)
+		}
+		h, _ = awaiting(func(context.Context) error { return fmt.Errorf("%w: TLS: %w", errAway, context.DeadlineExceeded) })
+		if err := h.reachStore(t.Context()); !errors.Is(err, errAway) || strings.Contains(err.Error(), "no answer within") {
+			t.Errorf("err = %v of a handshake that was not answered", err)
+		}
+	})
+}
+
+// What /readyz says of a store that fails is about the store, not about the
+// subscription that was asked for to see it.
+func TestStoreReadyTellsTheStoresTrouble(t *testing.T) {
+	h, _ := awaiting(nil)
+	h.missing.Store(nil)
+	h.store.Subscriptions = failing{}
+	err := h.storeReady(t.Context())
+	if !errors.Is(err, subscription.ErrUnavailable) || !strings.Contains(err.Error(), "nobody listens there") {
+		t.Errorf("err = %v; want %v", err, errAway)
+	}
+	if strings.Contains(err.Error(), "0000") {
+		t.Errorf("%q names a subscription", err)
+	}
+}
+
+// failing is a store of which nothing can be read.
+type failing struct{ subscription.Store }
+
+func (failing) Get(_ context.Context, id subscription.ID) (subscription.Subscription, error) {
+	return subscription.Subscription{}, fmt.Errorf("get subscription %s: %w", id, errAway)
+}

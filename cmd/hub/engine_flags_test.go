@@ -54,6 +54,8 @@ func TestStoreRefusals(t *testing.T) {
 	}{
 		"a scheme misspelt":         {storeFlags{Store: "reddis://u:" + secret + "@host"}, "", "--store reddis:"},
 		"no slashes":                {storeFlags{Store: "redis:" + secret + "@host"}, "", "--store redis:"},
+		"no scheme":                 {storeFlags{Store: secret + "@host:6379"}, "", "--store …: the engine must be"},
+		"no scheme, and a user":     {storeFlags{Store: secret + ":@host"}, "", "--store …: the engine must be"},
 		"no host":                   {storeFlags{Store: "redis://u:" + secret + "@"}, "", "host"},
 		"a password not encoded":    {storeFlags{Store: "redis://u:/" + secret + "@host"}, "", "percent-encoded"},
 		"an unknown parameter":      {storeFlags{Store: "redis://u:" + secret + "@host?a=b"}, "", `"a"`},

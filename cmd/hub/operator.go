@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"carillon/admin"
@@ -37,9 +38,14 @@ func (h *house) storeReady(ctx context.Context) error {
 	if missing := h.missing.Load(); missing != nil {
 		return *missing
 	}
-	_, err := h.store.Subscriptions.Get(ctx, subscription.ID{})
+	var nobody subscription.ID
+	_, err := h.store.Subscriptions.Get(ctx, nobody)
 	if errors.Is(err, subscription.ErrNotFound) {
 		return nil
+	}
+	// Whom the store was asked for tells the operator nothing.
+	for cause := err; cause != nil && strings.Contains(err.Error(), nobody.String()); cause = errors.Unwrap(cause) {
+		err = cause
 	}
 	return err
 }

@@ -109,7 +109,7 @@ func TestRedisRefusals(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"eviction":                {[]string{"--store", evicting.URL()}, []string{"maxmemory-policy", "allkeys-lru", "allow eviction"}},
+		"eviction":                {[]string{"--store", evicting.URL()}, []string{"maxmemory-policy", "allkeys-lru", "(--allow-eviction)"}},
 		"wrong password":          {[]string{"--store", inURL(locked, ":"+secret+"-wrong")}, []string{"password"}},
 		"wrong password in file":  {[]string{"--store", locked.URL(), "--redis-password-file", wrong}, []string{"password"}},
 		"no password":             {[]string{"--store", locked.URL()}, []string{"password"}},

@@ -149,8 +149,8 @@ func (h *house) reachStore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	err := h.store.Ready(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: no answer within %s", subscription.ErrUnavailable, askWithin)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		return fmt.Errorf("%w: no answer within %s: %w", subscription.ErrUnavailable, askWithin, err)
 	}
 	return err
 }
