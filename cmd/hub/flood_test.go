@@ -12,6 +12,7 @@ import (
 func TestFloodOfConnections(t *testing.T) {
 	p := startHubBy(t, []string{"sh", "-c", `ulimit -n 200 && exec "$0" "$@"`},
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
+	eventually(t, "readiness", p.isReady)
 	for range 300 {
 		conn, err := net.Dial("tcp", p.ready["listen"])
 		if err != nil {
