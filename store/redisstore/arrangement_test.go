@@ -105,7 +105,7 @@ func TestOnACluster(t *testing.T) {
 	}
 	nodes[1].Set(t, "appendfsync", "no")
 	ready(t, w.db)
-	wantWarnings(t, w.db, "appendfsync is no")
+	wantWarnings(t, w.db, nodes[1].Addr()+": appendfsync is no")
 
 	nodes[2].Kill(t)
 	unavailable := 0
@@ -211,6 +211,56 @@ func TestReplicasMustHaveWhatChanged(t *testing.T) {
 	}
 	f.Nodes[1].Resume(t)
 	eventually(t, func() error { return w.db.Subscriptions().Submit(t.Context(), late) })
+}
+
+// TestAReplicaIsAway: the leases say why they are not renewed, though a round has little time.
+func TestAReplicaIsAway(t *testing.T) {
+	f := redistest.Sentinel(t, 1)
+	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL())
+	log := new(told)
+	w.cfg.Replicas, w.cfg.Logger = 1, log.logger()
+	db := w.open(t)
+	db.SetTakeover(2 * time.Second)
+	k := (&keeper{t: t, db: db, done: make(chan struct{}), held: make(map[subscription.Shard]uint64)}).run()
+	waitParts(t, map[*keeper]int{k: subscription.Shards})
+	f.Nodes[1].Pause(t)
+	eventually(t, func() error {
+		if !strings.Contains(log.String(), "could not be renewed") {
+			return errors.New("the log does not say that the leases are not renewed")
+		}
+		return nil
+	})
+	if !strings.Contains(log.String(), "0 of 1 replicas") {
+		t.Errorf("the log does not say why:\n%s", log)
+	}
+	f.Nodes[1].Resume(t)
+	waitParts(t, map[*keeper]int{k: subscription.Shards})
+}
+
+// TestAPrimaryIsDemotedWhileReplicasAreWaitedFor: that is a state of the server, no defect.
+func TestAPrimaryIsDemotedWhileReplicasAreWaitedFor(t *testing.T) {
+	f := redistest.Sentinel(t, 1)
+	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL())
+	log := new(told)
+	w.cfg.Replicas, w.cfg.Logger = 1, log.logger()
+	db := w.open(t)
+	must(t, submit(t, db)) // the server has the script
+	f.Nodes[1].Pause(t)
+	defer f.Nodes[1].Resume(t)
+	done := make(chan error, 1)
+	go func() { done <- submit(t, db) }()
+	eventually(t, func() error {
+		if !strings.Contains(fmt.Sprint(w.server.Do(t, "INFO", "clients")), "blocked_clients:1") {
+			return errors.New("nobody waits")
+		}
+		return nil
+	})
+	host, port, _ := strings.Cut(shared.Server(t).Addr(), ":")
+	w.server.Do(t, "REPLICAOF", host, port)
+	wantError(t, <-done, subscription.ErrUnavailable)
+	if strings.Contains(log.String(), "defect") {
+		t.Errorf("the log speaks of a defect:\n%s", log)
+	}
 }
 
 // TestSentinelsThatAskWho: the Sentinels have users of their own.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/delivery"
 	"carillon/subscription"
@@ -137,6 +138,43 @@ func TestDamagedRecords(t *testing.T) {
 	}
 	if n := w.server.Do(t, "ZCARD", hash("leases")); n != int64(2) {
 		t.Errorf("the index has %v entries, want 2", n)
+	}
+}
+
+// TestManyDamagedRecords: what is told is bounded; what is counted is not, and a defect is
+// told all the same.
+func TestManyDamagedRecords(t *testing.T) {
+	w := newWorld(t)
+	log, registry := new(told), prometheus.NewRegistry()
+	w.cfg.Logger, w.cfg.Registerer = log.logger(), registry
+	db := w.open(t)
+	key := w.key("{shard-07}:requests")
+	set := []string{"HSET", key}
+	for n := range 1100 {
+		set = append(set, fmt.Sprint("no id ", n), "x")
+	}
+	w.server.Do(t, set...)
+	for _, err := range db.Subscriptions().Requests(t.Context(), 7) {
+		must(t, err)
+	}
+	metric := func() float64 {
+		families, err := registry.Gather()
+		must(t, err)
+		for _, f := range families {
+			if f.GetName() == "carillon_redis_damaged_records_total" {
+				return f.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		return 0
+	}
+	if n := metric(); n != 1100 {
+		t.Errorf("%v damaged records are counted, want 1100", n)
+	}
+	w.server.Do(t, "DEL", key)
+	w.server.Do(t, "SET", key, "of the wrong type")
+	wantError(t, db.Subscriptions().Submit(t.Context(), inShard(7, 1)[0]), subscription.ErrUnavailable)
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1001 || !strings.Contains(log.String(), "WRONGTYPE") {
+		t.Errorf("the log has %d errors, want 1001, with that of the defect", n)
 	}
 }
 

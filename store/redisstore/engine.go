@@ -28,7 +28,8 @@ type engine struct {
 	mu       sync.Mutex
 	settings []string            // guarded by mu: warnings of the server's settings
 	events   []string            // guarded by mu: warnings of what has happened
-	told     map[string]struct{} // guarded by mu: what was logged and is not logged again
+	told     map[string]struct{} // guarded by mu: defects that were logged and are not logged again
+	passed   map[string]struct{} // guarded by mu: and damaged records
 	id       string              // guarded by mu: the store's, "" while it is not known
 	lost     time.Time           // guarded by mu: when it was found emptied last
 }
@@ -48,7 +49,7 @@ const (
 // asks, is not fit to carry out a command now.
 var states = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "MISCONF", "BUSY", "UNKILLABLE",
-	"NOREPLICAS", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "max number of clients",
+	"NOREPLICAS", "UNBLOCKED", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "max number of clients",
 }
 
 // classify tells what a failure is.
@@ -87,7 +88,7 @@ func (e *engine) failed(ctx context.Context, err error) error {
 	}
 	if c == defect {
 		text, _, _ := strings.Cut(err.Error(), " script: ")
-		e.once("defect "+text, func() {
+		e.once(e.told, text, func() {
 			e.log.Error("Redis refuses what it should not: a defect of this program, or of what stands between", "error", err)
 		})
 	}
@@ -97,29 +98,32 @@ func (e *engine) failed(ctx context.Context, err error) error {
 // maxTold bounds what is remembered of what was logged, and so how much is.
 const maxTold = 1000
 
-// once calls tell unless it was called for the same what before.
-func (e *engine) once(what string, tell func()) (first bool) {
+// once calls tell unless it was called for the same what before. full tells that it
+// is not known whether it was.
+func (e *engine) once(told map[string]struct{}, what string, tell func()) (full bool) {
 	e.mu.Lock()
-	_, known := e.told[what]
-	full := len(e.told) >= maxTold
+	_, known := told[what]
+	full = !known && len(told) >= maxTold
 	if !known && !full {
-		e.told[what] = struct{}{}
+		told[what] = struct{}{}
 	}
 	e.mu.Unlock()
-	if known || full {
-		return false
+	if !known && !full {
+		tell()
 	}
-	tell()
-	return true
+	return full
 }
 
 // damaged tells the operator, once for each record, of one that cannot be read
 // and is passed over.
 func (e *engine) damaged(key, field string, err error) {
-	e.once("damaged "+key+" "+field, func() {
+	full := e.once(e.passed, key+" "+field, func() {
 		e.metrics.damaged.Inc()
 		e.log.Error("a stored record is damaged and passed over", "key", key, "field", field, "error", err)
 	})
+	if full {
+		e.metrics.damaged.Inc()
+	}
 }
 
 // warn adds to what the operator must know, for as long as the process runs.

@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer, warnings func() int, state func() Sha
 		}),
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: ns, Subsystem: sub, Name: "damaged_records_total",
-			Help: "Records that cannot be read and are passed over; each counts once.",
+			Help: "Records that cannot be read and are passed over; each of the first 1,000 counts once, the others whenever they are met.",
 		}),
 	}
 	if reg == nil {

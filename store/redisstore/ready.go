@@ -29,29 +29,45 @@ func (db *DB) Ready(ctx context.Context) error {
 	e := db.engine
 	var mu sync.Mutex
 	var warnings []string // guarded by mu
+	unseen := false       // guarded by mu: the settings of a server are not known
 	err := e.primaries(ctx, func(ctx context.Context, server *redis.Client) error {
 		found, err := e.look(ctx, server)
-		if err != nil {
-			return err
-		}
-		apart, err := e.clock(ctx, server)
-		if err != nil {
-			return err
+		var apart []string
+		if err == nil {
+			apart, err = e.clock(ctx, server)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		warnings = append(append(warnings, found.warnings()...), apart...)
-		return nil
+		if err != nil && !evicts(err) {
+			unseen = true
+			return err
+		}
+		for _, text := range append(found.warnings(), apart...) {
+			if e.url.kind == cluster {
+				text = server.Options().Addr + ": " + text
+			}
+			warnings = append(warnings, text)
+		}
+		return err
 	})
 	if err == nil {
 		err = e.identity(ctx)
 	}
+	// Also those of a server that was fit once, and is so no more.
+	if !unseen && (err == nil || evicts(err) && e.known()) {
+		slices.Sort(warnings) // primaries answer in any order
+		e.settle(warnings)
+	}
 	if err != nil {
 		return fmt.Errorf("the store at %s: %w", e.url, e.refusal(ctx, err))
 	}
-	slices.Sort(warnings) // primaries answer in any order
-	e.settle(slices.Compact(warnings))
 	return nil
+}
+
+// evicts tells that the settings were read, and the policy is refused.
+func evicts(err error) bool {
+	_, ok := errors.AsType[EvictionError](err)
+	return ok
 }
 
 // primaries calls look for every server that takes writes.
@@ -111,11 +127,13 @@ type facts struct {
 	policy      string // maxmemory-policy
 	appendOnly  bool
 	appendFsync string // "": it could not be read
-	evicts      bool   // policy is not noeviction, and that is allowed
+	unsynced    bool   // no-appendfsync-on-rewrite
+	evicts      bool   // policy is not noeviction
 	unread      string // why the configuration could not be read
 }
 
-// look reads what a server says of itself, and refuses what cannot work.
+// look reads what a server says of itself, and refuses what cannot work. Of one that
+// evicts, which it refuses too, everything was read.
 func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) {
 	text, err := server.Info(ctx).Result()
 	if err != nil {
@@ -133,6 +151,7 @@ func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) 
 		return facts{}, err
 	} else {
 		found.appendFsync = config["appendfsync"]
+		found.unsynced = config["no-appendfsync-on-rewrite"] == "yes"
 		if policy := config["maxmemory-policy"]; policy != "" {
 			found.policy = policy
 		}
@@ -142,7 +161,7 @@ func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) 
 	}
 	found.evicts = found.policy != "" && found.policy != "noeviction"
 	if found.evicts && !e.cfg.AllowEviction {
-		return facts{}, EvictionError{found.policy}
+		return found, EvictionError{found.policy}
 	}
 	return found, nil
 }
@@ -201,6 +220,10 @@ func (f facts) warnings() (list []string) {
 		list = append(list, fmt.Sprintf("maxmemory-policy is %s: when its memory is full, Redis throws away subscriptions and "+
 			"notifications that were acknowledged; set it to noeviction", f.policy))
 	}
+	if f.unsynced && f.appendOnly && f.appendFsync != "no" {
+		list = append(list, "no-appendfsync-on-rewrite is yes: when the machine of Redis fails while the file is rewritten, "+
+			"what was acknowledged meanwhile is lost; set it to no")
+	}
 	switch {
 	case !f.appendOnly:
 		list = append(list, "appendonly is no: whatever was acknowledged since the last snapshot, or ever, is lost when Redis "+
@@ -224,14 +247,14 @@ const format = "1"
 //	KEYS  1 store
 //	ARGV  1 the format  2 the id of a new store  3 the time  4 the bell's channel
 //
-// It returns {id, format}.
-var identityScript = shrinks("identify the store", `
+// It returns {id, format}. It does not wait for replicas, as what is stored later does.
+var identityScript = newScript("identify the store", "#!lua flags=allow-oom\n", `
 if redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('PUBLISH', ARGV[4], 'm')
   redis.call('HSET', KEYS[1], 'id', ARGV[2], 'format', ARGV[1], 'created', ARGV[3])
 end
 return redis.call('HMGET', KEYS[1], 'id', 'format')
-`)
+`, false)
 
 // identity looks whether the store is still the one that it was. One that is gone is
 // made anew, and another is gone on with: both mean that what was acknowledged before
@@ -258,6 +281,13 @@ func (e *engine) identity(ctx context.Context) error {
 		e.emptied("the store was found emptied, or replaced by another")
 	}
 	return nil
+}
+
+// known tells that the store was found here before.
+func (e *engine) known() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.id != ""
 }
 
 // emptied counts, and warns, that what was acknowledged is gone.

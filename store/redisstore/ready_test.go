@@ -78,10 +78,16 @@ func TestReadyWarnsOfWhatIsNotDurable(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"appendfsync", "everysec", "appendfsync is everysec"},
 		{"appendfsync", "no", "appendfsync is no"},
+		{"appendfsync", "always", ""},
+		{"no-appendfsync-on-rewrite", "yes", "no-appendfsync-on-rewrite is yes"},
 		{"appendonly", "no", "appendonly is no"},
 	} {
 		server.Set(t, c.name, c.value)
 		ready(t, db)
+		if c.want == "" {
+			wantWarnings(t, db)
+			continue
+		}
 		wantWarnings(t, db, c.want)
 		if !strings.Contains(log.String(), c.want) {
 			t.Errorf("the log does not say %q:\n%s", c.want, log.String())
@@ -92,6 +98,23 @@ func TestReadyWarnsOfWhatIsNotDurable(t *testing.T) {
 	if again := strings.Count(log.String(), "appendonly is no"); said != 1 || again != 1 {
 		t.Errorf("the log says it %d times, then %d, want once", said, again)
 	}
+}
+
+// What a server is set to while hubs work on it is warned of, also where a start would be
+// refused.
+func TestReadyWarnsOfAServerThatIsUnfitByNow(t *testing.T) {
+	w := ownWorld(t)
+	w.server.Set(t, "maxmemory-policy", "allkeys-lru")
+	w.server.Set(t, "appendonly", "no")
+	for range 2 {
+		if err := w.db.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "allkeys-lru") {
+			t.Errorf("got error %v, want one of the policy", err)
+		}
+		wantWarnings(t, w.db, "maxmemory-policy is allkeys-lru", "appendonly is no")
+	}
+	w.server.Set(t, "maxmemory-policy", "noeviction")
+	ready(t, w.db)
+	wantWarnings(t, w.db, "appendonly is no")
 }
 
 func TestReadyChecksTheGreatestBody(t *testing.T) {

@@ -173,8 +173,8 @@ func (e *engine) pipeline(
 	return missing
 }
 
-// replicaTime bounds the wait for replicas. It is shorter than silenceTime, so that the
-// answer is heard.
+// replicaTime bounds the wait for replicas. It is shorter than silenceTime, and half of
+// what the caller has left if that is less, so that the answer is heard.
 const replicaTime = 3 * time.Second
 
 // await adds to a pipeline that its changes reach the replicas that the
@@ -185,7 +185,11 @@ func (e *engine) await(ctx context.Context, pipe redis.Pipeliner, changes bool) 
 	if want == 0 || !changes {
 		return func() error { return nil }
 	}
-	wait := redis.NewCmd(ctx, "wait", want, replicaTime.Milliseconds())
+	bound := replicaTime
+	if end, ok := ctx.Deadline(); ok {
+		bound = max(time.Millisecond, min(bound, time.Until(end)/2)) // WAIT takes 0 for no bound
+	}
+	wait := redis.NewCmd(ctx, "wait", want, bound.Milliseconds())
 	_ = pipe.Process(ctx, once{wait}) // it is only queued
 	return func() error {
 		got, err := wait.Int64()
