@@ -35,21 +35,25 @@ const (
 // body.
 //
 //	KEYS  1 log  2 times  3 head
-//	ARGV  1 the topic's key  2 "1" if it is in the set of topics  3 the bell's channel
+//	ARGV  1 the topic's key  2 "1" if it is in the set of topics, "?" to do nothing but
+//	      say what would come of it  3 the bell's channel
 //	      4 id  5 until  6 digest, empty for none  7 accepted, in order  8 note  9 body
 //
 // It returns {"done", seq, previous}; or {"same", seq, id, previous} for the
-// publication that was appended last; or {"new"} where the topic may not be in the set
-// of topics, and {"full"} where there are no more numbers, having done nothing.
+// publication that was appended last; or, having done nothing, {"new"} where the topic
+// may not be in the set of topics, {"full"} where there are no more numbers,
+// {"damaged", head} where the head is none, and {"known"} for "?" if it is none of these.
 //
 // A topic counts as new also under a new server, as the one with the set may be
 // new as well, and have lost it.
 var appendScript = grows("append", `
 local head, stored, last, ended, previous, digest =
   unpack(redis.call('HMGET', KEYS[3], 'head', 'run', 'last', 'until', 'previous', 'digest'))
+if head and not string.match(head, '^%d+$') then return {'damaged', head} end
 if head and ARGV[6] ~= '' and digest == ARGV[6] then return {'same', tonumber(head), last, previous} end
 local identity = run()
 if stored ~= identity and ARGV[2] ~= '1' then return {'new'} end
+if ARGV[2] == '?' then return {'known'} end
 local after = tonumber(head or 0)
 local seq = after
 if stored ~= identity then seq = fresh(seq) end
@@ -65,7 +69,8 @@ redis.call('HSET', KEYS[3], 'topic', ARGV[1], 'run', identity, 'head', number,
 return {'done', seq, ended or ''}
 `)
 
-// trimScript removes notifications from the oldest on.
+// trimScript removes notifications from the oldest on, and streams that have none, as
+// topics stay. What comes next has a number above all that went, by the head.
 //
 //	KEYS  1 log  2 times
 //	ARGV  1 the highest number that may go  2 the time before which they were accepted,
@@ -83,12 +88,17 @@ if count > 0 then
   redis.call('XTRIM', KEYS[1], 'MINID', first)
   redis.call('XTRIM', KEYS[2], 'MINID', first)
 end
+if redis.call('XLEN', KEYS[1]) + redis.call('XLEN', KEYS[2]) == 0 then redis.call('UNLINK', KEYS[1], KEYS[2]) end
 return count
 `)
 
 const (
 	// trimStep is how many notifications go in one script, for which all others wait.
 	trimStep = 256
+	// greatBody is the length from which on a body is not sent before the server has said
+	// that it would keep it. A lesser one goes at once: it is sent again to a server that is new,
+	// or has not got the script.
+	greatBody = 64 << 10
 	// topicsStep is how many topics are asked for in one round trip.
 	topicsStep = 500
 )
@@ -113,23 +123,45 @@ func (l *Log) append(
 	}
 	e := l.db.engine
 	names := []string{e.keys.log(key), e.keys.times(key), e.keys.head(key)}
-	args := []any{
-		key, "0", e.keys.bell(), id.String(), p.Until, digestOf(p), order(accepted),
-		encodeNote(p, id, accepted), p.Body,
+	run := func(known string, body []byte) (any, error) {
+		return e.run(ctx, appendScript, names, key, known, e.keys.bell(), id.String(), p.Until, digestOf(p),
+			order(accepted), encodeNote(p, id, accepted), body)
 	}
-	value, err := e.run(ctx, appendScript, names, args...)
-	if err == nil && isNew(value) {
+	var value any = []any{"known"}
+	var err error
+	if len(p.Body) >= greatBody {
+		value, err = run("?", nil)
+	}
+	if err == nil && says(value, "known") {
+		value, err = run("0", p.Body)
+	}
+	if err == nil && says(value, "new") {
 		// The set of topics is on another node, and must not miss one that has a log.
 		if err := e.client.SAdd(ctx, e.keys.topics(), key).Err(); err != nil {
 			return delivery.Receipt{}, e.failed(ctx, err)
 		}
-		args[1] = "1"
-		value, err = e.run(ctx, appendScript, names, args...)
+		value, err = run("1", p.Body)
 	}
 	if err != nil {
-		return delivery.Receipt{}, err
+		return delivery.Receipt{}, l.headFailed(ctx, key, err)
 	}
-	return receiptOf(value, id)
+	receipt, err := receiptOf(value, id)
+	if errors.Is(err, ErrDamaged) {
+		e.damaged(names[2], "", err)
+	}
+	return receipt, err
+}
+
+// headFailed is what became of the use of a topic's head. One that is no hash is damaged: its
+// server is not away, and other topics are not concerned.
+func (l *Log) headFailed(ctx context.Context, key string, err error) error {
+	e := l.db.engine
+	if !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return e.failed(ctx, err)
+	}
+	err = fmt.Errorf("%w: %v", ErrDamaged, err) // not %w, by which it could be ErrUnavailable
+	e.damaged(e.keys.head(key), "", err)
+	return err
 }
 
 // digestOf is Publication.Digest as it is stored.
@@ -143,9 +175,10 @@ func digestText(sum [sha256.Size]byte) string {
 	return string(sum[:])
 }
 
-func isNew(value any) bool {
+// says tells whether the append script returned the one word.
+func says(value any, word string) bool {
 	list, _ := value.([]any)
-	return len(list) == 1 && list[0] == "new"
+	return len(list) == 1 && list[0] == word
 }
 
 // receiptOf reads what the append script returned, for a notification with the id.
@@ -165,6 +198,8 @@ func receiptOf(value any, id uuid.UUID) (delivery.Receipt, error) {
 			return delivery.Receipt{}, fmt.Errorf("%w: the last id: %w", ErrDamaged, err)
 		}
 		return delivery.Receipt{ID: first, Seq: delivery.Seq(seq), Repeated: true, Previous: previous}, nil
+	case len(list) == 2 && list[0] == "damaged":
+		return delivery.Receipt{}, fmt.Errorf("%w: the head %q is no sequence number", ErrDamaged, list[1])
 	case len(list) == 1 && list[0] == "full":
 		return delivery.Receipt{}, fmt.Errorf("there are no sequence numbers above %d", delivery.MaxSeq)
 	}
@@ -205,7 +240,8 @@ func (l *Log) read(ctx context.Context, key, from string) (*delivery.Notificatio
 	}
 }
 
-// Heads implements delivery.Log.
+// Heads implements delivery.Log. A head that cannot be read is ErrDamaged, for all that are asked
+// for with it.
 func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
 	heads := make([]delivery.Seq, 0, len(topics))
 	for len(heads) < len(topics) {
@@ -237,9 +273,10 @@ func (l *Log) heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 			continue
 		}
 		if err != nil {
-			return nil, e.failed(ctx, err)
+			return nil, l.headFailed(ctx, subscription.Key(topics[i]), err)
 		}
 		if heads[i], err = decodeSeq(text); err != nil {
+			e.damaged(e.keys.head(subscription.Key(topics[i])), "", err)
 			return nil, fmt.Errorf("of %q: %w", topics[i], err)
 		}
 	}
@@ -328,7 +365,13 @@ func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicStat
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var states []delivery.TopicState
 	for i, key := range topics {
-		if err := errors.Join(heads[i].Err(), firsts[i].Err()); err != nil {
+		if err := heads[i].Err(); err != nil {
+			if err = l.headFailed(ctx, key, err); errors.Is(err, ErrDamaged) {
+				continue
+			}
+			return nil, err
+		}
+		if err := firsts[i].Err(); err != nil {
 			return nil, e.failed(ctx, err)
 		}
 		state, err := decodeState(key, heads[i].Val())

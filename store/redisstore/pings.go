@@ -27,8 +27,8 @@ for i = 4, 3 + n do more = more + 1 - redis.call('HEXISTS', KEYS[1], ARGV[i]) en
 if more > 0 and redis.call('HLEN', KEYS[1]) + more > tonumber(ARGV[2]) then return {} end
 local last, stored = unpack(redis.call('HMGET', KEYS[2], 'last', 'run'))
 local identity = run()
-last = tonumber(last or 0)
-if stored ~= identity then last = fresh(last) end
+last = tonumber(last)
+if stored ~= identity or not last then last = fresh(last or 0) end
 local counts, records = {}, {}
 for i = 1, n do
   counts[i] = last + i

@@ -13,14 +13,14 @@ import (
 	"carillon/subscription"
 )
 
-// putTopicScript sets what is known of a topic's log, unless its head is above. The
-// next append counts as the first under a new server.
+// putTopicScript sets what is known of a topic's log, unless its head is above. One
+// that is damaged is not. The next append counts as the first under a new server.
 //
 //	KEYS  1 head
 //	ARGV  1 the topic's key  2 head  3 last id  4 until  5 digest, empty for none
 var putTopicScript = grows("restore topic", `
 local head, last = unpack(redis.call('HMGET', KEYS[1], 'head', 'last'))
-if head and tonumber(head) > tonumber(ARGV[2]) then return 0 end
+if head and (tonumber(head) or 0) > tonumber(ARGV[2]) then return 0 end
 redis.call('HSET', KEYS[1], 'topic', ARGV[1], 'head', ARGV[2], 'last', ARGV[3], 'until', ARGV[4], 'digest', ARGV[5])
 if last ~= ARGV[3] then redis.call('HSET', KEYS[1], 'previous', '') end
 redis.call('HDEL', KEYS[1], 'run')
@@ -34,8 +34,8 @@ return 1
 //	ARGV  1 the topic's key  2 number  3 the number before  4 id  5 until  6 digest, empty for none
 //	      7 accepted, in order  8 note  9 body
 //
-// It returns 1; or 0, having done nothing, where the log has or had this number or a
-// higher one.
+// It returns 1; or 0, having done nothing, where the log has this number or a higher one, or
+// had and was not trimmed to nothing since.
 var putNoteScript = grows("restore notification", `
 local id = ARGV[2] .. '-0'
 if type(redis.pcall('XADD', KEYS[2], id, 't', ARGV[7])) == 'table' then return 0 end
@@ -45,7 +45,7 @@ if type(redis.pcall('XADD', KEYS[1], id, 'a', ARGV[3], 'm', ARGV[8], 'b', ARGV[9
 end
 local number, head = tonumber(ARGV[2]), 0
 local known, ended, previous = unpack(redis.call('HMGET', KEYS[3], 'head', 'until', 'previous'))
-if known then head = tonumber(known) end
+if known then head = tonumber(known) or 0 end
 if head > number then return 1 end
 if head < number then previous = head == tonumber(ARGV[3]) and ended end
 redis.call('HSET', KEYS[3], 'topic', ARGV[1], 'head', ARGV[2], 'last', ARGV[4], 'until', ARGV[5],

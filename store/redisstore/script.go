@@ -54,7 +54,11 @@ func newScript(name, head, body string, changes bool) *script {
 // identity, or for a key that is not there: it is not below any number that was given
 // before, lost or not, as long as the clock of the servers does not go back behind the
 // beginning of the one before, and numbers are not given out at more than 65,536
-// a second for all of its life. now() is the time in milliseconds.
+// a second for all of its life. Where last, the one that was kept, shows that the clock did
+// go back, fresh goes on 2^26 above it: then it is enough that what was lost are fewer
+// numbers than that, all of the identity that gave the last. It does not jump always, as numbers would
+// run ahead of the clock where servers change often, and that would be no help any more to a log
+// that is lost whole. now() is the time in milliseconds.
 const fresh = `
 local function run()
   local info = redis.call('INFO', 'server', 'replication')
@@ -63,7 +67,9 @@ end
 local function now() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end
 local function fresh(last)
   local t = redis.call('TIME')
-  return math.max(last, (t[1] - 1767225600) * 65536 + math.floor(t[2] * 65536 / 1000000))
+  local clock = (t[1] - 1767225600) * 65536 + math.floor(t[2] * 65536 / 1000000)
+  if clock > last then return clock end
+  return last + 67108864
 end
 `
 
