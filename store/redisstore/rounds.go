@@ -126,7 +126,7 @@ func (t tidings) tell(log *slog.Logger) {
 		log.Warn("shards have another owner by now", "shards", fmt.Sprint(t.fenced))
 	}
 	if len(t.doubted) > 0 {
-		log.Warn("the server was restarted or replaced: the shards are read anew", "shards", fmt.Sprint(t.doubted))
+		log.Warn("the server was restarted or replaced, or its replication began anew: the shards are read anew", "shards", fmt.Sprint(t.doubted))
 	}
 	if len(t.unreached) > 0 {
 		log.Warn("shards could not be kept, as their server is away", "shards", fmt.Sprint(t.unreached))
