@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -13,11 +14,13 @@ import (
 )
 
 // The limits of one exchange with a server. A server that says nothing holds a
-// call for these times at most; a great body takes as long as it makes progress.
+// call for these times at most; a great body takes as long as it makes progress, and what the
+// system still holds of it when all is written as long as it takes at slowestRate.
 const (
 	dialTime     = 2 * time.Second
 	silenceTime  = 5 * time.Second
 	exchangeTime = time.Minute
+	slowestRate  = 256 << 10 // bytes a second
 	poolTime     = 4 * time.Second
 	// connections bounds those to one server, so that a burst of requests does
 	// not become one of connections.
@@ -103,11 +106,13 @@ func (u *URL) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 // steady is a connection whose time limits are on silence: a limit moves on by as
 // much as it was given for whenever something got through, up to exchangeTime
 // in all. So a body of 50 MB takes what it takes, and a server that has gone is
-// found out soon. Limits that are shorter than silenceTime are those of a caller's
+// found out soon. The first answer after something was written may be as much later
+// as that takes at slowestRate, because the system sends it after Write has returned. Limits that are shorter than silenceTime are those of a caller's
 // context, and do not move.
 type steady struct {
 	net.Conn
 	reading, writing limit
+	unanswered       atomic.Int64 // bytes written since something was read
 }
 
 // writeChunk is how much is written at once: what counts as progress.
@@ -120,7 +125,8 @@ type limit struct {
 	step time.Duration // guarded by mu; 0: the limit does not move
 }
 
-func (l *limit) set(t time.Time) {
+// set takes the limit t, moved on by more if it is one that moves, and returns it.
+func (l *limit) set(t time.Time, more time.Duration) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.step = 0
@@ -128,7 +134,11 @@ func (l *limit) set(t time.Time) {
 	if left := time.Until(t); !t.IsZero() && left > silenceTime-100*time.Millisecond {
 		l.step = left
 		l.last = time.Now().Add(max(left, exchangeTime))
+		if t = t.Add(more); t.After(l.last) {
+			t = l.last
+		}
 	}
+	return t
 }
 
 // next is the limit after progress, if it moves.
@@ -146,24 +156,24 @@ func (l *limit) next() (t time.Time, moves bool) {
 }
 
 func (c *steady) SetDeadline(t time.Time) error {
-	c.reading.set(t)
-	c.writing.set(t)
+	c.reading.set(t, 0)
+	c.writing.set(t, 0)
 	return c.Conn.SetDeadline(t)
 }
 
 func (c *steady) SetReadDeadline(t time.Time) error {
-	c.reading.set(t)
-	return c.Conn.SetReadDeadline(t)
+	way := min(exchangeTime, time.Duration(c.unanswered.Load()/(slowestRate/1000))*time.Millisecond)
+	return c.Conn.SetReadDeadline(c.reading.set(t, way))
 }
 
 func (c *steady) SetWriteDeadline(t time.Time) error {
-	c.writing.set(t)
-	return c.Conn.SetWriteDeadline(t)
+	return c.Conn.SetWriteDeadline(c.writing.set(t, 0))
 }
 
 func (c *steady) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && err == nil {
+		c.unanswered.Store(0)
 		if t, moves := c.reading.next(); moves {
 			err = c.Conn.SetReadDeadline(t)
 		}
@@ -176,6 +186,7 @@ func (c *steady) Write(b []byte) (written int, err error) {
 		var n int
 		n, err = c.Conn.Write(b[written:min(written+writeChunk, len(b))])
 		written += n
+		c.unanswered.Add(int64(n))
 		if t, moves := c.writing.next(); moves && err == nil && written < len(b) {
 			err = c.Conn.SetWriteDeadline(t)
 		}

@@ -79,6 +79,79 @@ func timedOut(t *testing.T, exchange func(c, far net.Conn) error) (took time.Dur
 	return took
 }
 
+// kernel is a connection that takes what is written at once, as a system does that has room for
+// it and sends it as fast as the way to the server is.
+type kernel struct{ net.Conn }
+
+func (kernel) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestABodyThatIsStillOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		defer far.Close()
+		go func() {
+			time.Sleep(10 * time.Second) // what 3 MiB take at 300 kB/s
+			if _, err := far.Write([]byte("+")); err != nil {
+				t.Errorf("write: %v", err)
+			}
+		}()
+		c := redisstore.Steady(kernel{near})
+		if _, err := c.Write(make([]byte, 3<<20)); err != nil {
+			t.Fatal(err)
+		}
+		must(t, c.SetReadDeadline(time.Now().Add(redisstore.SilenceTime)))
+		if n, err := c.Read(make([]byte, 10)); n != 1 || err != nil {
+			t.Errorf("%d bytes were read: %v", n, err)
+		}
+	})
+}
+
+// TestSilenceAfterABody ends the exchange at last, and the next one as soon as ever.
+func TestSilenceAfterABody(t *testing.T) {
+	took := timedOut(t, func(c, far net.Conn) error {
+		go lazily(t, far, 100<<20, 100<<20, 0)
+		if _, err := c.Write(make([]byte, 100<<20)); err != nil {
+			return err
+		}
+		if err := c.SetReadDeadline(time.Now().Add(redisstore.SilenceTime)); err != nil {
+			return err
+		}
+		_, err := c.Read(make([]byte, 1))
+		return err
+	})
+	if took != time.Minute {
+		t.Errorf("it took %s, want a minute", took)
+	}
+	took = timedOut(t, func(c, far net.Conn) error {
+		go func() {
+			if _, err := io.ReadFull(far, make([]byte, 1<<20)); err != nil {
+				t.Errorf("read: %v", err)
+			}
+			if _, err := far.Write([]byte("+")); err != nil {
+				t.Errorf("write: %v", err)
+			}
+		}()
+		if _, err := c.Write(make([]byte, 1<<20)); err != nil {
+			return err
+		}
+		if err := c.SetReadDeadline(time.Now().Add(redisstore.SilenceTime)); err != nil {
+			return err
+		}
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Errorf("the answer: %v", err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(redisstore.SilenceTime)); err != nil {
+			return err
+		}
+		_, err := c.Read(make([]byte, 1))
+		return err
+	})
+	if took != redisstore.SilenceTime {
+		t.Errorf("after an answer it took %s, want %s", took, redisstore.SilenceTime)
+	}
+}
+
 func TestSilenceEndsAnExchange(t *testing.T) {
 	took := timedOut(t, func(c, far net.Conn) error {
 		go lazily(t, far, 256<<10, 256<<10, 0) // and then nothing more
