@@ -18,11 +18,13 @@ var errRunning = errors.New("it runs already")
 // takes its fair part of the shards, and hands back what is more than that
 // when others come. A process that is not heard of for Config.Takeover loses its
 // shards to the others; it learns of it as soon as it is back, at the latest when its
-// next Save is refused. Only a machine that stood still as a whole, whose clock of
-// Go did too, is sure for as long again as it was: it may begin attempts that another
-// process makes as well, until it has renewed or its Save is refused. A server that was restarted or replaced may have lost the
+// next Save is refused. A server that was restarted or replaced may have lost the
 // end of what it acknowledged: every shard is then lost and gained again, under a
 // fresh epoch, so that it is read anew.
+//
+// Sure is by the monotonic clock, which stands still while a machine is suspended:
+// a process that comes back from that may begin attempts that the new owner makes
+// too, until its first renewal.
 //
 // While the server is away nothing is lost; Sure is not told any later time, so
 // that the Holder begins nothing once others might own the shards.
