@@ -142,12 +142,24 @@ func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		a = answer{status: http.StatusServiceUnavailable, message: "The request was broken off. Try again later.", retry: true}
 	}
 	if a.ours {
-		h.logger.Error("request failed", "method", r.Method, "status", a.status, "error", err)
+		h.logFailure(r.Method, a.status, err)
 	}
 	if a.retry {
 		w.Header().Set("Retry-After", retryAfter(h.cfg.RetryAfter))
 	}
 	writeText(w, a.status, a.message)
+}
+
+// logFailure logs a request that failed by the hub's own fault. A store that is away
+// is a line now and then, with the number of those that had none.
+func (h *Hub) logFailure(method string, status int, err error) {
+	if !errors.Is(err, delivery.ErrUnavailable) {
+		h.logger.Error("request failed", "method", method, "status", status, "error", err)
+		return
+	}
+	if tell, untold := h.outage.tell(time.Now()); tell {
+		h.logger.Error("requests fail as the store is away", "method", method, "status", status, "untold", untold, "error", err)
+	}
 }
 
 // retryAfter writes a delay as whole seconds, at least one.

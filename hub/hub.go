@@ -84,6 +84,7 @@ type Hub struct {
 	page    page
 	bodies  *room
 	closing atomic.Bool
+	outage  outage
 	logger  *slog.Logger
 	metrics *metrics
 }
