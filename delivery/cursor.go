@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -71,6 +72,27 @@ type Batch struct {
 	Tenure   Tenure
 	Advances []Advance
 	Gaps     []Gap
+}
+
+// CheckBatches refuses batches that name what is not in their shard: what an
+// engine does before it writes anything.
+func CheckBatches(batches []Batch) error {
+	for _, b := range batches {
+		if b.Tenure.Shard >= subscription.Shards {
+			return fmt.Errorf("there is no shard %d", b.Tenure.Shard)
+		}
+		for _, a := range b.Advances {
+			if subscription.ShardOf(a.Subscription) != b.Tenure.Shard {
+				return fmt.Errorf("subscription %s is not in shard %d", a.Subscription, b.Tenure.Shard)
+			}
+		}
+		for _, g := range b.Gaps {
+			if subscription.ShardOf(g.Subscription) != b.Tenure.Shard {
+				return fmt.Errorf("subscription %s is not in shard %d", g.Subscription, b.Tenure.Shard)
+			}
+		}
+	}
+	return nil
 }
 
 // Cursors keeps the positions of subscriptions and their gaps. All methods may

@@ -103,7 +103,7 @@ func (c *Cursors) position(positions *walk, id subscription.ID) delivery.Positio
 
 // Save implements delivery.Cursors.
 func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
-	if err := consistent(batches); err != nil {
+	if err := delivery.CheckBatches(batches); err != nil {
 		return fmt.Errorf("save cursors: %w", err)
 	}
 	if len(batches) == 0 {
@@ -131,27 +131,6 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	if len(fenced) > 0 {
 		slices.Sort(fenced)
 		return fmt.Errorf("save cursors: %w", &delivery.FencedError{Shards: slices.Compact(fenced)})
-	}
-	return nil
-}
-
-// consistent refuses batches that name what is not in their shard, before
-// anything is written.
-func consistent(batches []delivery.Batch) error {
-	for _, b := range batches {
-		if b.Tenure.Shard >= subscription.Shards {
-			return fmt.Errorf("there is no shard %d", b.Tenure.Shard)
-		}
-		for _, a := range b.Advances {
-			if subscription.ShardOf(a.Subscription) != b.Tenure.Shard {
-				return fmt.Errorf("subscription %s is not in shard %d", a.Subscription, b.Tenure.Shard)
-			}
-		}
-		for _, g := range b.Gaps {
-			if subscription.ShardOf(g.Subscription) != b.Tenure.Shard {
-				return fmt.Errorf("subscription %s is not in shard %d", g.Subscription, b.Tenure.Shard)
-			}
-		}
 	}
 	return nil
 }

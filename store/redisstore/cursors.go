@@ -176,7 +176,7 @@ return 1
 // the others: those that were written do no harm when they are repeated, and
 // what was fenced is fenced again.
 func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
-	if err := consistent(batches); err != nil {
+	if err := delivery.CheckBatches(batches); err != nil {
 		return fmt.Errorf("save cursors: %w", err)
 	}
 	if len(batches) == 0 {
@@ -263,27 +263,6 @@ func gapsOf(gaps []delivery.Gap) map[subscription.ID][]delivery.Gap {
 		by[g.Subscription] = append(slices.DeleteFunc(of, same), g)
 	}
 	return by
-}
-
-// consistent refuses batches that name what is not in their shard, before
-// anything is written.
-func consistent(batches []delivery.Batch) error {
-	for _, b := range batches {
-		if b.Tenure.Shard >= subscription.Shards {
-			return fmt.Errorf("there is no shard %d", b.Tenure.Shard)
-		}
-		for _, a := range b.Advances {
-			if subscription.ShardOf(a.Subscription) != b.Tenure.Shard {
-				return fmt.Errorf("subscription %s is not in shard %d", a.Subscription, b.Tenure.Shard)
-			}
-		}
-		for _, g := range b.Gaps {
-			if subscription.ShardOf(g.Subscription) != b.Tenure.Shard {
-				return fmt.Errorf("subscription %s is not in shard %d", g.Subscription, b.Tenure.Shard)
-			}
-		}
-	}
-	return nil
 }
 
 // Gaps implements delivery.Cursors.
