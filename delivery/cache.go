@@ -13,7 +13,9 @@ import (
 // A log's numbers are not consecutive: what is asked for is often no number of a
 // notification, but of one place after another. Therefore a notification is
 // found under every place that led to it. That never becomes wrong, as nothing
-// is appended between two notifications, and no number is given twice.
+// is appended between two notifications, and no number is given twice. Where a log
+// has lost its end, a place before it may still lead to one that was lost: it was
+// accepted, and whoever stands there gets it.
 type cache struct {
 	log Log
 	max int64
