@@ -63,19 +63,20 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) result {
 	if n.Seq > f.head {
 		return r // not known to be durable yet
 	}
-	d.try(ctx, f, n, &r)
+	d.try(ctx, f, nt, &r)
 	return r
 }
 
 // try makes the attempt and judges what came of it.
-func (d *Dispatcher) try(ctx context.Context, f *flight, n *Notification, r *result) {
+func (d *Dispatcher) try(ctx context.Context, f *flight, nt *note, r *result) {
+	n := nt.n
 	if f.gone {
 		r.outcome.Class = ClassGone // said already; its end is still to be stored
 	} else {
 		begun := time.Now()
 		r.outcome = d.sender.Send(ctx, &Attempt{
 			Subscription: f.sub.ID, Callback: f.sub.Callback, Secret: f.sub.Secret,
-			Notification: n, Number: f.number,
+			Notification: n, Number: f.number, wire: &nt.wire,
 		})
 		if r.outcome.Class == ClassNone {
 			return // broken off: not known what came of it

@@ -40,6 +40,7 @@ const maxPlaces = 64
 // but n never changes.
 type note struct {
 	n      *Notification
+	wire   wire
 	places []place // under which it is found; empty: another took its place
 	// blind: n.After is not known. It is for whoever asks for this very number,
 	// and stands right before it.

@@ -38,6 +38,12 @@ type Attempt struct {
 	Notification *Notification
 	// Number is 1 for the first attempt, one more after each failure in a row.
 	Number uint32
+
+	// wire belongs to the notification; nil: nobody shares it.
+	wire *wire
+	// shared: other subscriptions to the topic may have the same secret, so that a
+	// signature is worth keeping.
+	shared bool
 }
 
 // Outcome is what an attempt came to.
