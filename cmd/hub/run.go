@@ -93,6 +93,7 @@ func (h *house) start(w *works) {
 		return h.dispatcher.Run(w.deliver)
 	})
 	w.begin(func() error { return h.store.Shards.Run(w.own, h.holder) })
+	w.group.Go(func() error { h.keepMemory(w.deliver); return nil })
 	if h.store.Listen == nil {
 		return
 	}
