@@ -26,7 +26,12 @@ var ErrInterval = errors.New("the interval must go from an earlier to a later ti
 // are told; NormalizeDatetime brings a time to UTC. The error is a *FieldError,
 // and dst is returned as it was.
 func AppendEntry(dst []byte, e *Entry) ([]byte, error) {
-	if err := e.Validate(); err != nil {
+	if writable(e.Datetime) && !e.Datetime.IsZero() {
+		if longer, ok := e.appendQuick(dst); ok {
+			return longer, nil
+		}
+	}
+	if err := e.Validate(); err != nil { // it names the field
 		return dst, err
 	}
 	switch {
@@ -40,8 +45,9 @@ func AppendEntry(dst []byte, e *Entry) ([]byte, error) {
 
 // writable tells whether four digits can tell the year of t.
 func writable(t time.Time) bool {
-	year := t.UTC().Year()
-	return 0 <= year && year <= 9999
+	const year0, year10000 = -62167219200, 253402300800 // in seconds of Unix
+	seconds := t.Unix()
+	return year0 <= seconds && seconds < year10000
 }
 
 func (e *Entry) append(dst []byte) []byte {
@@ -104,7 +110,16 @@ const escaped uint64 = 1<<'&' | 1<<'<' | 1<<'>' | 1<<'"' | 1<<'\t' | 1<<'\n' | 1
 // (XML 1.0 §3.3.3), and a carriage return everywhere (§2.11).
 func appendEscaped(dst []byte, s string) []byte {
 	from := 0
-	for i := range len(s) {
+	for i := 0; i < len(s); i++ {
+		for i+8 <= len(s) {
+			n := untilEscape(load8(s, i))
+			if i += n; n < 8 {
+				break
+			}
+		}
+		if i == len(s) {
+			break
+		}
 		if c := s[i]; c < 64 && escaped>>c&1 == 1 {
 			dst = append(dst, s[from:i]...)
 			dst = append(dst, escapeOf(c)...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Scan writes out every token that the scanner reads from r, one a line; runs of
@@ -41,3 +42,33 @@ func scanAll(s *scanner) (string, error) {
 		}
 	}
 }
+
+// AppendByRules writes e as AppendEntry does, by the rules alone.
+func AppendByRules(dst []byte, e *Entry) ([]byte, error) {
+	if err := e.Validate(); err != nil {
+		return dst, err
+	}
+	return e.append(dst), nil
+}
+
+// WebURI is webURI.
+func WebURI(s string) (known, escapes bool) { return webURI(s) }
+
+// CheckWebURI is what the rules say of a URI of the web.
+func CheckWebURI(s string) string { return check(s, true, webURIRule) }
+
+// Known tells for each field what the quick look says of s, and what the rules say.
+func Known(s string) map[string][2]bool {
+	return map[string][2]bool{
+		"hash":     {isHash(s), check(s, true, hashRule) == ""},
+		"datetime": {isSecond(s), check(s, true, datetimeRule) == ""},
+		"type":     {isMediaType(s), check(s, true, mediaTypeRule) == ""},
+		"encoding": {isPlainToken(s), check(s, true, encodingRule) == ""},
+	}
+}
+
+// AppendEscaped is appendEscaped.
+func AppendEscaped(dst []byte, s string) []byte { return appendEscaped(dst, s) }
+
+// AppendDatetime is appendDatetime.
+func AppendDatetime(dst []byte, t time.Time) []byte { return appendDatetime(dst, t) }

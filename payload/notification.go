@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 )
 
 // ChangeNotification is the capability of a change notification, and of its
@@ -35,13 +34,13 @@ const flushSize = 64 << 10
 // NotificationWriter writes one change notification, entry by entry. It is for
 // one goroutine.
 type NotificationWriter struct {
-	w       io.Writer
-	iv      Interval
-	buf     []byte
-	size    int // bytes of the document so far, with its tail
-	entries int
-	last    time.Time
-	err     error // from w, or ErrClosed
+	w           io.Writer
+	from, until int64 // microseconds of Unix, as all that is written
+	last        int64 // the datetime of the entry before, from if there is none
+	buf         []byte
+	size        int // bytes of the document so far, with its tail
+	entries     int
+	err         error // from w, or ErrClosed
 }
 
 // NewNotificationWriter begins a change notification for the interval. up is the
@@ -52,8 +51,11 @@ func NewNotificationWriter(w io.Writer, iv Interval, up string) (*NotificationWr
 	if err != nil {
 		return nil, err
 	}
-	iv.From, iv.Until = iv.From.Truncate(time.Microsecond), iv.Until.Truncate(time.Microsecond)
-	return &NotificationWriter{w: w, iv: iv, buf: head, size: len(head) + len(documentTail)}, nil
+	from := iv.From.UnixMicro()
+	return &NotificationWriter{
+		w: w, from: from, until: iv.Until.UnixMicro(), last: from,
+		buf: head, size: len(head) + len(documentTail),
+	}, nil
 }
 
 // Write adds an entry. A refused entry leaves nothing in the document, and the
@@ -64,16 +66,16 @@ func (n *NotificationWriter) Write(e *Entry) error {
 	if n.err != nil {
 		return n.err
 	}
-	at := e.Datetime.Truncate(time.Microsecond)
+	at := e.Datetime.UnixMicro() // cut off as it is written; beyond int64 AppendEntry refuses it
 	buf, err := AppendEntry(n.buf, e)
 	added := len(buf) - len(n.buf)
 	switch {
 	case err != nil:
 		return err
-	case at.Before(n.iv.From) || !at.Before(n.iv.Until):
-		return fmt.Errorf("%w: %s", ErrOutside, FormatDatetime(at))
-	case at.Before(n.last):
-		return fmt.Errorf("%w: %s", ErrOrder, FormatDatetime(at))
+	case at < n.from || at >= n.until:
+		return fmt.Errorf("%w: %s", ErrOutside, FormatDatetime(e.Datetime))
+	case at < n.last:
+		return fmt.Errorf("%w: %s", ErrOrder, FormatDatetime(e.Datetime))
 	case n.entries == MaxEntries:
 		return fmt.Errorf("%w: at most %d", ErrTooManyEntries, MaxEntries)
 	case n.size+added > MaxBytes:
