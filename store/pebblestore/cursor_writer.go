@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -19,28 +20,32 @@ type cursorWriter struct {
 	db *DB
 	b  *pebble.Batch
 	// subs and positions go through the shards side by side, forward only where
-	// the ids come in order.
+	// the ids come in order. Each is made when it is needed first.
 	subs, positions *pebble.Iterator
-	err             error // trouble with either
+	err             error   // trouble with either
+	order           []place // reused from shard to shard
+	key, value      []byte  // reused from position to position
+}
+
+// place is where an advance is in its list, and the beginning of its id as a
+// number that sorts as the id does.
+type place struct {
+	high  uint64
+	index int
 }
 
 // writeCursors calls write with a writer to the batch.
 func (db *DB) writeCursors(b *pebble.Batch, write func(*cursorWriter) error) error {
-	subs, err := iterator(db.engine.db, []byte{kindSubscription}, []byte{kindSubscription + 1})
-	if err != nil {
-		return err
-	}
-	positions, err := iterator(db.engine.db, []byte{kindPosition}, []byte{kindPosition + 1})
-	if err != nil {
-		return errors.Join(err, subs.Close())
-	}
-	w := &cursorWriter{db: db, b: b, subs: subs, positions: positions}
+	w := &cursorWriter{db: db, b: b}
 	return errors.Join(write(w), w.close())
 }
 
 // close tells whether everything could be looked up.
 func (w *cursorWriter) close() error {
 	for _, it := range []*pebble.Iterator{w.subs, w.positions} {
+		if it == nil {
+			continue
+		}
 		if err := it.Close(); err != nil && !pebble.IsCorruptionError(err) {
 			w.err = errors.Join(w.err, readError(err))
 		}
@@ -48,13 +53,21 @@ func (w *cursorWriter) close() error {
 	return w.err
 }
 
-// has moves the iterator to the key and tells whether it is there. What cannot be
-// read is not.
-func (w *cursorWriter) has(it *pebble.Iterator, key []byte) bool {
-	if it.SeekGE(key) {
-		return bytes.Equal(it.Key(), key)
+// has moves the iterator over the key's kind to the key and tells whether it is
+// there. What cannot be read is not.
+func (w *cursorWriter) has(it **pebble.Iterator, key []byte) bool {
+	if *it == nil {
+		made, err := iterator(w.db.engine.db, key[:1], keyEnd(key[:1]))
+		if err != nil {
+			w.err = err
+			return false
+		}
+		*it = made
 	}
-	switch err := it.Error(); {
+	if (*it).SeekGE(key) {
+		return bytes.Equal((*it).Key(), key)
+	}
+	switch err := (*it).Error(); {
 	case pebble.IsCorruptionError(err):
 		w.db.engine.damaged(key, err)
 	case err != nil:
@@ -65,15 +78,15 @@ func (w *cursorWriter) has(it *pebble.Iterator, key []byte) bool {
 
 // exists is false for a subscription that cannot be read: it will begin anew.
 func (w *cursorWriter) exists(id subscription.ID) bool {
-	return w.has(w.subs, memberKey(kindSubscription, id))
+	return w.has(&w.subs, memberKey(kindSubscription, id))
 }
 
 // settled is where the subscription stands by its stored position, 0 where there is
 // none that can be read. A position proves its subscription, which is looked for
 // only where there is none.
 func (w *cursorWriter) settled(id subscription.ID, key []byte) (seq delivery.Seq, exists bool) {
-	if !w.has(w.positions, key) {
-		return 0, w.exists(id)
+	if !w.has(&w.positions, key) {
+		return 0, w.err == nil && w.exists(id)
 	}
 	value, err := w.positions.ValueAndErr()
 	switch {
@@ -90,44 +103,68 @@ func (w *cursorWriter) settled(id subscription.ID, key []byte) (seq delivery.Seq
 	return 0, true
 }
 
-// write puts batches of shards that are owned.
+// write puts batches of shards that are owned. After an error nothing may be
+// remembered of it: the batch will not be written.
 func (w *cursorWriter) write(batches []delivery.Batch) error {
-	var advances []*delivery.Advance
+	var advances [subscription.Shards][]delivery.Advance
 	var gaps []delivery.Gap
 	for _, batch := range batches {
-		for i := range batch.Advances {
-			advances = append(advances, &batch.Advances[i])
+		to := &advances[batch.Tenure.Shard]
+		if *to == nil {
+			*to = slices.Clip(batch.Advances) // a second batch does not write behind it
+		} else {
+			*to = append(*to, batch.Advances...)
 		}
 		gaps = append(gaps, batch.Gaps...)
 	}
-	return errors.Join(w.advance(advances), w.note(gaps))
+	for s := range advances {
+		if err := w.advance(&w.db.shards[s], advances[s]); err != nil {
+			return err
+		}
+	}
+	return w.note(gaps)
 }
 
-// advance puts the positions but for those that would move a cursor back. Of one
-// subscription they come to lie side by side, in the order in which they were given.
-func (w *cursorWriter) advance(advances []*delivery.Advance) error {
-	slices.SortStableFunc(advances, func(a, b *delivery.Advance) int { return compareMembers(a.Subscription, b.Subscription) })
+// advance puts the positions of a shard but for those that would move a cursor
+// back. Their keys rise, which is what Pebble takes and finds fastest.
+func (w *cursorWriter) advance(s *shard, advances []delivery.Advance) error {
+	w.sort(advances)
 	var settled delivery.Seq
 	var exists bool
-	for i, a := range advances {
-		key := memberKey(kindPosition, a.Subscription)
-		if i == 0 || advances[i-1].Subscription != a.Subscription {
-			settled, exists = w.settled(a.Subscription, key)
+	for n, at := range w.order {
+		a := &advances[at.index]
+		w.key = appendMemberKey(w.key[:0], kindPosition, a.Subscription)
+		if n == 0 || advances[w.order[n-1].index].Subscription != a.Subscription {
+			if settled, exists = s.settled[a.Subscription]; !exists {
+				settled, exists = w.settled(a.Subscription, w.key)
+			}
 		}
 		if !exists || a.Position.Settled < settled {
 			continue
 		}
 		settled = a.Position.Settled
-		if err := w.b.Set(key, encodePosition(a.Position), nil); err != nil {
+		w.value = appendPosition(w.value[:0], a.Position)
+		if err := w.b.Set(w.key, w.value, nil); err != nil {
 			return err
 		}
+		s.remember(a.Subscription, settled)
 	}
 	return nil
 }
 
-// compareMembers sorts ids as their keys are.
-func compareMembers(a, b subscription.ID) int {
-	return cmp.Or(cmp.Compare(subscription.ShardOf(a), subscription.ShardOf(b)), bytes.Compare(a[:], b[:]))
+// sort lists the places of the advances in the order of their keys. Of one
+// subscription they come to lie side by side, in the order in which they were given.
+func (w *cursorWriter) sort(advances []delivery.Advance) {
+	w.order = w.order[:0]
+	for i := range advances {
+		w.order = append(w.order, place{high: binary.BigEndian.Uint64(advances[i].Subscription[:8]), index: i})
+	}
+	slices.SortFunc(w.order, func(a, b place) int {
+		if a.high != b.high {
+			return cmp.Compare(a.high, b.high)
+		}
+		return cmp.Or(bytes.Compare(advances[a.index].Subscription[:], advances[b.index].Subscription[:]), a.index-b.index)
+	})
 }
 
 // note puts gaps.

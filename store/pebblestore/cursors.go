@@ -123,7 +123,11 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 				fenced = append(fenced, batch.Tenure.Shard)
 			}
 		}
-		return c.db.writeCursors(b, func(w *cursorWriter) error { return w.write(current) })
+		err := c.db.writeCursors(b, func(w *cursorWriter) error { return w.write(current) })
+		if err != nil {
+			c.db.forget(current)
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("save cursors: %w", err)

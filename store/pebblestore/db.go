@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"carillon/delivery"
 	"carillon/subscription"
 )
 
@@ -34,9 +35,36 @@ type DB struct {
 	running atomic.Bool // Shards.Run is
 }
 
+// maxRemembered is of how many subscriptions of a shard the last position is
+// remembered: a million in all, with some 40 MiB if that many are delivered to.
+const maxRemembered = 1 << 14
+
 type shard struct {
 	sync.Mutex
 	epoch uint64
+	// settled is where subscriptions stand by their stored positions, so that a
+	// Save need not look: what it has of a subscription is so, and the subscription
+	// is there. What is saved often is in it.
+	settled map[subscription.ID]delivery.Seq
+}
+
+// remember notes a position that is written under the lock of the shard.
+func (s *shard) remember(id subscription.ID, settled delivery.Seq) {
+	if _, known := s.settled[id]; !known && len(s.settled) >= maxRemembered {
+		s.settled = nil
+	}
+	if s.settled == nil {
+		s.settled = make(map[subscription.ID]delivery.Seq)
+	}
+	s.settled[id] = settled
+}
+
+// forget has the stored positions of the batches' shards looked at again, where it is
+// not known what was written. Their locks are held.
+func (db *DB) forget(batches []delivery.Batch) {
+	for _, batch := range batches {
+		db.shards[batch.Tenure.Shard].settled = nil
+	}
 }
 
 // Open opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign and

@@ -76,8 +76,10 @@ func formatKey() []byte { return append([]byte{kindFormat}, "format"...) }
 
 // memberKey is the key of the subscription (kindSubscription), its position or its
 // request.
-func memberKey(kind byte, id subscription.ID) []byte {
-	return append([]byte{kind, byte(subscription.ShardOf(id))}, id[:]...)
+func memberKey(kind byte, id subscription.ID) []byte { return appendMemberKey(nil, kind, id) }
+
+func appendMemberKey(b []byte, kind byte, id subscription.ID) []byte {
+	return append(append(b, kind, byte(subscription.ShardOf(id))), id[:]...)
 }
 
 func gapPrefix(id subscription.ID) []byte { return memberKey(kindGap, id) }

@@ -69,8 +69,10 @@ func decodeRequest(id subscription.ID, record []byte) (subscription.Request, err
 	return r, d.done()
 }
 
-func encodePosition(p delivery.Position) []byte {
-	e := newEncoder(recordVersion, 40)
+func encodePosition(p delivery.Position) []byte { return appendPosition(make([]byte, 0, 41), p) }
+
+func appendPosition(b []byte, p delivery.Position) []byte {
+	e := encoder(append(b, recordVersion))
 	e.uint(uint64(p.Settled))
 	e.uint(uint64(p.Failures))
 	e.time(p.NextAttempt)

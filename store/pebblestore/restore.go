@@ -80,6 +80,7 @@ func (r *Restore) putMembers(b *pebble.Batch, members []delivery.Member) error {
 			continue
 		}
 		done[m.ID] = true
+		delete(r.db.shards[subscription.ShardOf(m.ID)].settled, m.ID)
 		err := errors.Join(subs.unindex(b, m.ID),
 			b.Set(memberKey(kindSubscription, m.ID), encodeSubscription(m.Subscription), nil),
 			b.Set(memberKey(kindPosition, m.ID), encodePosition(m.Position), nil),

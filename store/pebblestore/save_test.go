@@ -2,6 +2,7 @@ package pebblestore_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -91,22 +92,30 @@ func TestSaveOverDamage(t *testing.T) {
 	}
 }
 
-// BenchmarkSave writes what a flush does, 2,048 positions of 100,000, and compares
-// it with writing them without a look at those that are stored.
+// flushed is how many positions a flush writes under load.
+const flushed = 8192
+
+// BenchmarkSave writes what flushes do, to disk, and compares it with writing them
+// without a look at those that are stored.
 func BenchmarkSave(b *testing.B) {
-	db, err := pebblestore.Open(pebblestore.Config{Dir: "store", FS: vfs.NewMem()})
+	for _, many := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprint(many), func(b *testing.B) { benchmarkSave(b, many) })
+	}
+}
+
+func benchmarkSave(b *testing.B, many int) {
+	cfg := pebblestore.Config{Dir: b.TempDir()}
+	settle(b, cfg, many)
+	db, err := pebblestore.Open(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer closeDB(b, db)
-	members := make([]delivery.Member, 100_000)
-	for n := range members {
-		members[n] = restoredMember(n)
-	}
-	if err := db.Restore().PutMembers(b.Context(), members); err != nil {
-		b.Fatal(err)
-	}
 	tenures := ownAll(b, db)
+	ids := make([]subscription.ID, many)
+	for n := range ids {
+		ids[n] = restoredMember(n).ID
+	}
 	spent := func(save func(context.Context, []delivery.Batch) error, batches []delivery.Batch) time.Duration {
 		began := time.Now()
 		if err := save(b.Context(), batches); err != nil {
@@ -115,10 +124,10 @@ func BenchmarkSave(b *testing.B) {
 		return time.Since(began)
 	}
 	var saving, blind time.Duration
-	seq := delivery.Seq(1e6)
+	seq := delivery.Seq(2 * many)
 	for b.Loop() {
 		seq++
-		batches := flushOf(members, tenures, seq)
+		batches := flushOf(ids, tenures, seq)
 		if seq%2 == 0 { // whoever comes second finds the blocks in the cache
 			saving += spent(db.Cursors().Save, batches)
 			blind += spent(db.SaveBlindly, batches)
@@ -127,17 +136,17 @@ func BenchmarkSave(b *testing.B) {
 			saving += spent(db.Cursors().Save, batches)
 		}
 	}
-	b.ReportMetric(float64(saving.Microseconds())/float64(b.N), "µs/save")
+	b.ReportMetric(float64(saving.Nanoseconds())/float64(b.N)/flushed, "ns/position")
 	b.ReportMetric(float64(saving)/float64(blind), "times-blind")
 }
 
 // flushOf moves some members to the number, by shard and within a shard in no order.
 func flushOf(
-	members []delivery.Member, tenures map[subscription.Shard]delivery.Tenure, seq delivery.Seq,
+	ids []subscription.ID, tenures map[subscription.Shard]delivery.Tenure, seq delivery.Seq,
 ) []delivery.Batch {
 	byShard := make([][]delivery.Advance, subscription.Shards)
-	for range 2048 {
-		id := members[rand.IntN(len(members))].ID
+	for range flushed {
+		id := ids[rand.IntN(len(ids))]
 		shard := subscription.ShardOf(id)
 		byShard[shard] = append(byShard[shard], delivery.Advance{
 			Subscription: id, Position: delivery.Position{Settled: seq},

@@ -257,6 +257,7 @@ func (s *Subscriptions) delete(b *pebble.Batch, id subscription.ID) error {
 			return err
 		}
 	}
+	delete(s.db.shards[subscription.ShardOf(id)].settled, id)
 	return errors.Join(
 		b.Delete(memberKey(kindSubscription, id), nil),
 		b.Delete(memberKey(kindPosition, id), nil))

@@ -1,0 +1,79 @@
+package pebblestore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"carillon/delivery"
+	"carillon/store/pebblestore"
+	"carillon/subscription"
+)
+
+// BenchmarkStart opens a store with many subscriptions and reads all of them, as a
+// start does.
+func BenchmarkStart(b *testing.B) {
+	for _, many := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprint(many), func(b *testing.B) { benchmarkStart(b, many) })
+	}
+}
+
+func benchmarkStart(b *testing.B, many int) {
+	cfg := pebblestore.Config{Dir: b.TempDir()}
+	settle(b, cfg, many)
+	var opening, listing time.Duration
+	for b.Loop() {
+		began := time.Now()
+		db, err := pebblestore.Open(cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		opening += time.Since(began)
+		began = time.Now()
+		if found := countMembers(b, db); found != many {
+			b.Fatalf("%d members of %d", found, many)
+		}
+		listing += time.Since(began)
+		b.StopTimer()
+		closeDB(b, db)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(opening.Milliseconds())/float64(b.N), "ms/open")
+	b.ReportMetric(float64(listing.Nanoseconds())/float64(b.N)/float64(many), "ns/member")
+}
+
+// settle makes a store with members.
+func settle(b *testing.B, cfg pebblestore.Config, many int) {
+	b.Helper()
+	db, err := pebblestore.Open(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer closeDB(b, db)
+	const part = 10_000
+	for n := 0; n < many; n += part {
+		members := make([]delivery.Member, 0, part)
+		for i := range part {
+			members = append(members, restoredMember(n+i))
+		}
+		if err := db.Restore().PutMembers(b.Context(), members); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func countMembers(b *testing.B, db *pebblestore.DB) (n int) {
+	b.Helper()
+	for s := range subscription.Shard(subscription.Shards) {
+		for range db.Subscriptions().Requests(b.Context(), s) {
+			b.Fatal("a request")
+		}
+		for _, err := range db.Cursors().Members(b.Context(), s) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+	}
+	return n
+}
