@@ -31,7 +31,7 @@ func encodePosition(p delivery.Position) string {
 func decodePosition(record string) (p delivery.Position, err error) {
 	f := fieldsOf(record)
 	p.Settled = delivery.Seq(f.uint(math.MaxUint64))
-	if f.err == nil && len(f.rest) > 0 {
+	if f.err == nil && f.more {
 		p.Failures = uint32(f.uint(math.MaxUint32))
 		p.NextAttempt = f.instant()
 		p.LastFailure = delivery.Class(f.uint(math.MaxUint8))
@@ -97,23 +97,23 @@ func decodeInstant(text string) (time.Time, error) {
 // fields reads a record. It does not trust it: the first field that does not fit
 // is remembered, and everything after it reads as zero.
 type fields struct {
-	rest []string
+	rest string
+	more bool // rest is a field, or several
 	err  error
 }
 
-func fieldsOf(record string) *fields { return &fields{rest: strings.Split(record, " ")} }
+func fieldsOf(record string) fields { return fields{rest: record, more: true} }
 
 // next is the next field, empty where there is none.
-func (f *fields) next() string {
+func (f *fields) next() (field string) {
 	switch {
 	case f.err != nil:
 		return ""
-	case len(f.rest) == 0:
+	case !f.more:
 		f.fail(fmt.Errorf("it is cut off"))
 		return ""
 	}
-	field := f.rest[0]
-	f.rest = f.rest[1:]
+	field, f.rest, f.more = strings.Cut(f.rest, " ")
 	return field
 }
 
@@ -148,8 +148,8 @@ func (f *fields) fail(err error) {
 
 // done tells whether the record was what was read of it, and no more.
 func (f *fields) done() error {
-	if len(f.rest) > 0 {
-		f.fail(fmt.Errorf("it has %d fields too many", len(f.rest)))
+	if f.more {
+		f.fail(fmt.Errorf("it has %d fields too many", 1+strings.Count(f.rest, " ")))
 	}
 	return f.err
 }

@@ -17,27 +17,26 @@ import (
 const (
 	// maxGaps is how many gaps are kept of one subscription; the oldest go first.
 	maxGaps = 100
-	// scanCount is about how many members one round trip reads.
-	scanCount = 1000
+	// scanMembers is about how many members one round trip reads.
+	scanMembers = 1000
 )
 
 var _ delivery.Cursors = (*Cursors)(nil)
 
 // Members implements delivery.Cursors. The subscriptions are scanned, and each
-// chunk's positions are read after it, so that a position is never older than
+// part's positions are read after it, so that a position is never older than
 // its subscription.
 func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[delivery.Member, error] {
 	return func(yield func(delivery.Member, error) bool) {
-		seen := make(map[string]struct{})
-		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-			var members []delivery.Member
-			var err error
-			if members, cursor, err = c.members(ctx, s, cursor, seen); err != nil {
+		parts := func(ctx context.Context) iter.Seq2[part, error] { return c.parts(ctx, s) }
+		for p, err := range ahead(ctx, parts) {
+			if err != nil {
 				yield(delivery.Member{}, fmt.Errorf("list the members of shard %d: %w", s, err))
 				return
 			}
-			for _, m := range members {
-				if !yield(m, nil) {
+			for i, position := range p.positions {
+				m, ok := c.member(s, p.subs[2*i], p.subs[2*i+1], position)
+				if ok && !yield(m, nil) {
 					return
 				}
 			}
@@ -45,72 +44,70 @@ func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[d
 	}
 }
 
-// members reads the chunk at the scan's cursor, without what was seen before: a
-// scan may come past an element twice.
-func (c *Cursors) members(
-	ctx context.Context, s subscription.Shard, cursor uint64, seen map[string]struct{},
-) ([]delivery.Member, uint64, error) {
-	e := c.db.engine
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
-	}
-	pairs, next, err := e.client.HScan(ctx, e.keys.subs(s), cursor, "", scanCount).Result()
-	if err != nil {
-		return nil, 0, e.failed(ctx, err)
-	}
-	var names []string
-	var members []delivery.Member
-	for pair := range slices.Chunk(pairs, 2) {
-		name := pair[0]
-		if _, again := seen[name]; again {
-			continue
-		}
-		seen[name] = struct{}{}
-		sub, err := memberOf(name, pair[1])
-		if err != nil {
-			e.damaged(e.keys.subs(s), name, err)
-			continue
-		}
-		names, members = append(names, name), append(members, delivery.Member{Subscription: sub})
-	}
-	return members, next, c.locate(ctx, s, names, members)
+// part is a part of a shard's members.
+type part struct {
+	subs      []string // ids and records, by turns
+	positions []string // empty for none
 }
 
-// memberOf reads an entry of the hash of subscriptions.
-func memberOf(field, record string) (subscription.Subscription, error) {
-	id, err := parseID(field)
-	if err != nil {
-		return subscription.Subscription{}, err
-	}
-	return decodeSubscription(id, record)
-}
-
-// locate fills in the positions. One that cannot be read counts for nothing, so
-// that the subscription stands at its Start: it gets again what it had rather
-// than never what it did not have.
-func (c *Cursors) locate(
-	ctx context.Context, s subscription.Shard, names []string, members []delivery.Member,
-) error {
-	if len(names) == 0 {
-		return nil
-	}
-	e := c.db.engine
-	positions, err := e.client.HMGet(ctx, e.keys.cursors(s), names...).Result()
-	if err != nil {
-		return e.failed(ctx, err)
-	}
-	for i := range members {
-		m := &members[i]
-		if record, ok := positions[i].(string); ok {
-			if m.Position, err = decodePosition(record); err != nil {
-				e.damaged(e.keys.cursors(s), names[i], err)
+// parts reads the members.
+func (c *Cursors) parts(ctx context.Context, s subscription.Shard) iter.Seq2[part, error] {
+	return func(yield func(part, error) bool) {
+		e := c.db.engine
+		scan := func(ctx context.Context) iter.Seq2[[]string, error] {
+			return e.scan(ctx, scanHash, e.keys.subs(s), scanMembers)
+		}
+		for subs, err := range ahead(ctx, scan) {
+			var positions []string
+			if err == nil {
+				positions, err = c.positions(ctx, s, subs)
+			}
+			if !yield(part{subs, positions}, err) || err != nil {
+				return
 			}
 		}
-		if start := delivery.Seq(m.Start); m.Settled < start {
-			m.Position = delivery.Position{Settled: start}
+	}
+}
+
+// positions reads those of subscriptions.
+func (c *Cursors) positions(ctx context.Context, s subscription.Shard, subs []string) ([]string, error) {
+	if len(subs) == 0 {
+		return nil, nil
+	}
+	e := c.db.engine
+	args := make([]any, 0, 2+len(subs)/2)
+	args = append(args, "hmget", e.keys.cursors(s))
+	for i := 0; i < len(subs); i += 2 {
+		args = append(args, &subs[i]) // a pointer takes no allocation
+	}
+	cmd := redis.NewStringSliceCmd(ctx, args...)
+	_ = e.client.Process(ctx, cmd) // the command has its error
+	positions, err := cmd.Result()
+	return positions, e.failed(ctx, err)
+}
+
+// member reads a member. A position that cannot be read counts for nothing, so
+// that the subscription stands at its Start: it gets again what it had rather
+// than never what it did not have.
+func (c *Cursors) member(s subscription.Shard, name, record, position string) (m delivery.Member, ok bool) {
+	e := c.db.engine
+	id, err := parseID(name)
+	if err == nil {
+		m.Subscription, err = decodeSubscription(id, record)
+	}
+	if err != nil {
+		e.damaged(e.keys.subs(s), name, err)
+		return m, false
+	}
+	if position != "" {
+		if m.Position, err = decodePosition(position); err != nil {
+			e.damaged(e.keys.cursors(s), name, err)
 		}
 	}
-	return nil
+	if start := delivery.Seq(m.Start); m.Settled < start {
+		m.Position = delivery.Position{Settled: start}
+	}
+	return m, true
 }
 
 // saveScript writes a batch of one shard, whole or not at all.

@@ -280,3 +280,44 @@ func FuzzCursorRecords(f *testing.F) {
 		}
 	})
 }
+
+// A shard that takes several parts to read gives every member once, at its position, and
+// reading it can end anywhere.
+func TestMembersInParts(t *testing.T) {
+	w := newWorld(t)
+	const count = 8000 // more than is read ahead
+	members := make(map[subscription.ID]delivery.Member, count)
+	var list []delivery.Member
+	for i := range count {
+		m := delivery.Member{Subscription: granted(request(1))}
+		m.ID = idIn(9, i)
+		m.Settled = delivery.Seq(m.Start) + delivery.Seq(i)
+		members[m.ID], list = m, append(list, m)
+	}
+	must(t, w.db.Restore().PutMembers(t.Context(), list))
+	for m, err := range w.db.Cursors().Members(t.Context(), 9) {
+		if must(t, err); m != members[m.ID] {
+			t.Fatalf("got %+v, want %+v", m, members[m.ID])
+		}
+		delete(members, m.ID)
+	}
+	if len(members) > 0 {
+		t.Errorf("%d members did not come", len(members))
+	}
+	for range w.db.Cursors().Members(t.Context(), 9) {
+		break // whoever stops is not called again
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	came := 0
+	var last error
+	for _, err := range w.db.Cursors().Members(ctx, 9) {
+		if came, last = came+1, err; came == 1 {
+			cancel()
+		}
+	}
+	if came == count {
+		t.Error("all came, though the context had ended")
+	}
+	wantError(t, last, context.Canceled)
+}

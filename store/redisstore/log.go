@@ -308,42 +308,23 @@ func (l *Log) Trim(ctx context.Context, topic string, before delivery.Seq, older
 	}
 }
 
-// Topics implements delivery.Log. What it keeps while it goes through them are their
-// names, as the server may name one twice.
+// Topics implements delivery.Log.
 func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return func(yield func(delivery.TopicState, error) bool) {
-		fail := func(err error) { yield(delivery.TopicState{}, fmt.Errorf("list the topics: %w", err)) }
 		e := l.db.engine
-		seen := make(map[string]struct{})
-		for cursor := uint64(0); ; {
-			if err := ctx.Err(); err != nil {
-				fail(err)
-				return
+		for topics, err := range e.scan(ctx, scanSet, e.keys.topics(), topicsStep) {
+			var states []delivery.TopicState
+			if err == nil {
+				states, err = l.states(ctx, topics)
 			}
-			found, next, err := e.client.SScan(ctx, e.keys.topics(), cursor, "", topicsStep).Result()
 			if err != nil {
-				fail(e.failed(ctx, err))
-				return
-			}
-			var some []string
-			for _, key := range found {
-				if _, twice := seen[key]; !twice {
-					seen[key] = struct{}{}
-					some = append(some, key)
-				}
-			}
-			states, err := l.states(ctx, some)
-			if err != nil {
-				fail(err)
+				yield(delivery.TopicState{}, fmt.Errorf("list the topics: %w", err))
 				return
 			}
 			for _, state := range states {
 				if !yield(state, nil) {
 					return
 				}
-			}
-			if cursor = next; cursor == 0 {
-				return
 			}
 		}
 	}

@@ -132,23 +132,15 @@ func (p *Pings) Fetched(ctx context.Context, ping delivery.Ping) (left *delivery
 func (p *Pings) Waiting(ctx context.Context) iter.Seq2[delivery.Ping, error] {
 	return func(yield func(delivery.Ping, error) bool) {
 		e := p.db.engine
-		seen := make(map[string]struct{}) // a scan may come past a field twice
-		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-			fields, next, err := e.scan(ctx, e.keys.pings(), cursor)
+		for fields, err := range e.scan(ctx, scanHash, e.keys.pings(), scanRequests) {
 			if err != nil {
 				yield(delivery.Ping{}, fmt.Errorf("list the pings: %w", err))
 				return
 			}
-			cursor = next
-			for i := 0; i+1 < len(fields); i += 2 {
-				key, record := fields[i], fields[i+1]
-				if _, again := seen[key]; again {
-					continue
-				}
-				seen[key] = struct{}{}
-				ping, err := decodePing(key, record)
+			for i := 0; i < len(fields); i += 2 {
+				ping, err := decodePing(fields[i], fields[i+1])
 				if err != nil {
-					e.damaged(e.keys.pings(), key, err)
+					e.damaged(e.keys.pings(), fields[i], err)
 					continue
 				}
 				if !yield(ping, nil) {

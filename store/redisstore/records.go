@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -94,21 +95,27 @@ func sortable(t time.Time) string {
 }
 
 func parseSortable(text string) (time.Time, error) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != sortableLen/2 {
+	var b [sortableLen / 2]byte
+	if len(text) != sortableLen {
+		return time.Time{}, fmt.Errorf("%w: it has no instant", ErrDamaged)
+	}
+	if _, err := hex.Decode(b[:], []byte(text)); err != nil {
 		return time.Time{}, fmt.Errorf("%w: it has no instant", ErrDamaged)
 	}
 	nanos := binary.BigEndian.Uint32(b[8:])
 	if nanos >= uint32(time.Second) {
 		return time.Time{}, fmt.Errorf("%w: an instant has too many nanoseconds", ErrDamaged)
 	}
-	return time.Unix(int64(binary.BigEndian.Uint64(b)^1<<63), int64(nanos)).UTC(), nil
+	return time.Unix(int64(binary.BigEndian.Uint64(b[:8])^1<<63), int64(nanos)).UTC(), nil
 }
+
+// idLen is the length of the name of a field that is a subscription's.
+const idLen = 36
 
 // parseID reads the name of a field that is a subscription's.
 func parseID(field string) (subscription.ID, error) {
-	id, err := uuid.Parse(field)
-	if err != nil || id.String() != field {
+	id, err := uuid.Parse(field) // which takes other forms, too
+	if err != nil || len(field) != idLen || strings.ContainsAny(field, "ABCDEF") {
 		return subscription.ID{}, fmt.Errorf("%w: a field is no id", ErrDamaged)
 	}
 	return id, nil

@@ -32,7 +32,7 @@ func TestASilentServerCostsNothing(t *testing.T) {
 }
 
 // used is the time of a processor that this process has had.
-func used(t *testing.T) time.Duration {
+func used(t testing.TB) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
 	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))

@@ -161,19 +161,12 @@ func (s *Subscriptions) Requests(
 	return func(yield func(subscription.Request, error) bool) {
 		e := s.db.engine
 		key := e.keys.requests(shard)
-		seen := make(map[string]struct{}) // a scan may come past a field twice
-		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-			fields, next, err := e.scan(ctx, key, cursor)
+		for fields, err := range e.scan(ctx, scanHash, key, scanRequests) {
 			if err != nil {
 				yield(subscription.Request{}, fmt.Errorf("list the requests of shard %d: %w", shard, err))
 				return
 			}
-			cursor = next
-			for i := 0; i+1 < len(fields); i += 2 {
-				if _, again := seen[fields[i]]; again {
-					continue
-				}
-				seen[fields[i]] = struct{}{}
+			for i := 0; i < len(fields); i += 2 {
 				r, err := requestOf(fields[i], fields[i+1])
 				if err != nil {
 					e.damaged(key, fields[i], err)
@@ -185,15 +178,6 @@ func (s *Subscriptions) Requests(
 			}
 		}
 	}
-}
-
-// scan reads a part of a hash: fields and values by turns.
-func (e *engine) scan(ctx context.Context, key string, cursor uint64) (fields []string, next uint64, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
-	}
-	fields, next, err = e.client.HScan(ctx, key, cursor, "", scanRequests).Result()
-	return fields, next, e.failed(ctx, err)
 }
 
 func requestOf(field, record string) (subscription.Request, error) {
