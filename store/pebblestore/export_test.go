@@ -97,3 +97,6 @@ func (db *DB) SaveBlindly(ctx context.Context, batches []delivery.Batch) error {
 		})
 	})
 }
+
+// Remembered is of how many subscriptions of a shard the last position is remembered.
+func (db *DB) Remembered(s subscription.Shard) int { return len(db.shards[s].settled) }

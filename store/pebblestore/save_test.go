@@ -2,12 +2,16 @@ package pebblestore_test
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"carillon/delivery"
 	"carillon/store/pebblestore"
@@ -89,6 +93,121 @@ func TestSaveOverDamage(t *testing.T) {
 	}})
 	if got := membersOf(t, db)[m.ID].Position; got != want || err != nil {
 		t.Errorf("got %+v, error %v; want %+v", got, err, want)
+	}
+}
+
+// TestSaveOfWhatIsGone: what a Save remembers of a subscription goes with it.
+func TestSaveOfWhatIsGone(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	m := restoredMember(0)
+	put := func() {
+		t.Helper()
+		if err := db.Restore().PutMembers(t.Context(), []delivery.Member{m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenure := ownAll(t, db)[subscription.ShardOf(m.ID)]
+	save := func(seq delivery.Seq) {
+		t.Helper()
+		err := db.Cursors().Save(t.Context(), []delivery.Batch{{
+			Tenure: tenure, Advances: []delivery.Advance{{Subscription: m.ID, Position: delivery.Position{Settled: seq}}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	save(20)
+	if removed, err := db.Subscriptions().Remove(t.Context(), m.Subscription); !removed || err != nil {
+		t.Fatal(removed, err)
+	}
+	save(30)
+	r := subscription.Request{ID: m.ID, Mode: subscription.ModeSubscribe, Topic: m.Topic, Callback: m.Callback}
+	if err := errors.Join(
+		db.Subscriptions().Submit(t.Context(), r),
+		db.Subscriptions().Activate(t.Context(), r, m.Subscription)); err != nil {
+		t.Fatal(err)
+	}
+	if got := membersOf(t, db)[m.ID].Settled; got != delivery.Seq(m.Start) {
+		t.Errorf("subscribed anew it stands at %d, not at its start", got)
+	}
+	save(10)
+	if got := membersOf(t, db)[m.ID].Settled; got != 10 {
+		t.Errorf("it stands at %d, not where it was saved", got)
+	}
+}
+
+// TestSaveThatFails: what was to be saved is not taken for what is stored.
+func TestSaveThatFails(t *testing.T) {
+	disk := vfs.NewMem()
+	var away atomic.Bool
+	fs := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && away.Load() {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	m := restoredMember(0)
+	other := neighbour(m)
+	first := openOn(t, disk)
+	if err := first.Restore().PutMembers(t.Context(), []delivery.Member{m, other}); err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, first)
+	// With next to no cache every look is a read.
+	db, err := pebblestore.Open(pebblestore.Config{Dir: "var/store", FS: fs, CacheBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeDB(t, db)
+	tenure := ownAll(t, db)[subscription.ShardOf(m.ID)]
+	at := func(seq delivery.Seq, gaps ...delivery.Gap) []delivery.Batch {
+		p := delivery.Position{Settled: seq}
+		return []delivery.Batch{{Tenure: tenure, Advances: []delivery.Advance{{Subscription: m.ID, Position: p}}, Gaps: gaps}}
+	}
+	if err := db.Cursors().Save(t.Context(), at(20)); err != nil {
+		t.Fatal(err)
+	}
+	away.Store(true)
+	err = db.Cursors().Save(t.Context(), at(30, delivery.Gap{Subscription: other.ID, First: 1, Last: 2, Reason: delivery.GapTrimmed}))
+	if !errors.Is(err, subscription.ErrUnavailable) {
+		t.Fatalf("a disk that cannot be read: %v", err)
+	}
+	away.Store(false)
+	if err := db.Cursors().Save(t.Context(), at(25)); err != nil {
+		t.Fatal(err)
+	}
+	if got := membersOf(t, db)[m.ID].Settled; got != 25 {
+		t.Errorf("it stands at %d; 25 was saved last, 30 was not", got)
+	}
+}
+
+// TestSaveRemembersOnlySoMuch: a shard has no bound, what is remembered of it has.
+func TestSaveRemembersOnlySoMuch(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	tenures := ownAll(t, db)
+	const many = 1<<14 + 5
+	members := make([]delivery.Member, many)
+	batch := delivery.Batch{Tenure: tenures[3]}
+	for n := range members {
+		id := subscription.ID{15: 3}
+		binary.BigEndian.PutUint32(id[:], uint32(n))
+		members[n].ID, members[n].Expires = id, time.Unix(2e9, 0)
+		batch.Advances = append(batch.Advances, delivery.Advance{Subscription: id, Position: delivery.Position{Settled: 7}})
+	}
+	if err := db.Restore().PutMembers(t.Context(), members); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Cursors().Save(t.Context(), []delivery.Batch{batch}); err != nil {
+		t.Fatal(err)
+	}
+	if got := db.Remembered(3); got != 5 {
+		t.Errorf("%d positions are remembered; the first ones are to go for the last 5", got)
+	}
+	for id, m := range membersOf(t, db) {
+		if m.Settled != 7 {
+			t.Fatalf("%s stands at %d", id, m.Settled)
+		}
 	}
 }
 
