@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -21,6 +22,10 @@ const (
 	lastSaves = 5 * time.Second
 	// headBatch is how many heads are read in one call.
 	headBatch = 1000
+	// DefaultKeepBytes is what all logs together may take.
+	DefaultKeepBytes = 10 << 30
+	// keepLonger is by how much what is kept may outlive Config.RetryFor.
+	keepLonger = 24 * time.Hour
 	// markLife is for how many TrimIntervals a mark counts.
 	markLife = 3
 	// engineRetryFirst and engineRetryMax are the pauses while an engine is away.
@@ -88,13 +93,28 @@ type Config struct {
 	// is not waited for may come twice. Default 5 s.
 	HandoverTimeout time.Duration
 
-	// TrimInterval is how often the logs are trimmed. Default 1 min.
+	// TrimInterval is how often the logs are trimmed. Default a fifth of
+	// KeepAtLeast, from 1 s to 1 min.
 	TrimInterval time.Duration
 	// KeepAtLeast is the age before which no notification is trimmed, so that a
 	// subscription which is still being verified loses nothing. Default 5 min.
 	// Where several processes share an engine it must be at least four times
 	// TrimInterval, as what the others tell of their cursors is up to three old.
 	KeepAtLeast time.Duration
+	// KeepFor is the age beyond which a notification is trimmed although a
+	// subscription still needs it, which then has a gap. It stops a log that
+	// nobody would ever make shorter: one whose subscriptions are in shards that
+	// no process has, or get less than is published. Default a day more than
+	// RetryFor, so that giving up, which looks at age as well but tries once
+	// more, comes first, also after an outage of hours. At least KeepAtLeast.
+	KeepFor time.Duration
+	// KeepBytes bounds what all logs together take (TopicState.Bytes), so that
+	// subscriptions which do not keep up cannot fill the engine, which would then
+	// refuse what anybody publishes. Where they take more, those that take most
+	// are cut from the oldest on, all to the same size: a small topic does not pay
+	// for a huge one. What is younger than KeepAtLeast stays, and comes on top.
+	// Default 10 GiB; negative: no bound.
+	KeepBytes int64
 
 	// CacheBytes is how much of what was read from the logs is held in memory
 	// for the next reader, beyond what attempts under way hold anyway.
@@ -130,8 +150,10 @@ func (c Config) withDefaults() Config {
 	c.PublishTimeout = cmp.Or(c.PublishTimeout, 30*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
 	c.HandoverTimeout = cmp.Or(c.HandoverTimeout, 5*time.Second)
-	c.TrimInterval = cmp.Or(c.TrimInterval, time.Minute)
 	c.KeepAtLeast = cmp.Or(c.KeepAtLeast, 5*time.Minute)
+	c.KeepFor = cmp.Or(c.KeepFor, max(c.KeepAtLeast, c.RetryFor+min(keepLonger, math.MaxInt64-c.RetryFor)))
+	c.KeepBytes = max(cmp.Or(c.KeepBytes, DefaultKeepBytes), 0)
+	c.TrimInterval = cmp.Or(c.TrimInterval, min(max(c.KeepAtLeast/5, time.Second), time.Minute))
 	c.CacheBytes = max(cmp.Or(c.CacheBytes, 64<<20), 0)
 	return c
 }
@@ -162,6 +184,9 @@ func (c Config) validate(marks bool) error {
 	}
 	if c.FlushCount < 2 {
 		errs = append(errs, fmt.Errorf("field FlushCount is %d: it must be at least 2", c.FlushCount))
+	}
+	if c.KeepFor < c.KeepAtLeast {
+		errs = append(errs, fmt.Errorf("field KeepFor is %s: it must not be shorter than KeepAtLeast (%s)", c.KeepFor, c.KeepAtLeast))
 	}
 	if marks && c.KeepAtLeast/(markLife+1) < c.TrimInterval {
 		errs = append(errs, fmt.Errorf(

@@ -38,15 +38,15 @@ type engine struct {
 	saves     int
 	reads     int
 	// What fails, as long as it is set.
-	readErr, saveErr, removeErr, appendErr, headErr error
-	ended                                           func(subscription.ID)           // told of what was removed
-	removed                                         func()                          // called after that, mu held
-	lost                                            bool                            // appended although appendErr says no, or removed although removeErr does
-	headless                                        string                          // begins the keys of the topics that headErr is about
-	deaf                                            bool                            // appends without a look at the context
-	slowSave                                        func(ctx context.Context) error // called when a save begins
-	slowRead                                        chan struct{}
-	slowAppend                                      chan struct{} // taken when an append begins, and again when it may go on
+	readErr, saveErr, removeErr, appendErr, headErr, trimErr error
+	ended                                                    func(subscription.ID)           // told of what was removed
+	removed                                                  func()                          // called after that, mu held
+	lost                                                     bool                            // appended although appendErr says no, or removed although removeErr does
+	headless                                                 string                          // begins the keys of the topics that headErr and trimErr are about
+	deaf                                                     bool                            // appends without a look at the context
+	slowSave                                                 func(ctx context.Context) error // called when a save begins
+	slowRead                                                 chan struct{}
+	slowAppend                                               chan struct{} // taken when an append begins, and again when it may go on
 }
 
 var (
@@ -158,16 +158,45 @@ func (e *engine) Heads(_ context.Context, topics []string) ([]delivery.Seq, erro
 	return heads, nil
 }
 
-func (e *engine) Trim(_ context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
+func (e *engine) Trim(_ context.Context, topic string, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
+	return e.trim(topic, before, -1, olderThan)
+}
+
+func (e *engine) Shrink(_ context.Context, topic string, keep int64, olderThan time.Time) (delivery.Trimmed, error) {
+	return e.trim(topic, delivery.MaxSeq, keep, olderThan)
+}
+
+func (e *engine) trim(topic string, before delivery.Seq, keep int64, olderThan time.Time) (went delivery.Trimmed, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	log := e.logs[subscription.Key(topic)]
+	bytes := bytesOf(log)
+	if e.trimErr != nil && strings.HasPrefix(topic, e.headless) {
+		return went, e.trimErr
+	}
 	for i, n := range log {
-		if n != nil && n.Seq < before && n.Accepted.Before(olderThan) {
-			log[i] = nil
+		if n == nil {
+			continue
+		}
+		if n.Seq >= before || !n.Accepted.Before(olderThan) || bytes <= keep {
+			break
+		}
+		bytes -= int64(len(n.Body))
+		went.Notifications++
+		went.Bytes += int64(len(n.Body))
+		log[i] = nil
+	}
+	return went, nil
+}
+
+// bytesOf is what a log takes: its bodies.
+func bytesOf(log []*delivery.Notification) (bytes int64) {
+	for _, n := range log {
+		if n != nil {
+			bytes += int64(len(n.Body))
 		}
 	}
-	return nil
+	return bytes
 }
 
 func (e *engine) Topics(context.Context) iter.Seq2[delivery.TopicState, error] {
@@ -177,7 +206,7 @@ func (e *engine) Topics(context.Context) iter.Seq2[delivery.TopicState, error] {
 		for key, log := range e.logs {
 			state := delivery.TopicState{Topic: key, First: e.head(key) + 1, Head: e.head(key)}
 			if first := slices.IndexFunc(log, func(n *delivery.Notification) bool { return n != nil }); first >= 0 {
-				state.First = log[first].Seq
+				state.First, state.Oldest, state.Bytes = log[first].Seq, log[first].Accepted, bytesOf(log)
 			}
 			states = append(states, state)
 		}

@@ -100,6 +100,18 @@ type TopicState struct {
 	First, Head Seq
 	// Last is the notification with Head.
 	Last Last
+	// Oldest is when the notification with First was accepted; zero where
+	// nothing is kept, or it cannot be told.
+	Oldest time.Time
+	// Bytes is about what the notifications that are kept take: their bodies,
+	// and what is stored with them. 0 where nothing is kept.
+	Bytes int64
+}
+
+// Trimmed is what went from a log.
+type Trimmed struct {
+	Notifications int
+	Bytes         int64 // as TopicState.Bytes counts them
 }
 
 // Last is what a log remembers of the notification that was appended last, also
@@ -144,7 +156,13 @@ type Log interface {
 	// Trim removes the topic's notifications with sequence numbers below
 	// before that were accepted before olderThan, from the oldest on up to
 	// the first that is not both. It need not be durable, and never moves Head.
-	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) error
+	// What went is told also when an error ended it.
+	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) (Trimmed, error)
+
+	// Shrink removes the topic's notifications from the oldest on until those
+	// that are left take at most keep bytes (TopicState.Bytes), and stops at the
+	// first that was not accepted before olderThan. In all else it is as Trim.
+	Shrink(ctx context.Context, topic string, keep int64, olderThan time.Time) (Trimmed, error)
 
 	// Topics gives the state of every topic that has a log.
 	Topics(ctx context.Context) iter.Seq2[TopicState, error]

@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -17,6 +19,38 @@ type metrics struct {
 	failures  prometheus.Counter
 	readFails prometheus.Counter
 	losses    prometheus.Counter
+
+	trimmed, trimmedBytes *prometheus.CounterVec // by reason
+	// logs is what the latest sweep has found; nil where another process trims.
+	logs atomic.Pointer[logsState]
+}
+
+// The reasons why notifications are trimmed.
+const (
+	trimSettled = "settled" // nobody needs them
+	trimAge     = "age"     // Config.KeepFor
+	trimSize    = "size"    // Config.KeepBytes
+)
+
+// trim counts what went.
+func (m *metrics) trim(reason string, went Trimmed) {
+	m.trimmed.WithLabelValues(reason).Add(float64(went.Notifications))
+	m.trimmedBytes.WithLabelValues(reason).Add(float64(went.Bytes))
+}
+
+// logBytes and logAge are what the gauges show of the logs.
+func (m *metrics) logBytes() float64 {
+	if logs := m.logs.Load(); logs != nil {
+		return float64(logs.bytes)
+	}
+	return 0
+}
+
+func (m *metrics) logAge() float64 {
+	if logs := m.logs.Load(); logs != nil && !logs.oldest.IsZero() {
+		return time.Since(logs.oldest).Seconds()
+	}
+	return 0
 }
 
 // newMetrics makes the metrics and registers them; without a Registerer they
@@ -47,6 +81,12 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 		failures:  counter("flush_failures_total", "Batches of positions that could not be saved; they are tried again."),
 		readFails: counter("read_failures_total", "Reads of a log that failed; they are tried again."),
 		losses:    counter("log_losses_total", "Logs that were found without their end: the engine lost what it had acknowledged."),
+		trimmed: vec("trimmed_total", "reason",
+			"Notifications that went from the logs: settled (nobody needs them), age (keep-for) or size (keep-bytes)."),
+		trimmedBytes: vec("trimmed_bytes_total", "reason", "What the notifications took that went from the logs."),
+	}
+	for _, r := range []string{trimSettled, trimAge, trimSize} {
+		m.trim(r, Trimmed{})
 	}
 	for c := ClassDelivered; c <= ClassProtocol; c++ {
 		m.attempts.WithLabelValues(c.String())
@@ -61,8 +101,13 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var errs []error
+	logGauge := func(name, help string, of func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, of)
+	}
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.seconds, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails, m.losses,
+		m.attempts, m.seconds, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails, m.losses, m.trimmed, m.trimmedBytes,
+		logGauge("log_bytes", "What the notifications in all logs take, as of the latest trimming; 0 in a process that does not trim.", m.logBytes),
+		logGauge("log_oldest_seconds", "Age of the oldest notification that the latest trimming has found in the logs; 0 in a process that does not trim.", m.logAge),
 		gauge("subscriptions", "Subscriptions in the shards of this process.", func(s Stats) int { return s.Subscriptions }),
 		gauge("in_flight", "Delivery attempts under way.", func(s Stats) int { return s.InFlight }),
 		gauge("slow", "Delivery attempts under way that are slow.", func(s Stats) int { return s.Slow }),

@@ -10,9 +10,10 @@ import (
 // trimLoop trims the logs now and then, until ctx ends. A Save that is under way
 // then goes on while saves stands.
 func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
+	t := &trimmer{Dispatcher: d}
 	for sleep(ctx, d.cfg.TrimInterval) {
 		d.forgetTopics()
-		if err := d.trim(ctx, saves); err != nil && ctx.Err() == nil {
+		if err := t.trim(ctx, saves); err != nil && ctx.Err() == nil {
 			d.log.Warn("the logs could not be trimmed; it is tried again", "error", err)
 		}
 	}
@@ -24,93 +25,71 @@ type mark struct {
 	lowest map[string]Seq // by the topic's key
 }
 
-// trim removes from every log what no subscription needs any more and what is
-// older than Config.KeepAtLeast.
-func (d *Dispatcher) trim(ctx, saves context.Context) error {
-	marks := d.slowest()
+// trim removes what no subscription needs any more and is older than
+// Config.KeepAtLeast, and what the logs may not keep. Of the processes that share an
+// engine the owner of shard 0 does so.
+func (t *trimmer) trim(ctx, saves context.Context) error {
+	marks := t.slowest()
 	if len(marks) == 0 {
+		t.metrics.logs.Store(nil)
 		return nil
 	}
 	// Trimmed is what is settled on disk, not only in memory: after a crash a
 	// subscription must not find a gap where it had its deliveries.
-	if err := d.flush(saves); err != nil {
+	if err := t.flush(saves); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	slowest, ok, err := d.agree(ctx, marks)
-	if err != nil || !ok {
+	slowest, err := t.agree(ctx, marks)
+	if err != nil {
 		return err
 	}
-	olderThan := time.Now().Add(-d.cfg.KeepAtLeast)
-	for state, err := range d.records.Topics(ctx) {
-		if err != nil {
-			return fmt.Errorf("listing the topics: %w", err)
-		}
-		before := state.Head + 1
-		if settled, subscribed := slowest[state.Topic]; subscribed {
-			before = min(before, settled+1)
-		}
-		if before <= state.First {
-			continue
-		}
-		if err := d.records.Trim(ctx, state.Topic, before, olderThan); err != nil {
-			return fmt.Errorf("trimming the log of %s: %w", state.Topic, err)
-		}
+	if !slowest.trims {
+		t.metrics.logs.Store(nil) // another process tells
+		return nil
 	}
-	return nil
+	return t.sweep(ctx, slowest)
 }
 
-// slowest returns the marks of the shards that are owned and read. A subscription
-// whose lease is over counts until it is ended: its renewal may be under way.
-// One that begins meanwhile needs nothing older than Config.KeepAtLeast.
-func (d *Dispatcher) slowest() []mark {
-	var marks []mark
-	for s := range d.shards {
-		d.mu.Lock() // for one shard at a time: others are waiting
-		if sh := d.shards[s]; sh != nil && !sh.loading && !sh.leaving {
-			m := mark{sh.tenure, map[string]Seq{}}
-			for _, e := range sh.entries {
-				if settled, found := m.lowest[e.topic.key]; !found || e.settled < settled {
-					m.lowest[e.topic.key] = e.settled
-				}
-			}
-			marks = append(marks, m)
-		}
-		d.mu.Unlock()
-	}
-	return marks
+// needs is what the processes that share an engine know together.
+type needs struct {
+	trims  bool           // it is for this process to trim
+	known  bool           // the cursors of all subscriptions are known
+	lowest map[string]Seq // the lowest saved cursor of each topic, if known
 }
 
-// agree returns the lowest saved cursor of every topic over all shards. It is not
-// ok where they are not all known, or another process trims.
+// agree returns what is needed over all shards.
 //
 // What one process does not see would be lost to the subscriptions of another: so
 // each marks its own shards in the engine, and the one that owns shard 0 trims. An
 // engine without Marks has one process, which sees all as soon as it owns all.
-func (d *Dispatcher) agree(ctx context.Context, marks []mark) (lowest map[string]Seq, ok bool, err error) {
+func (d *Dispatcher) agree(ctx context.Context, marks []mark) (n needs, err error) {
+	n.trims = marks[0].tenure.Shard == 0
 	if d.marks == nil {
-		return merge(marks), len(marks) == len(d.shards), nil
+		n.lowest, n.known = merge(marks), len(marks) == len(d.shards)
+		return n, nil
 	}
 	for _, m := range marks {
 		err := d.marks.Mark(ctx, m.tenure, m.lowest)
 		if errors.Is(err, ErrFenced) {
 			// The shard is lost, which Save or Lost will say.
 			d.log.Debug("a shard was not marked: it has another owner", "shard", m.tenure.Shard)
+			n.trims = n.trims && m.tenure.Shard != 0
 			continue
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("marking shard %d: %w", m.tenure.Shard, err)
+			return n, fmt.Errorf("marking shard %d: %w", m.tenure.Shard, err)
 		}
 	}
-	if marks[0].tenure.Shard != 0 {
-		return nil, false, nil
+	if !n.trims {
+		return n, nil
 	}
-	lowest, ok, err = d.marks.Lowest(ctx, time.Now().Add(-markLife*d.cfg.TrimInterval))
+	n.lowest, n.known, err = d.marks.Lowest(ctx, time.Now().Add(-markLife*d.cfg.TrimInterval))
 	if err != nil {
-		return nil, false, fmt.Errorf("reading the marks: %w", err)
+		return n, fmt.Errorf("reading the marks: %w", err)
 	}
-	return lowest, ok, nil
+	return n, nil
 }
 
 // merge returns the lowest of several marks.

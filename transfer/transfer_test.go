@@ -106,7 +106,7 @@ func (g growing) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, erro
 				_, err = g.Append(ctx, content(t.Topic, 7), uuid.New(), noon)
 			}
 			if err == nil && t.Topic == towers {
-				err = g.Trim(ctx, towers, t.Head+1, noon.Add(time.Hour))
+				_, err = g.Trim(ctx, towers, t.Head+1, noon.Add(time.Hour))
 			}
 			if !yield(t, err) {
 				return

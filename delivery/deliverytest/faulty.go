@@ -66,8 +66,25 @@ func (l FaultyLog) Append(
 }
 
 // Trim implements delivery.Log.
-func (l FaultyLog) Trim(ctx context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
-	return l.Fault.around(func() error { return l.Log.Trim(ctx, topic, before, olderThan) })
+func (l FaultyLog) Trim(
+	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+) (went delivery.Trimmed, err error) {
+	err = l.Fault.around(func() error {
+		went, err = l.Log.Trim(ctx, topic, before, olderThan)
+		return err
+	})
+	return went, err
+}
+
+// Shrink implements delivery.Log.
+func (l FaultyLog) Shrink(
+	ctx context.Context, topic string, keep int64, olderThan time.Time,
+) (went delivery.Trimmed, err error) {
+	err = l.Fault.around(func() error {
+		went, err = l.Log.Shrink(ctx, topic, keep, olderThan)
+		return err
+	})
+	return went, err
 }
 
 // FaultyPings is a Pings of which one changing call fails.

@@ -21,6 +21,7 @@ func RunLog(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Repeated", func(t *testing.T) { testRepeated(t, open) })
 	t.Run("Read", func(t *testing.T) { testRead(t, open) })
 	t.Run("Trim", func(t *testing.T) { testTrim(t, open) })
+	t.Run("Shrink", func(t *testing.T) { testShrink(t, open) })
 	t.Run("Heads", func(t *testing.T) { testHeads(t, open) })
 	t.Run("Topics", func(t *testing.T) { testTopics(t, open) })
 	t.Run("Durable", func(t *testing.T) { testLogDurable(t, open) })
@@ -74,6 +75,14 @@ func kept(t *testing.T, l delivery.Log, topic string) (seqs []delivery.Seq) {
 		seqs = append(seqs, n.Seq)
 		from = n.Seq + 1
 	}
+}
+
+// trim trims a log that must not fail.
+func trim(t *testing.T, l delivery.Log, topic string, before delivery.Seq, olderThan time.Time) delivery.Trimmed {
+	t.Helper()
+	went, err := l.Trim(t.Context(), topic, before, olderThan)
+	must(t, err)
+	return went
 }
 
 // wantKept checks which sequence numbers of the topic are there.
@@ -253,7 +262,7 @@ func testRepeated(t *testing.T, open Open) {
 			appendTo(t, h.Log, change(topicA, 0))
 			want := appendTo(t, h.Log, first)
 			want.Repeated = true
-			must(t, h.Log.Trim(t.Context(), topicA, want.Seq+1, start.Add(time.Hour)))
+			trim(t, h.Log, topicA, want.Seq+1, start.Add(time.Hour))
 			if got := appendTo(t, h.Log, first); got != want {
 				t.Fatalf("after Trim: got %+v, want %+v", got, want)
 			}
@@ -332,7 +341,14 @@ func logCalls(h Harness) map[string]func(ctx context.Context) error {
 			_, err := h.Log.Heads(ctx, []string{topicA})
 			return err
 		},
-		"Trim": func(ctx context.Context) error { return h.Log.Trim(ctx, topicA, 2, start) },
+		"Trim": func(ctx context.Context) error {
+			_, err := h.Log.Trim(ctx, topicA, 2, start)
+			return err
+		},
+		"Shrink": func(ctx context.Context) error {
+			_, err := h.Log.Shrink(ctx, topicA, 0, start)
+			return err
+		},
 		"Topics": func(ctx context.Context) error {
 			var errs []error
 			for _, err := range h.Log.Topics(ctx) {
@@ -350,7 +366,10 @@ func testLogRefused(t *testing.T, open Open) {
 		seqs := appendMany(t, h.Log, topicA, 2)
 		_, err := h.Log.Append(done(t), change(topicA, 2), uuid.New(), start)
 		wantError(t, err, context.Canceled)
-		wantError(t, h.Log.Trim(done(t), topicA, delivery.MaxSeq, start.Add(time.Hour)), context.Canceled)
+		_, err = h.Log.Trim(done(t), topicA, delivery.MaxSeq, start.Add(time.Hour))
+		wantError(t, err, context.Canceled)
+		_, err = h.Log.Shrink(done(t), topicA, 0, start.Add(time.Hour))
+		wantError(t, err, context.Canceled)
 		log := h.Reopen(t).Log
 		wantKept(t, log, topicA, seqs...)
 		wantHead(t, log, topicA, seqs[1])
@@ -380,11 +399,23 @@ func testLogFaults(t *testing.T, open Open) {
 	})
 	faults(t, "Trim", open, func(t *testing.T, h Harness, f *Fault) {
 		seqs := appendMany(t, h.Log, topicA, 3)
-		err := FaultyLog{h.Log, f}.Trim(t.Context(), topicA, seqs[2], start.Add(time.Hour))
+		_, err := FaultyLog{h.Log, f}.Trim(t.Context(), topicA, seqs[2], start.Add(time.Hour))
 		wantError(t, err, delivery.ErrUnavailable)
 		log := h.Crash(t).Log
 		wantHead(t, log, topicA, seqs[2])
-		must(t, log.Trim(t.Context(), topicA, seqs[2], start.Add(time.Hour)))
+		trim(t, log, topicA, seqs[2], start.Add(time.Hour))
 		wantKept(t, log, topicA, seqs[2])
+	})
+	faults(t, "Shrink", open, func(t *testing.T, h Harness, f *Fault) {
+		seqs := appendMany(t, h.Log, topicA, 3)
+		_, err := FaultyLog{h.Log, f}.Shrink(t.Context(), topicA, 0, start.Add(2*time.Second))
+		wantError(t, err, delivery.ErrUnavailable)
+		log := h.Crash(t).Log
+		wantHead(t, log, topicA, seqs[2])
+		wantCounted(t, log, topicA)
+		_, err = log.Shrink(t.Context(), topicA, 0, start.Add(2*time.Second))
+		must(t, err)
+		wantKept(t, log, topicA, seqs[2])
+		wantCounted(t, log, topicA)
 	})
 }

@@ -33,6 +33,7 @@ func testLogModel(t *testing.T, open Open) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"append": func(rt *rapid.T) { m.append(t, rt) },
 			"trim":   func(rt *rapid.T) { m.trim(t, rt) },
+			"shrink": func(rt *rapid.T) { m.shrink(t, rt) },
 			"read":   func(rt *rapid.T) { m.read(t, rt, m.number(rt, "from")) },
 			"reopen": func(rt *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 {
@@ -98,11 +99,40 @@ func (m *logModel) append(t *testing.T, rt *rapid.T) {
 func (m *logModel) trim(t *testing.T, rt *rapid.T) {
 	before := m.number(rt, "before")
 	olderThan := start.Add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "olderThan")) * time.Second)
-	if err := m.log.Trim(t.Context(), m.topic, before, olderThan); err != nil {
+	went, err := m.log.Trim(t.Context(), m.topic, before, olderThan)
+	if err != nil {
 		rt.Fatal(err)
 	}
+	was := m.first
 	for m.first < len(m.all) && m.all[m.first].Seq < before && m.all[m.first].Accepted.Before(olderThan) {
 		m.first++
+	}
+	if went.Notifications != m.first-was {
+		rt.Fatalf("Trim: %d went, want %d", went.Notifications, m.first-was)
+	}
+}
+
+// shrink takes away some of what the log takes by its own word.
+func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
+	state := stateOf(t, m.log, m.topic)
+	keep := state.Bytes * int64(rapid.IntRange(0, 8).Draw(rt, "keep")) / 7
+	olderThan := start.Add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "olderThan")) * time.Second)
+	went, err := m.log.Shrink(t.Context(), m.topic, keep, olderThan)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	left := stateOf(t, m.log, m.topic).Bytes
+	if state.Bytes-left != went.Bytes {
+		rt.Fatalf("Shrink: %+v went of %d, and %d are left", went, state.Bytes, left)
+	}
+	for range went.Notifications {
+		if !m.all[m.first].Accepted.Before(olderThan) {
+			rt.Fatalf("Shrink: number %d went, which is not older", m.all[m.first].Seq)
+		}
+		m.first++
+	}
+	if m.first < len(m.all) && left > keep && m.all[m.first].Accepted.Before(olderThan) {
+		rt.Fatalf("Shrink: %d bytes are left, want at most %d", left, keep)
 	}
 }
 
@@ -148,4 +178,11 @@ func (m *logModel) check(t *testing.T, rt *rapid.T) {
 		rt.Fatalf("heads are %d, error %v; want %d", heads, err, m.head())
 	}
 	m.read(t, rt, 0)
+	bodies := 0
+	for _, n := range m.all[m.first:] {
+		bodies += len(n.Body)
+	}
+	if err := counted(stateOf(t, m.log, m.topic).Bytes, len(m.all)-m.first, bodies); err != nil {
+		rt.Fatal(err)
+	}
 }

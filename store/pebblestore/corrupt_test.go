@@ -408,7 +408,7 @@ func TestBadBlockIsTrimmed(t *testing.T) {
 		flip(t, disk, marker)
 		db := openOn(t, disk)
 		later := time.Now().Add(time.Hour)
-		if err := db.Log().Trim(t.Context(), topic, corruptRecords+1, later); err != nil {
+		if _, err := db.Log().Trim(t.Context(), topic, corruptRecords+1, later); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if seqs := readAll(t, db); len(seqs) > 0 {

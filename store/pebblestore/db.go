@@ -75,11 +75,7 @@ func Open(cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{engine: e}
-	err = e.moveRequests()
-	if err == nil {
-		err = db.load()
-	}
-	if err != nil {
+	if err := db.load(); err != nil {
 		_ = e.close()
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
 	}

@@ -378,13 +378,15 @@ func TestLowSpace(t *testing.T) {
 			}
 		}
 		_, fetched := db.Pings().Fetched(t.Context(), pings[0])
+		_, trimmed := db.Log().Trim(t.Context(), topic, 2, time.Now())
+		_, shrunk := db.Log().Shrink(t.Context(), topic, 0, time.Now())
 		_, removed := db.Subscriptions().Remove(t.Context(), sub)
 		for name, err := range map[string]error{
 			"Fetched": fetched, "Remove": removed,
 			"Drop":     db.Subscriptions().Drop(t.Context(), other),
 			"Activate": db.Subscriptions().Activate(t.Context(), request, sub),
 			"Save":     db.Cursors().Save(t.Context(), nil),
-			"Trim":     db.Log().Trim(t.Context(), topic, 2, time.Now()),
+			"Trim":     trimmed, "Shrink": shrunk,
 		} {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

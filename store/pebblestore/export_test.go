@@ -100,3 +100,6 @@ func (db *DB) SaveBlindly(ctx context.Context, batches []delivery.Batch) error {
 
 // Remembered is of how many subscriptions of a shard the last position is remembered.
 func (db *DB) Remembered(s subscription.Shard) int { return len(db.shards[s].settled) }
+
+// SizeOf is what the notification counts for in its log.
+func SizeOf(n *delivery.Notification) int64 { return sizeOf(encodeHead(n), uint64(len(n.Body))) }

@@ -12,6 +12,7 @@ import (
 // that keys sort as their numbers do.
 //
 //	00 "format"                    what made the directory, and in which version
+//	00 "counted"                   there where the topics have the bytes of their logs (layout 3)
 //	01 shard id                    subscription
 //	02 shard id                    its position
 //	03 shard id first              a gap of it
@@ -73,6 +74,8 @@ func topicIDOf(key string) topicID {
 }
 
 func formatKey() []byte { return append([]byte{kindFormat}, "format"...) }
+
+func countedKey() []byte { return append([]byte{kindFormat}, "counted"...) }
 
 // memberKey is the key of the subscription (kindSubscription), its position or its
 // request.

@@ -52,9 +52,11 @@ func (l *Log) Append(
 		n := delivery.Notification{
 			Publication: p, ID: id, Seq: receipt.Seq, After: delivery.Seq(state.head), Accepted: accepted,
 		}
+		head := encodeHead(&n)
+		next.bytes = state.bytes + sizeOf(head, uint64(len(p.Body)))
 		return errors.Join(
 			b.Set(topicKey(kindTopic, topic), encodeTopic(next), nil),
-			b.Set(logKey(kindHead, topic, next.head), encodeHead(&n), nil),
+			b.Set(logKey(kindHead, topic, next.head), head, nil),
 			b.Set(logKey(kindBody, topic, next.head), p.Body, nil))
 	})
 	if err != nil {
@@ -206,49 +208,6 @@ func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 	return heads, nil
 }
 
-// Trim implements delivery.Log. It needs no lock: an append that comes in
-// between has a number above those that it saw.
-func (l *Log) Trim(ctx context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
-	key := subscription.Key(topic)
-	if err := l.db.engine.enter(ctx); err != nil {
-		return fmt.Errorf("trim the log of %q: %w", key, err)
-	}
-	defer l.db.engine.leave()
-	if err := l.trim(ctx, topicIDOf(key), uint64(before), olderThan); err != nil {
-		return fmt.Errorf("trim the log of %q: %w", key, err)
-	}
-	return nil
-}
-
-func (l *Log) trim(ctx context.Context, topic topicID, before uint64, olderThan time.Time) error {
-	if err := l.db.engine.space.check(shrinks); err != nil {
-		return err
-	}
-	var end uint64 // everything below it goes
-	err := l.db.engine.sift(ctx, topicKey(kindHead, topic), func(key, value []byte) bool {
-		seq := seqOf(key)
-		if seq >= before {
-			return false
-		}
-		// A damaged record has no time; it goes with those around it.
-		if n, _, err := decodeHead(seq, value); err == nil && !n.Accepted.Before(olderThan) {
-			return false
-		}
-		end = seq + 1
-		return true
-	})
-	if err != nil || end == 0 {
-		return err
-	}
-	b := l.db.engine.db.NewBatch()
-	for _, kind := range []byte{kindHead, kindBody} {
-		if err := b.DeleteRange(logKey(kind, topic, 0), logKey(kind, topic, end), nil); err != nil {
-			return unavailable(err)
-		}
-	}
-	return l.db.engine.lazily(b)
-}
-
 // Topics implements delivery.Log.
 func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return func(yield func(delivery.TopicState, error) bool) {
@@ -267,7 +226,7 @@ func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] 
 }
 
 // extent finds what is kept of a topic's log. A record that was appended after
-// the state was read does not count.
+// the state was read does not count, and one that was trimmed since may.
 func (l *Log) extent(state topicState) (delivery.TopicState, error) {
 	topic := topicIDOf(state.key)
 	t := delivery.TopicState{
@@ -279,7 +238,11 @@ func (l *Log) extent(state topicState) (delivery.TopicState, error) {
 		return delivery.TopicState{}, err
 	}
 	if w.first() {
-		t.First = delivery.Seq(seqOf(w.key()))
+		seq := seqOf(w.key())
+		t.First, t.Bytes = delivery.Seq(seq), state.bytes
+		if n, _, err := decodeHead(seq, w.value); err == nil {
+			t.Oldest = n.Accepted
+		}
 	}
 	if err := w.close(); err != nil {
 		return delivery.TopicState{}, err

@@ -1,8 +1,19 @@
 package pebblestore
 
 import (
+	"context"
 	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
 )
+
+// moveOn brings a store of layout 1 or 2 to layout 3.
+func (e *engine) moveOn() error {
+	if err := e.moveRequests(); err != nil {
+		return err
+	}
+	return e.countLogs()
+}
 
 // moveBytes is about how much of what is moved goes into one batch.
 const moveBytes = 1 << 20
@@ -42,4 +53,54 @@ func (e *engine) moveRequests() error {
 	}
 	e.log.Info("requests were moved to their shards", "count", moved)
 	return e.commit(b)
+}
+
+// countLogs adds what the logs take to the topics of layouts 1 and 2, once. Where it
+// was cut short it goes on.
+func (e *engine) countLogs() error {
+	done, err := e.get(countedKey())
+	if err != nil || done != nil {
+		return err
+	}
+	b, counted := e.db.NewBatch(), 0
+	var failed error
+	err = e.sift(context.Background(), []byte{kindTopic}, func(key, record []byte) bool {
+		state, err := decodeTopic(record)
+		if err != nil || !uncounted(record) {
+			return true // whoever reads a damaged one tells of it
+		}
+		counted++
+		if failed = e.countLog(b, key, state); failed == nil && b.Len() > moveBytes {
+			failed = e.commit(b)
+			b = e.db.NewBatch()
+		}
+		return failed == nil
+	})
+	if err := errors.Join(err, failed, b.Set(countedKey(), []byte{1}, nil)); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	if counted > 0 {
+		e.log.Info("what the logs of topics take was counted", "topics", counted)
+	}
+	return e.commit(b)
+}
+
+// countLog puts the state into the batch with what the topic's log takes.
+func (e *engine) countLog(b *pebble.Batch, key []byte, state topicState) error {
+	var err error
+	if state.bytes, err = e.bytesOf(context.Background(), topicIDOf(state.key)); err != nil {
+		return err
+	}
+	return b.Set(key, encodeTopic(state), nil)
+}
+
+// bytesOf adds up what the notifications of a topic take.
+func (e *engine) bytesOf(ctx context.Context, topic topicID) (total int64, err error) {
+	err = e.sift(ctx, topicKey(kindHead, topic), func(key, value []byte) bool {
+		if _, bodyLen, err := decodeHead(seqOf(key), value); err == nil {
+			total += sizeOf(value, bodyLen)
+		}
+		return true
+	})
+	return total, err
 }

@@ -27,11 +27,14 @@ var (
 type layout struct {
 	kind    string
 	version uint64
+	// moveOn brings what an earlier layout has left to this one. It is made at
+	// every start, and made again where it was cut short.
+	moveOn func(*engine) error
 }
 
 // hubLayout is a hub's. Layout 2 has the requests by shard, and heads of
-// notifications that say what came before them.
-func hubLayout() layout { return layout{kind: "carillon hub", version: 2} }
+// notifications that say what came before them; layout 3 has the bytes of logs.
+func hubLayout() layout { return layout{kind: "carillon hub", version: 3, moveOn: (*engine).moveOn} }
 
 // openEngine opens the directory as a store of the layout, or makes it one.
 func openEngine(cfg Config, want layout) (*engine, error) {
@@ -75,7 +78,11 @@ func open(cfg Config, want layout) (*engine, error) {
 		_ = lock.Close()
 		return nil, err
 	}
-	if err := e.checkFormat(want); err != nil {
+	err = e.checkFormat(want)
+	if err == nil && want.moveOn != nil {
+		err = want.moveOn(e)
+	}
+	if err != nil {
 		_ = e.close()
 		return nil, err
 	}

@@ -11,10 +11,12 @@ import (
 	"carillon/subscription"
 )
 
-// recordVersion begins every record, but for notifications with a hole before them.
+// recordVersion begins every record, but for notifications with a hole before them,
+// and for topics, which had no bytes before layout 3.
 const (
 	recordVersion    = 1
 	recordWithBefore = 2
+	recordWithBytes  = 2
 )
 
 func encodeSubscription(s subscription.Subscription) []byte {
@@ -173,6 +175,7 @@ type topicState struct {
 	// only if it covers an interval.
 	hasDigest bool
 	digest    [sha256.Size]byte
+	bytes     int64 // what the notifications that are kept take, by sizeOf
 }
 
 func newTopicState(key string, head uint64, last delivery.Last) topicState {
@@ -183,23 +186,28 @@ func newTopicState(key string, head uint64, last delivery.Last) topicState {
 }
 
 func encodeTopic(t topicState) []byte {
-	e := newEncoder(recordVersion, len(t.key)+len(t.until)+len(t.previous)+80)
+	e := newEncoder(recordWithBytes, len(t.key)+len(t.until)+len(t.previous)+90)
 	e.string(t.key)
 	e.uint(t.head)
 	e.bytes(t.last[:])
 	e.string(t.until)
 	e.string(t.previous)
-	if !t.hasDigest {
+	if t.hasDigest {
+		e.byte(1)
+		e.bytes(t.digest[:])
+	} else {
 		e.byte(0)
-		return e
 	}
-	e.byte(1)
-	e.bytes(t.digest[:])
+	e.uint(uint64(max(t.bytes, 0)))
 	return e
 }
 
 func decodeTopic(record []byte) (topicState, error) {
-	d := newDecoder(record, recordVersion)
+	version := byte(recordWithBytes)
+	if uncounted(record) {
+		version = recordVersion
+	}
+	d := newDecoder(record, version)
 	t := topicState{key: d.string(), head: d.uintMax(math.MaxUint64 - 1)}
 	d.array(t.last[:])
 	t.until = d.string()
@@ -212,8 +220,14 @@ func decodeTopic(record []byte) (topicState, error) {
 	default:
 		d.fail("a digest is of no known kind")
 	}
+	if version == recordWithBytes {
+		t.bytes = int64(d.uintMax(math.MaxInt64))
+	}
 	return t, d.done()
 }
+
+// uncounted tells a topic's record of a layout that did not have its bytes.
+func uncounted(record []byte) bool { return len(record) > 0 && record[0] == recordVersion }
 
 func encodePing(p delivery.Ping) []byte {
 	e := newEncoder(recordVersion, len(p.Topic)+16)

@@ -161,9 +161,11 @@ func (r *Restore) PutNotifications(ctx context.Context, notifications []*deliver
 
 func putNotifications(b *pebble.Batch, w *headWriter, ids []topicID, notifications []*delivery.Notification) error {
 	for i, n := range notifications {
+		place, head := logKey(kindHead, ids[i], uint64(n.Seq)), encodeHead(n)
 		err := errors.Join(
-			b.Set(logKey(kindHead, ids[i], uint64(n.Seq)), encodeHead(n), nil),
+			b.Set(place, head, nil),
 			b.Set(logKey(kindBody, ids[i], uint64(n.Seq)), n.Body, nil),
+			w.count(n, place, sizeOf(head, uint64(len(n.Body)))),
 			w.append(n))
 		if err != nil {
 			return err
@@ -177,15 +179,53 @@ func (r *Restore) changeLogs(
 	ctx context.Context, topics []topicID, build func(b *pebble.Batch, w *headWriter) error,
 ) error {
 	return r.db.engine.change(ctx, grows, r.db.lockTopics(topics), func(b *pebble.Batch) error {
-		w := &headWriter{log: r.db.Log(), states: make(map[string]topicState)}
+		w := &headWriter{log: r.db.Log(), states: make(map[string]topicState), sizes: make(map[string]int64)}
 		return errors.Join(build(b, w), w.write(b))
 	})
 }
 
-// headWriter raises the heads of logs.
+// headWriter raises the heads of logs, and counts what they take.
 type headWriter struct {
 	log    *Log
 	states map[string]topicState // by key, as they will be
+	sizes  map[string]int64      // of the notifications put, by their place
+}
+
+// count adds the notification to what its log takes, in place of the one that is
+// there.
+func (w *headWriter) count(n *delivery.Notification, place []byte, size int64) error {
+	state, err := w.state(n.Topic)
+	if err != nil {
+		return err
+	}
+	before, put := w.sizes[string(place)]
+	if !put {
+		if before, err = w.stored(place); err != nil {
+			return err
+		}
+	}
+	w.sizes[string(place)] = size
+	state.bytes += size - before
+	w.states[state.key] = state
+	return nil
+}
+
+// stored is what the notification at the place counts for; 0 where there is none.
+func (w *headWriter) stored(place []byte) (int64, error) {
+	record, err := w.log.db.engine.get(place)
+	if record == nil || errors.Is(err, ErrDamaged) {
+		return 0, unlessDamaged(err)
+	}
+	_, bodyLen, err := decodeHead(seqOf(place), record)
+	return sizeOf(record, bodyLen), unlessDamaged(err)
+}
+
+// unlessDamaged: what cannot be read is written over.
+func unlessDamaged(err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return nil
+	}
+	return err
 }
 
 // append raises the head to the notification, unless it is above.
@@ -195,6 +235,7 @@ func (w *headWriter) append(n *delivery.Notification) error {
 		return err
 	}
 	next := newTopicState(state.key, uint64(n.Seq), delivery.Last{ID: n.ID, Until: n.Until, Digest: n.Digest()})
+	next.bytes = state.bytes
 	switch {
 	case next.head == state.head:
 		next.previous = state.previous
@@ -213,6 +254,7 @@ func (w *headWriter) put(t delivery.TopicState) error {
 		return err
 	}
 	next := newTopicState(state.key, uint64(t.Head), t.Last)
+	next.bytes = state.bytes
 	if next.last == state.last {
 		next.previous = state.previous
 	}

@@ -30,6 +30,9 @@ const (
 	fieldBody  = "b"
 )
 
+// fieldTime is the first field of an entry of the times.
+const fieldTime = "t"
+
 // appendScript appends a notification to a topic's log. The stream of times has the same
 // ids as the log: what Trim and Topics must know of a notification without its
 // body.
@@ -44,11 +47,14 @@ const (
 // may not be in the set of topics, {"full"} where there are no more numbers,
 // {"damaged", head} where the head is none, and {"known"} for "?" if it is none of these.
 //
+// Beside the time stands what the notification counts for, which is about what it takes; the
+// head has the sum, which all who append, trim and restore keep. Entries of before that count for nothing.
+//
 // A topic counts as new also under a new server, as the one with the set may be
 // new as well, and have lost it.
 var appendScript = grows("append", `
-local head, stored, last, ended, previous, digest =
-  unpack(redis.call('HMGET', KEYS[3], 'head', 'run', 'last', 'until', 'previous', 'digest'))
+local head, stored, last, ended, previous, digest, bytes =
+  unpack(redis.call('HMGET', KEYS[3], 'head', 'run', 'last', 'until', 'previous', 'digest', 'bytes'))
 if head and not string.match(head, '^%d+$') then return {'damaged', head} end
 if head and ARGV[6] ~= '' and digest == ARGV[6] then return {'same', tonumber(head), last, previous} end
 local identity = run()
@@ -62,34 +68,42 @@ if seq > 9007199254740991 then return {'full'} end
 local number = string.format('%.0f', seq)
 -- First, as it may be forbidden (ACL). Nobody reads before all of this is done.
 redis.call('PUBLISH', ARGV[3], 'n ' .. number .. ' ' .. ARGV[1])
-redis.call('XADD', KEYS[2], number .. '-0', 't', ARGV[7])
+local size = size(ARGV[8], ARGV[9])
+redis.call('XADD', KEYS[2], number .. '-0', 't', ARGV[7], 's', size)
 redis.call('XADD', KEYS[1], number .. '-0', 'a', string.format('%.0f', after), 'm', ARGV[8], 'b', ARGV[9])
 redis.call('HSET', KEYS[3], 'topic', ARGV[1], 'run', identity, 'head', number,
-  'last', ARGV[4], 'until', ARGV[5], 'previous', ended or '', 'digest', ARGV[6])
+  'last', ARGV[4], 'until', ARGV[5], 'previous', ended or '', 'digest', ARGV[6],
+  'bytes', sum(bytes, size))
 return {'done', seq, ended or ''}
 `)
 
 // trimScript removes notifications from the oldest on, and streams that have none, as
 // topics stay. What comes next has a number above all that went, by the head.
 //
-//	KEYS  1 log  2 times
+//	KEYS  1 log  2 times  3 head
 //	ARGV  1 the highest number that may go  2 the time before which they were accepted,
-//	      in order  3 how many at most
+//	      in order  3 how many at most  4 they go while the log takes more bytes than this
 //
-// It returns how many went.
+// It returns how many went, and their bytes.
 var trimScript = shrinks("trim", `
-local count, first = 0, nil
+local bytes, keep = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0) or 0, tonumber(ARGV[4])
+local count, went, first = 0, 0, nil
 for i, entry in ipairs(redis.call('XRANGE', KEYS[2], '-', ARGV[1], 'COUNT', ARGV[3])) do
-  if not (entry[2][2] < ARGV[2]) then break end
+  if not (entry[2][2] < ARGV[2]) or bytes - went <= keep then break end
   count, first = i, string.match(entry[1], '^%d+') + 1
+  went = math.min(bytes, went + (tonumber(entry[2][4] or 0) or 0))
 end
 if count > 0 then
   first = string.format('%.0f', first)
   redis.call('XTRIM', KEYS[1], 'MINID', first)
   redis.call('XTRIM', KEYS[2], 'MINID', first)
 end
-if redis.call('XLEN', KEYS[1]) + redis.call('XLEN', KEYS[2]) == 0 then redis.call('UNLINK', KEYS[1], KEYS[2]) end
-return count
+if redis.call('XLEN', KEYS[1]) + redis.call('XLEN', KEYS[2]) == 0 then
+  redis.call('UNLINK', KEYS[1], KEYS[2])
+  went = bytes
+end
+if went > 0 then redis.call('HSET', KEYS[3], 'bytes', sum(bytes, -went)) end
+return {count, went}
 `)
 
 const (
@@ -292,18 +306,51 @@ func decodeSeq(text string) (delivery.Seq, error) {
 }
 
 // Trim implements delivery.Log.
-func (l *Log) Trim(ctx context.Context, topic string, before delivery.Seq, olderThan time.Time) error {
+func (l *Log) Trim(
+	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+) (delivery.Trimmed, error) {
 	key := subscription.Key(topic)
-	e := l.db.engine
-	names := []string{e.keys.log(key), e.keys.times(key)}
 	highest := strconv.FormatUint(uint64(max(before, 1)-1), 10) // there is no number 0
+	went, err := l.trim(ctx, key, highest, -1, olderThan)
+	if err != nil {
+		return went, fmt.Errorf("trim the log of %q: %w", key, err)
+	}
+	return went, nil
+}
+
+// Shrink implements delivery.Log.
+func (l *Log) Shrink(
+	ctx context.Context, topic string, keep int64, olderThan time.Time,
+) (delivery.Trimmed, error) {
+	key := subscription.Key(topic)
+	went, err := l.trim(ctx, key, "+", max(keep, 0), olderThan)
+	if err != nil {
+		return went, fmt.Errorf("shrink the log of %q: %w", key, err)
+	}
+	return went, nil
+}
+
+// trim goes in steps. With a keep of -1 the bytes do not matter.
+func (l *Log) trim(
+	ctx context.Context, key, highest string, keep int64, olderThan time.Time,
+) (went delivery.Trimmed, err error) {
+	e := l.db.engine
+	names := []string{e.keys.log(key), e.keys.times(key), e.keys.head(key)}
 	for {
-		value, err := e.run(ctx, trimScript, names, highest, order(olderThan), trimStep)
+		value, err := e.run(ctx, trimScript, names, highest, order(olderThan), trimStep, keep)
 		if err != nil {
-			return fmt.Errorf("trim the log of %q: %w", key, err)
+			return went, err
 		}
-		if count, _ := value.(int64); count < trimStep {
-			return nil
+		list, _ := value.([]any)
+		if len(list) != 2 {
+			return went, fmt.Errorf("the script returned %v", value)
+		}
+		count, _ := list[0].(int64)
+		bytes, _ := list[1].(int64)
+		went.Notifications += int(count)
+		went.Bytes += bytes
+		if count < trimStep {
+			return went, nil
 		}
 	}
 }
@@ -340,7 +387,7 @@ func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicStat
 	heads := make([]*redis.SliceCmd, len(topics))
 	firsts := make([]*redis.XMessageSliceCmd, len(topics))
 	for i, key := range topics {
-		heads[i] = pipe.HMGet(ctx, e.keys.head(key), "topic", "head", "last", "until", "digest")
+		heads[i] = pipe.HMGet(ctx, e.keys.head(key), "topic", "head", "last", "until", "digest", "bytes")
 		firsts[i] = pipe.XRangeN(ctx, e.keys.times(key), "-", "+", 1)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -370,13 +417,19 @@ func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicStat
 				state.First = min(state.First, delivery.Seq(seq))
 			}
 		}
+		if state.First <= state.Head {
+			accepted, _ := firsts[i].Val()[0].Values[fieldTime].(string)
+			state.Oldest = instantOf(accepted)
+		} else {
+			state.Bytes = 0
+		}
 		states = append(states, state)
 	}
 	return states, nil
 }
 
-// decodeState reads the fields topic, head, last, until and digest of a topic. Head
-// is 0 where there are none.
+// decodeState reads the fields topic, head, last, until, digest and bytes of a topic.
+// Head is 0 where there are none.
 func decodeState(key string, fields []any) (state delivery.TopicState, err error) {
 	text := func(i int) string { s, _ := fields[i].(string); return s }
 	if fields[1] == nil {
@@ -395,5 +448,6 @@ func decodeState(key string, fields []any) (state delivery.TopicState, err error
 	if digest := text(4); digest != "" && copy(state.Last.Digest[:], digest) != len(digest) {
 		return state, fmt.Errorf("%w: a digest of %d bytes", ErrDamaged, len(digest))
 	}
+	state.Bytes, _ = strconv.ParseInt(text(5), 10, 64) // what cannot be read counts as the scripts count it: for nothing
 	return state, nil
 }

@@ -36,7 +36,7 @@ func TestTheLogOnACluster(t *testing.T) {
 		if got := seqs(t, two, name); len(got) != 2 || got[1] != heads[i] || listed[name].Head != heads[i] || listed[name].First != got[0] {
 			t.Errorf("topic %d has %v, head %d, state %+v", i, got, heads[i], listed[name])
 		}
-		must(t, two.Log().Trim(t.Context(), name, heads[i], begin.Add(time.Hour)))
+		trim(t, two.Log(), name, heads[i], begin.Add(time.Hour))
 		if got := seqs(t, one, name); len(got) != 1 {
 			t.Errorf("topic %d has %v after it was trimmed to the last", i, got)
 		}

@@ -131,3 +131,16 @@ const since0 = -62135596800
 func order(t time.Time) string {
 	return fmt.Sprintf("%020d%09d", max(t.Unix()-since0, 0), t.Nanosecond())
 }
+
+// instantOf is the time that order wrote; zero for what it has not written.
+func instantOf(text string) time.Time {
+	if len(text) != 29 {
+		return time.Time{}
+	}
+	seconds, err := strconv.ParseInt(text[:20], 10, 64)
+	nanos, nanosErr := strconv.ParseInt(text[20:], 10, 64)
+	if err != nil || nanosErr != nil {
+		return time.Time{}
+	}
+	return time.Unix(seconds+since0, nanos).UTC()
+}

@@ -43,7 +43,7 @@ func TestNoNumberIsGivenTwiceThoughTheClockWentBack(t *testing.T) {
 func TestATopicThatWasTrimmedToNothingKeepsItsHeadAlone(t *testing.T) {
 	w := ownWorld(t)
 	head := publish(t, w.db, topic, 1).Seq
-	must(t, w.db.Log().Trim(t.Context(), topic, delivery.MaxSeq, begin.Add(time.Hour)))
+	trim(t, w.db.Log(), topic, delivery.MaxSeq, begin.Add(time.Hour))
 	keys := w.server.Do(t, "KEYS", prefixOf(w)+":{topic-*").([]any)
 	if len(keys) != 1 || !strings.HasSuffix(keys[0].(string), ":head") {
 		t.Errorf("left are %v, want the head alone", keys)

@@ -32,17 +32,19 @@ return 1
 //
 //	KEYS  1 log  2 times  3 head
 //	ARGV  1 the topic's key  2 number  3 the number before  4 id  5 until  6 digest, empty for none
-//	      7 accepted, in order  8 note  9 body
+//	      7 accepted, in order  8 note  9 body  10 the field of the head with the bytes of this log
 //
 // It returns 1; or 0, having done nothing, where the log has this number or a higher one, or
 // had and was not trimmed to nothing since.
 var putNoteScript = grows("restore notification", `
 local id = ARGV[2] .. '-0'
-if type(redis.pcall('XADD', KEYS[2], id, 't', ARGV[7])) == 'table' then return 0 end
+local size = size(ARGV[8], ARGV[9])
+if type(redis.pcall('XADD', KEYS[2], id, 't', ARGV[7], 's', size)) == 'table' then return 0 end
 if type(redis.pcall('XADD', KEYS[1], id, 'a', ARGV[3], 'm', ARGV[8], 'b', ARGV[9])) == 'table' then
   redis.call('XDEL', KEYS[2], id)
   return 0
 end
+redis.call('HSET', KEYS[3], ARGV[10], sum(redis.call('HGET', KEYS[3], ARGV[10]), size))
 local number, head = tonumber(ARGV[2]), 0
 local known, ended, previous = unpack(redis.call('HMGET', KEYS[3], 'head', 'until', 'previous'))
 if known then head = tonumber(known) or 0 end
@@ -56,10 +58,12 @@ return 1
 
 // swapScript puts a log that was made anew in the place of the one there is.
 //
-//	KEYS  1 log  2 times  3 the new log  4 its times
+//	KEYS  1 log  2 times  3 head  4 the new log  5 its times
 var swapScript = shrinks("restore log", `
-redis.call('RENAME', KEYS[3], KEYS[1])
-redis.call('RENAME', KEYS[4], KEYS[2])
+redis.call('RENAME', KEYS[4], KEYS[1])
+redis.call('RENAME', KEYS[5], KEYS[2])
+redis.call('HSET', KEYS[3], 'bytes', redis.call('HGET', KEYS[3], 'bytes-new') or 0)
+redis.call('HDEL', KEYS[3], 'bytes-new')
 return 1
 `)
 
@@ -124,7 +128,7 @@ func (r *Restore) putNotifications(ctx context.Context, notifications []*deliver
 			return fmt.Errorf("number %d of %q: %w", n.Seq, n.Topic, &http.MaxBytesError{Limit: maxBody})
 		}
 		names[i] = subscription.Key(n.Topic)
-		calls[i] = putNote(n, e.keys.log(names[i]), e.keys.times(names[i]), e.keys.head(names[i]))
+		calls[i] = putNote(n, e.keys.log(names[i]), e.keys.times(names[i]), e.keys.head(names[i]), "bytes")
 	}
 	done, err := r.putLogs(ctx, names, calls)
 	if err != nil {
@@ -144,11 +148,12 @@ func (r *Restore) putNotifications(ctx context.Context, notifications []*deliver
 	return nil
 }
 
-// putNote is the call that stores n in the log with the keys.
-func putNote(n *delivery.Notification, log, times, head string) call {
+// putNote is the call that stores n in the log with the keys, whose bytes are in the
+// field of the head.
+func putNote(n *delivery.Notification, log, times, head, bytes string) call {
 	return call{putNoteScript, []string{log, times, head}, []any{
 		subscription.Key(n.Topic), uint64(n.Seq), uint64(n.After), n.ID.String(), n.Until, digestOf(n.Publication),
-		order(n.Accepted), encodeNote(n.Publication, n.ID, n.Accepted), n.Body,
+		order(n.Accepted), encodeNote(n.Publication, n.ID, n.Accepted), n.Body, bytes,
 	}}
 }
 
@@ -182,11 +187,11 @@ func (r *Restore) merge(ctx context.Context, key string, notifications []*delive
 	slices.SortStableFunc(notifications, func(a, b *delivery.Notification) int { return cmp.Compare(a.Seq, b.Seq) })
 	e := r.db.engine
 	log, times := e.keys.topic(key, "log-new"), e.keys.topic(key, "times-new")
-	if err := e.client.Del(ctx, log, times).Err(); err != nil {
+	if err := errors.Join(e.client.Del(ctx, log, times).Err(), e.client.HDel(ctx, e.keys.head(key), "bytes-new").Err()); err != nil {
 		return e.failed(ctx, err)
 	}
 	put := func(n *delivery.Notification) error {
-		c := putNote(n, log, times, e.keys.head(key))
+		c := putNote(n, log, times, e.keys.head(key), "bytes-new")
 		_, err := e.run(ctx, c.script, c.keys, c.args...)
 		return err
 	}
@@ -209,7 +214,7 @@ func (r *Restore) merge(ctx context.Context, key string, notifications []*delive
 		}
 		from = old.Seq + 1
 	}
-	_, err = e.run(ctx, swapScript, []string{e.keys.log(key), e.keys.times(key), log, times})
+	_, err = e.run(ctx, swapScript, []string{e.keys.log(key), e.keys.times(key), e.keys.head(key), log, times})
 	return err
 }
 

@@ -109,11 +109,11 @@ func TestRestoreIntoALog(t *testing.T) {
 		t.Errorf("got %+v, want 1 to 7", got)
 	}
 	// What was trimmed away comes back.
-	must(t, w.db.Log().Trim(t.Context(), topic, 8, begin.Add(time.Hour)))
+	trim(t, w.db.Log(), topic, 8, begin.Add(time.Hour))
 	wantLog(t, w)
 	must(t, restore.PutNotifications(t.Context(), more[:1]))
 	wantLog(t, w, more[0])
-	must(t, w.db.Log().Trim(t.Context(), topic, 8, begin.Add(time.Hour)))
+	trim(t, w.db.Log(), topic, 8, begin.Add(time.Hour))
 	wantLog(t, w)
 }
 

@@ -1,0 +1,175 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// lossInterval is how often a line tells that something went that was still needed.
+const lossInterval = time.Minute
+
+// trimmer trims the logs. It belongs to trimLoop.
+type trimmer struct {
+	*Dispatcher
+	age, size loss // not told yet
+	told      time.Time
+}
+
+// loss is what went although somebody may still have needed it.
+type loss struct {
+	topics int
+	Trimmed
+	worst Trimmed // of one topic
+	topic string  // which
+}
+
+func (l *loss) add(topic string, went Trimmed) {
+	if went.Notifications == 0 {
+		return
+	}
+	l.topics++
+	l.Notifications += went.Notifications
+	l.Bytes += went.Bytes
+	if l.topic == "" || went.Bytes > l.worst.Bytes {
+		l.topic, l.worst = topic, went
+	}
+}
+
+// logsState is what a sweep has found that the logs take.
+type logsState struct {
+	bytes  int64
+	oldest time.Time // zero where nothing is kept
+}
+
+// sweep is one round over all logs. Its memory is a number for each log that has
+// anything.
+type sweep struct {
+	needs
+	young, old time.Time // nothing from young on may go, and all before old does
+	sizes      []int64   // of the logs that are not empty
+	found      logsState
+	odd        error // of a log that could not be trimmed, though the engine is there
+}
+
+// sweep trims every log by what is settled and by age, and then, if all together
+// take too much, those that take most by size.
+func (t *trimmer) sweep(ctx context.Context, n needs) error {
+	now := time.Now()
+	s := &sweep{needs: n, young: now.Add(-t.cfg.KeepAtLeast), old: now.Add(-t.cfg.KeepFor)}
+	err := t.eachLog(ctx, s, t.trimLog)
+	if bound := t.cfg.KeepBytes; err == nil && bound > 0 && s.found.bytes > bound {
+		level := waterLevel(s.sizes, bound)
+		err = t.eachLog(ctx, s, func(ctx context.Context, s *sweep, state TopicState) error {
+			return t.shrinkLog(ctx, s, state, level)
+		})
+	}
+	t.tell(now)
+	if err != nil {
+		return err
+	}
+	t.metrics.logs.Store(&s.found)
+	return s.odd
+}
+
+// eachLog calls do with every log that is not empty, and goes on where one log
+// alone is in trouble.
+func (t *trimmer) eachLog(ctx context.Context, s *sweep, do func(context.Context, *sweep, TopicState) error) error {
+	for state, err := range t.records.Topics(ctx) {
+		if err != nil {
+			return fmt.Errorf("listing the topics: %w", err)
+		}
+		if state.First > state.Head {
+			continue
+		}
+		if err := do(ctx, s, state); err != nil {
+			err = fmt.Errorf("trimming the log of %s: %w", state.Topic, err)
+			if ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
+				return err
+			}
+			s.odd = cmp.Or(s.odd, err)
+		}
+	}
+	return nil
+}
+
+// trimLog trims a log by what is settled and by age, and counts what is left of it.
+func (t *trimmer) trimLog(ctx context.Context, s *sweep, state TopicState) error {
+	if s.found.oldest.IsZero() || state.Oldest.Before(s.found.oldest) {
+		s.found.oldest = state.Oldest
+	}
+	before := state.Head + 1
+	if settled, subscribed := s.lowest[state.Topic]; subscribed {
+		before = min(before, settled+1)
+	}
+	var settled, aged Trimmed
+	var err error
+	if s.known && before > state.First && state.Oldest.Before(s.young) {
+		settled, err = t.records.Trim(ctx, state.Topic, before, s.young)
+		t.metrics.trim(trimSettled, settled)
+	}
+	if err == nil && state.Oldest.Before(s.old) {
+		aged, err = t.records.Trim(ctx, state.Topic, state.Head+1, s.old)
+		t.metrics.trim(trimAge, aged)
+		t.age.add(state.Topic, aged)
+	}
+	if left := state.Bytes - settled.Bytes - aged.Bytes; left > 0 {
+		s.found.bytes += left
+		s.sizes = append(s.sizes, left)
+	}
+	return err
+}
+
+// shrinkLog trims a log to the level.
+func (t *trimmer) shrinkLog(ctx context.Context, s *sweep, state TopicState, level int64) error {
+	if state.Bytes <= level || !state.Oldest.Before(s.young) {
+		return nil
+	}
+	went, err := t.records.Shrink(ctx, state.Topic, level, s.young)
+	t.metrics.trim(trimSize, went)
+	t.size.add(state.Topic, went)
+	s.found.bytes -= went.Bytes
+	return err
+}
+
+// waterLevel is what each log may take so that all together take no more than
+// bound: those that take less give what is left over to the others, so that only
+// those that take most are cut, and all of them to the same.
+func waterLevel(sizes []int64, bound int64) int64 {
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		share := bound / int64(len(sizes)-i)
+		if size > share {
+			return share
+		}
+		bound -= size
+	}
+	return math.MaxInt64
+}
+
+// tell says what went although somebody may have needed it, in a line now and then.
+func (t *trimmer) tell(now time.Time) {
+	if t.age.topics+t.size.topics == 0 || now.Sub(t.told) < lossInterval {
+		return
+	}
+	t.told = now
+	for _, l := range []struct {
+		*loss
+		bound string
+		limit any
+	}{
+		{&t.age, "keep-for", t.cfg.KeepFor},
+		{&t.size, "keep-bytes", t.cfg.KeepBytes},
+	} {
+		if l.topics > 0 {
+			t.log.Warn("notifications were trimmed that not every subscription is known to have: who still needed them has a gap",
+				"bound", l.bound, "limit", l.limit, "notifications", l.Notifications, "bytes", l.Bytes,
+				"topics", l.topics, "topic", l.topic, "notifications_of_topic", l.worst.Notifications)
+		}
+		*l.loss = loss{}
+	}
+}
