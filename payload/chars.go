@@ -39,6 +39,11 @@ func (s *scanner) charData() (tokenKind, error) {
 		return 0, err
 	}
 	run := s.buf[s.pos : s.pos+n]
+	if n == 1 && run[0] == '\n' { // what stands between most tags
+		s.text = run
+		s.consume(n)
+		return tokenText, nil
+	}
 	if err := s.checkChars(run); err != nil {
 		return 0, err
 	}
@@ -73,6 +78,9 @@ func (s *scanner) lineEnds(b []byte) []byte {
 // attrValue decodes an attribute's value: white space that stands literally
 // becomes a space (XML 1.0 §3.3.3), then references are replaced.
 func (s *scanner) attrValue(b []byte) ([]byte, error) {
+	if literal(b) {
+		return b, nil
+	}
 	if bytes.IndexByte(b, '<') >= 0 {
 		return nil, s.syntax("< in an attribute")
 	}

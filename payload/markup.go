@@ -214,6 +214,9 @@ func (s *scanner) startTag() (tokenKind, error) {
 
 // tagEnd returns where the ">" of the start tag at pos stands, counted from pos.
 func (s *scanner) tagEnd() (int, error) {
+	if n := bytes.IndexByte(s.buf[s.pos:], '>'); n > 0 && plainTag(s.buf[s.pos+1:s.pos+n]) {
+		return s.within(n)
+	}
 	var quote byte
 	for i := 1; ; i++ {
 		if s.pos+i >= len(s.buf) {
@@ -240,6 +243,12 @@ func (s *scanner) tagEnd() (int, error) {
 			return 0, s.syntax("< inside a tag")
 		}
 	}
+}
+
+// plainTag tells that a ">" behind tag is not inside a value: where all quotes are
+// double ones, and each has its other.
+func plainTag(tag []byte) bool {
+	return bytes.Count(tag, []byte{'"'})%2 == 0 && bytes.IndexByte(tag, '\'') < 0 && bytes.IndexByte(tag, '<') < 0
 }
 
 // readAttrs takes the attributes of a tag apart into rawAttrs.
@@ -295,9 +304,13 @@ func cutValue(b []byte) (value, after []byte, ok bool) {
 // element on top of the stack and its attributes their namespaces.
 func (s *scanner) resolve(prefix []byte) error {
 	top := &s.frames[len(s.frames)-1]
-	for _, a := range s.rawAttrs {
-		if err := s.bind(a, s.bindings[top.bindings:]); err != nil {
-			return err
+	bound := false
+	for i := range s.rawAttrs {
+		if a := &s.rawAttrs[i]; isBinding(a) {
+			bound = true
+			if err := s.bind(a, s.bindings[top.bindings:]); err != nil {
+				return err
+			}
 		}
 	}
 	var ok bool
@@ -305,8 +318,9 @@ func (s *scanner) resolve(prefix []byte) error {
 		return s.syntax("an element with an undeclared prefix")
 	}
 	s.attrs = s.attrs[:0]
-	for _, a := range s.rawAttrs {
-		if isBinding(a) {
+	for i := range s.rawAttrs {
+		a := &s.rawAttrs[i]
+		if bound && isBinding(a) {
 			continue
 		}
 		space := ""
@@ -315,8 +329,8 @@ func (s *scanner) resolve(prefix []byte) error {
 				return s.syntax("an attribute with an undeclared prefix")
 			}
 		}
-		for _, b := range s.attrs {
-			if b.space == space && bytes.Equal(b.local, a.local) {
+		for j := range s.attrs {
+			if b := &s.attrs[j]; len(b.local) == len(a.local) && b.space == space && bytes.Equal(b.local, a.local) {
 				return s.syntax("an attribute twice in one tag")
 			}
 		}
@@ -325,16 +339,13 @@ func (s *scanner) resolve(prefix []byte) error {
 	return nil
 }
 
-func isBinding(a rawAttr) bool {
+func isBinding(a *rawAttr) bool {
 	return len(a.prefix) == 0 && string(a.local) == "xmlns" || string(a.prefix) == "xmlns"
 }
 
-// bind puts a in force if it is a namespace declaration (Namespaces in XML 1.0
-// §3). here are the declarations of the same tag.
-func (s *scanner) bind(a rawAttr, here []binding) error {
-	if !isBinding(a) {
-		return nil
-	}
+// bind puts a namespace declaration in force (Namespaces in XML 1.0 §3). here are
+// the declarations of the same tag.
+func (s *scanner) bind(a *rawAttr, here []binding) error {
 	prefix := a.local
 	if len(a.prefix) == 0 {
 		prefix = nil

@@ -55,7 +55,9 @@ type scanner struct {
 	pos   int
 	eof   bool
 	total int64 // bytes read from src
-	line  int
+	line  int   // of buf[counted]
+
+	counted int // buf[:counted] is in line
 
 	begun    bool // the byte order mark was looked for
 	prolog   bool // nothing was consumed yet: an XML declaration may come
@@ -209,6 +211,11 @@ func (s *scanner) need(n int) error {
 // index returns where end first stands in the input, counted from pos, at or
 // after from; the input up to there is in the buffer then.
 func (s *scanner) index(end string, from int) (int, error) {
+	if len(end) == 1 { // most often
+		if i := bytes.IndexByte(s.buf[min(s.pos+from, len(s.buf)):], end[0]); i >= 0 {
+			return s.within(from + i)
+		}
+	}
 	for {
 		have := s.buf[s.pos:]
 		if i := bytes.Index(have[min(from, len(have)):], []byte(end)); i >= 0 {
@@ -246,8 +253,9 @@ func (s *scanner) more() error {
 	if _, err := s.within(len(s.buf) - s.pos); err != nil {
 		return err
 	}
+	s.countLines()
 	s.buf = s.buf[:copy(s.buf, s.buf[s.pos:])]
-	s.pos = 0
+	s.pos, s.counted = 0, 0
 	if len(s.buf) == cap(s.buf) {
 		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
 	}
@@ -272,14 +280,21 @@ func (s *scanner) more() error {
 	return io.ErrNoProgress
 }
 
+// countLines brings line up to pos. It is put off until the bytes are given up or somebody
+// wants to know.
+func (s *scanner) countLines() {
+	s.line += bytes.Count(s.buf[s.counted:s.pos], []byte{'\n'})
+	s.counted = s.pos
+}
+
 // consume passes over the next n bytes.
 func (s *scanner) consume(n int) {
-	s.line += bytes.Count(s.buf[s.pos:s.pos+n], []byte{'\n'})
 	s.pos += n
 }
 
 func (s *scanner) syntax(reason string) error { return s.fail(ErrSyntax, reason) }
 
 func (s *scanner) fail(kind error, reason string) error {
+	s.countLines()
 	return fmt.Errorf("%w, line %d: %s", kind, s.line, reason)
 }

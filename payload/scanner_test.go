@@ -228,3 +228,27 @@ func TestBytesAreNotChanged(t *testing.T) {
 		t.Errorf("the document was changed to %q", doc)
 	}
 }
+
+// What stands for something else in an attribute is seen wherever it stands in a value
+// that is looked at eight bytes at a time, and > ends no value.
+func TestAttributesByWords(t *testing.T) {
+	for _, tt := range []struct{ told, want string }{
+		{"\n", " "}, {"\t", " "}, {"\r\n", " "}, {"&lt;", "<"}, {">", ">"}, {"'>", "'>"}, {"/>", "/>"}, {"é", "é"}, {"<", ""}, {"\x01", ""},
+	} {
+		for length := range 20 {
+			for i := range length + 1 {
+				value := strings.Repeat("a", i) + "%s" + strings.Repeat("b", length-i)
+				doc := fmt.Sprintf(`<x y="`+value+`" z="1"/>`, tt.told)
+				tokens := fmt.Sprintf("start 1 {}x {}y=%q {}z=\"1\"\nend 1 {}x\n", fmt.Sprintf(value, tt.want))
+				for way, got := range scans(doc) {
+					switch {
+					case tt.want == "" && !errors.Is(got.err, payload.ErrSyntax):
+						t.Errorf("%s, %q: got %v", way, doc, got.err)
+					case tt.want != "" && (got.tokens != tokens || !errors.Is(got.err, io.EOF)):
+						t.Errorf("%s, %q: got %v and\n%swant\n%s", way, doc, got.err, got.tokens, tokens)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package payload
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // The same byte eight times. The functions of this file look at eight bytes at a
 // time, as one word; their sums and differences carry into a higher byte only from one
@@ -38,6 +41,23 @@ func load8(s string, i int) uint64 {
 	b := s[i : i+8]
 	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// literal tells that no byte of an attribute's value stands for another: that there is no
+// control character, < or &.
+func literal(b []byte) bool {
+	var found uint64
+	for len(b) >= 8 {
+		x := binary.LittleEndian.Uint64(b)
+		found |= (x-0x20*ones)&^x | zero(x^'<'*ones) | zero(x^'&'*ones)
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c < ' ' || c == '<' || c == '&' {
+			return false
+		}
+	}
+	return found&highs == 0
 }
 
 // hexWords tells whether s, of a multiple of eight bytes, is hexadecimal.
