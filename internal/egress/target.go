@@ -83,9 +83,8 @@ func split(raw string) (scheme, host, path, query string, err error) {
 		return "", "", "", "", &BadURL{"must be an absolute URL with the scheme http or https"}
 	}
 	rest, _, _ = strings.Cut(rest, "#")
-	rest, query, hasQuery := strings.Cut(rest, "?")
-	if hasQuery {
-		query = "?" + query
+	if i := strings.IndexByte(rest, '?'); i >= 0 {
+		rest, query = rest[:i], rest[i:]
 	}
 	host = rest
 	if i := strings.IndexByte(rest, '/'); i >= 0 {

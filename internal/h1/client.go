@@ -1,0 +1,202 @@
+package h1
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Config is how a Client goes out. All but TLS and HandshakeTimeout is required.
+type Config struct {
+	// Dial connects to host:port. It judges where connections may go.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// TLS is what https connections start from; ServerName and the protocols
+	// offered are set for each. Nil: the system's roots and Go's defaults.
+	TLS *tls.Config
+	// Timeout bounds a request, from its beginning to the last byte of the
+	// answer. It is the same for all, so that the oldest is always due first.
+	Timeout time.Duration
+	// HandshakeTimeout bounds a TLS handshake within that; Timeout if 0.
+	HandshakeTimeout time.Duration
+	// MaxHeaderBytes bounds the header of an answer, interim ones included.
+	MaxHeaderBytes int64
+	// MaxConnsPerHost bounds the connections to one host and port, in use and
+	// idle together. A request beyond it waits for one.
+	MaxConnsPerHost int
+	// IdlePerHost and IdleConns bound the connections kept without a request,
+	// for one host and in all.
+	IdlePerHost, IdleConns int
+	// IdleTimeout is how long a connection is kept without a request.
+	IdleTimeout time.Duration
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Dial == nil:
+		return errors.New("h1: field Dial is missing")
+	case c.Timeout <= 0 || c.IdleTimeout <= 0 || c.HandshakeTimeout < 0:
+		return errors.New("h1: a time limit is not positive")
+	case c.MaxHeaderBytes <= 0 || c.MaxConnsPerHost <= 0 || c.IdlePerHost <= 0 || c.IdleConns <= 0:
+		return errors.New("h1: a limit is not positive")
+	}
+	return nil
+}
+
+// Errors of requests that had no answer. Those of dialing, TLS and the
+// connection come as they are, those of answers as http.ReadResponse gives them.
+var (
+	// ErrHeaderTooLarge: the answer's header is beyond MaxHeaderBytes.
+	ErrHeaderTooLarge = errors.New("the header of the answer is too large")
+	// ErrBadHost: no request could be made to a host of that name.
+	ErrBadHost = errors.New("not a host that a request can be made to")
+)
+
+// Request is a POST. The Message is shared with others and never changed.
+type Request struct {
+	// Secure: https.
+	Secure bool
+	// Authority is the host, with a port if it has one, as the URL spells it.
+	Authority string
+	// Target stands in the request line as it is: it must not hold controls,
+	// spaces or what is not ASCII.
+	Target string
+	// Message is the body and the fields that all its recipients get.
+	Message *Message
+	// Lines are fields of this request alone, each ended by CRLF, nil for none. They
+	// are sent as they are.
+	Lines []byte
+}
+
+// Answer is what is of interest in a final answer.
+type Answer struct {
+	Status int
+	// RetryAfter is the header's first value, empty where there is none.
+	RetryAfter string
+}
+
+// Client keeps connections and makes requests. All its methods may be called from
+// any goroutine. It needs no closing: what it holds ends by itself after
+// IdleTimeout.
+type Client struct {
+	cfg        Config
+	epoch      time.Time // what its times are counted from
+	errTimeout error
+	errWait    error
+	exchanges  sync.Pool
+
+	mu    sync.Mutex // guards everything below
+	hosts map[hostKey]*host
+	idle  idleList
+	clock
+}
+
+// New returns a Client, or an error that says what is wrong with the Config.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg: cfg, epoch: time.Now(),
+		errTimeout: fmt.Errorf("no answer within %s: %w", cfg.Timeout, context.DeadlineExceeded),
+		errWait:    fmt.Errorf("no connection became free within %s: %w", cfg.Timeout, context.DeadlineExceeded),
+		hosts:      map[hostKey]*host{},
+		clock:      newClock(cfg.Timeout),
+	}
+	c.exchanges.New = func() any { return newExchange(c) }
+	return c, nil
+}
+
+// now is the time since the Client was made: cheaper than a time.Time.
+func (c *Client) now() time.Duration { return time.Since(c.epoch) }
+
+// Post sends the request and returns its final answer. An error that is the
+// context's own comes as its cause; one at the deadline is a
+// context.DeadlineExceeded.
+func (c *Client) Post(ctx context.Context, r *Request) (Answer, error) {
+	if ctx.Err() != nil {
+		return Answer{}, context.Cause(ctx)
+	}
+	x := c.exchanges.Get().(*exchange)
+	h, cn, w, err := c.begin(ctx, x, r)
+	if err == nil && cn == nil {
+		cn, err = c.connect(ctx, x, h, w)
+	}
+	if err != nil {
+		return Answer{}, c.end(ctx, x, h, nil, err)
+	}
+	x.prepare(h, r)
+	repeated := false
+	for {
+		err = x.exchange(cn)
+		again := err == errStale
+		if err != nil && !again && cn.used && x.n == 0 && !repeated && c.mayRepeat(x) {
+			again, repeated = true, true
+		}
+		if !again {
+			break
+		}
+		// Where something was sent, only a new connection is sure not to be stale too.
+		if cn, err = c.another(ctx, x, h, cn, !repeated); err != nil {
+			break
+		}
+	}
+	a := x.answer
+	if err = c.end(ctx, x, h, cn, err); err != nil {
+		return Answer{}, err
+	}
+	return a, nil
+}
+
+// mayRepeat tells whether an exchange failed of itself: not by its deadline or the
+// end of its context.
+func (c *Client) mayRepeat(x *exchange) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return x.broken == nil
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (c *Client) CloseIdleConnections() {
+	c.mu.Lock()
+	var closing []*conn
+	for cn := c.idle.oldest(); cn != nil; cn = c.idle.oldest() {
+		closing = append(closing, c.dropIdle(cn))
+	}
+	c.mu.Unlock()
+	closeAll(closing)
+}
+
+// Stats is what a Client holds at the moment.
+type Stats struct {
+	// Hosts is the number of hosts with connections, Conns that of their
+	// connections, being dialed included, Idle that of the idle ones.
+	Hosts, Conns, Idle int
+	// UnderWay is the number of requests that were begun and are not broken off.
+	UnderWay int
+}
+
+// Stats counts what is held.
+func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Stats{Hosts: len(c.hosts), Idle: c.idle.n}
+	for _, h := range c.hosts {
+		s.Conns += h.conns
+	}
+	for x := c.first; x != nil; x = x.next {
+		s.UnderWay++
+	}
+	return s
+}
+
+// appendLength appends the Content-Length line.
+func appendLength(b []byte, n int) []byte {
+	b = append(b, "Content-Length: "...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, "\r\n"...)
+}

@@ -1,0 +1,209 @@
+package h1
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// How often a Client looks for what is due: a 32nd of the timeout, so that little
+// is added to it, and not more often or seldom than these.
+const (
+	minTick = time.Millisecond
+	maxTick = 100 * time.Millisecond
+)
+
+// keptWatches is how many watches of contexts without a request are kept until the
+// next look: a caller comes back with the same one.
+const keptWatches = 8
+
+// errCancelled: the context of the request ended. The cause is told instead.
+var errCancelled = errors.New("cancelled")
+
+// longAgo is a deadline that has passed: it ends what waits.
+var longAgo = time.Unix(1, 0)
+
+// clock breaks requests off at their deadline and when their context ends, without
+// a timer or a hook for each. All have the same timeout, so that a list in the
+// order of their beginning is one in the order of their deadlines; one timer
+// for all looks at its head, and at the oldest idle connection. It runs only while
+// there is something to look for. Everything is guarded by Client.mu.
+type clock struct {
+	tick    time.Duration
+	timer   *time.Timer // nil until it is needed
+	ticking bool        // it goes off within a tick
+	begun   bool        // something began since it last went off
+	// seen is the latest time that was looked at: not after now, and near it wherever
+	// much is going on. It saves a look at the clock for each connection given back.
+	seen        time.Duration
+	first, last *exchange // what is under way
+
+	watches map[<-chan struct{}]*watch // by the Done of their contexts
+	latest  *watch                     // the one asked for last, nil if it is gone
+}
+
+// watch waits for the end of one context, for all requests made under it.
+type watch struct {
+	done   <-chan struct{}
+	users  int
+	recent bool // used since the timer last went off
+	ended  bool
+	stop   func() bool
+}
+
+func newClock(timeout time.Duration) clock {
+	return clock{
+		tick:    min(max(timeout/32, minTick), maxTick),
+		watches: map[<-chan struct{}]*watch{},
+	}
+}
+
+// enlist notes that an exchange begins. mu is held.
+func (c *Client) enlist(ctx context.Context, x *exchange, now time.Duration) {
+	// Whoever got hold of mu later may have looked at the time earlier: never mind
+	// these nanoseconds, the order of the list is what counts.
+	x.deadline = now + c.cfg.Timeout
+	x.broken, x.conn, x.listed = nil, nil, true
+	x.prev, x.next = c.last, nil
+	if c.last != nil {
+		x.deadline = max(x.deadline, c.last.deadline)
+		c.last.next = x
+	} else {
+		c.first = x
+	}
+	c.last = x
+	c.begun = true
+	if !c.ticking {
+		c.ticking = true
+		c.arm(c.tick)
+	}
+	if x.watch = c.watchOf(ctx); x.watch != nil {
+		x.watch.users++
+		x.watch.recent = true
+		if x.watch.ended {
+			c.breakOff(x, errCancelled)
+		}
+	}
+}
+
+// delist notes that an exchange is over. mu is held.
+func (c *Client) delist(x *exchange) {
+	c.unlink(x)
+	x.conn = nil
+	if w := x.watch; w != nil {
+		x.watch = nil
+		if w.users--; w.users == 0 && len(c.watches) > keptWatches {
+			c.unwatch(w)
+		}
+	}
+}
+
+// unlink takes an exchange out of the list. mu is held.
+func (c *Client) unlink(x *exchange) {
+	if !x.listed {
+		return
+	}
+	x.listed = false
+	if x.prev != nil {
+		x.prev.next = x.next
+	} else {
+		c.first = x.next
+	}
+	if x.next != nil {
+		x.next.prev = x.prev
+	} else {
+		c.last = x.prev
+	}
+	x.prev, x.next = nil, nil
+}
+
+// breakOff ends an exchange that is under way, for a reason. Whoever waits for a
+// connection or dials one sees the end of a context instead. mu is held.
+func (c *Client) breakOff(x *exchange, why error) {
+	if x.broken == nil {
+		x.broken = why
+		if x.conn != nil {
+			_ = x.conn.nc.SetDeadline(longAgo)
+		}
+	}
+}
+
+// arm sets the timer. mu is held.
+func (c *Client) arm(d time.Duration) {
+	if c.timer == nil {
+		c.timer = time.AfterFunc(d, c.sweep)
+	} else {
+		c.timer.Reset(d)
+	}
+}
+
+// sweep breaks off what is beyond its deadline, closes what has been idle for too
+// long, and sees to it that it is called again if there is need.
+func (c *Client) sweep() {
+	now := c.now()
+	c.mu.Lock()
+	c.seen = max(c.seen, now)
+	for x := c.first; x != nil && x.deadline <= now; x = c.first {
+		c.breakOff(x, c.errTimeout)
+		c.unlink(x)
+	}
+	var closing []*conn
+	for cn := c.idle.oldest(); cn != nil && cn.since+c.cfg.IdleTimeout <= now; cn = c.idle.oldest() {
+		closing = append(closing, c.dropIdle(cn))
+	}
+	for _, w := range c.watches {
+		if w.users == 0 && !w.recent {
+			c.unwatch(w)
+		}
+		w.recent = false
+	}
+	c.ticking = c.first != nil || c.begun || len(c.watches) > 0
+	c.begun = false
+	if c.ticking {
+		c.arm(c.tick)
+	} else if cn := c.idle.oldest(); cn != nil {
+		c.arm(max(cn.since+c.cfg.IdleTimeout-now, c.tick))
+	}
+	c.mu.Unlock()
+	closeAll(closing)
+}
+
+// watchOf returns the watch of a context, nil for one that never ends. mu is held.
+func (c *Client) watchOf(ctx context.Context) *watch {
+	done := ctx.Done()
+	if done == nil {
+		return nil
+	}
+	if c.latest != nil && c.latest.done == done {
+		return c.latest
+	}
+	w := c.watches[done]
+	if w == nil {
+		w = &watch{done: done}
+		w.stop = context.AfterFunc(ctx, func() { c.cancelled(w) })
+		c.watches[done] = w
+	}
+	c.latest = w
+	return w
+}
+
+// unwatch forgets a context. mu is held.
+func (c *Client) unwatch(w *watch) {
+	w.stop()
+	delete(c.watches, w.done)
+	if c.latest == w {
+		c.latest = nil
+	}
+}
+
+// cancelled breaks off what was begun under a context that has ended.
+func (c *Client) cancelled(w *watch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.ended = true
+	for x := c.first; x != nil; x = x.next {
+		if x.watch == w {
+			c.breakOff(x, errCancelled)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package h1
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+// lookAfter is how long a connection may have been idle without being looked at
+// before it is used: a server that closes it, or says 408 on it, does so after a
+// while, and under load the look would cost more than the repetition saves.
+const lookAfter = 10 * time.Millisecond
+
+// conn is a connection. It belongs to one exchange at a time, or to the pool.
+type conn struct {
+	host *host
+	nc   net.Conn
+	// raw is the socket under nc, nil where there is none; plain tells that nc
+	// itself is that socket, so that bytes may go past it.
+	raw   syscall.RawConn
+	plain bool
+
+	// Guarded by Client.mu:
+	used         bool // it has carried an answer
+	since        time.Duration
+	prev, next   *conn // in idleList
+	above, below *conn // among the idle ones of its host
+}
+
+// dial makes a connection, TLS included.
+func (c *Client) dial(ctx context.Context, h *host) (*conn, error) {
+	nc, err := c.cfg.Dial(ctx, "tcp", h.address)
+	if err != nil {
+		return nil, err
+	}
+	cn := &conn{host: h, nc: nc}
+	// Only a socket as net gives it: what wraps one may have something to say to
+	// its bytes.
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		if cn.raw, err = tcp.SyscallConn(); err != nil {
+			_ = nc.Close()
+			return nil, err
+		}
+		cn.plain = canStep
+	}
+	if !h.key.secure {
+		return cn, nil
+	}
+	cn.plain = false
+	if cn.nc, err = c.handshake(ctx, h, nc); err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	return cn, nil
+}
+
+func (c *Client) handshake(ctx context.Context, h *host, nc net.Conn) (net.Conn, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.cfg.TLS != nil {
+		cfg = c.cfg.TLS.Clone()
+	}
+	if cfg.ServerName == "" {
+		cfg.ServerName = h.name
+	}
+	cfg.NextProtos = []string{"http/1.1"}
+	if c.cfg.HandshakeTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.HandshakeTimeout)
+		defer cancel()
+	}
+	secured := tls.Client(nc, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return secured, nil
+}
+
+// quiet tells whether nothing has come on an idle connection, neither bytes nor its
+// end: both are no answer to what is sent next. It is called by its user.
+func (cn *conn) quiet() bool {
+	if cn.raw != nil && canStep {
+		quiet := false
+		if err := cn.raw.Read(func(fd uintptr) bool { quiet = nothingThere(fd); return true }); err != nil || !quiet {
+			return false
+		}
+	}
+	secured, ok := cn.nc.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	// What TLS has read already and not given out; with a deadline that has passed
+	// it reads no more.
+	if secured.SetReadDeadline(longAgo) != nil {
+		return false
+	}
+	var one [1]byte
+	n, err := secured.Read(one[:])
+	if timeout, ok := err.(net.Error); n > 0 || !ok || !timeout.Timeout() {
+		return false
+	}
+	return true
+}
+
+// close closes a connection that is well; nil is none.
+func (cn *conn) close() {
+	if cn != nil {
+		_ = cn.nc.Close()
+	}
+}
+
+// abort closes a connection on which something may hang: without the farewell of
+// TLS, which waits for whoever does not read.
+func (cn *conn) abort() {
+	if secured, ok := cn.nc.(*tls.Conn); ok {
+		_ = secured.NetConn().Close()
+		return
+	}
+	_ = cn.nc.Close()
+}
+
+func closeAll(conns []*conn) {
+	for _, cn := range conns {
+		cn.close()
+	}
+}

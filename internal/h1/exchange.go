@@ -1,0 +1,278 @@
+package h1
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// Sizes of what an exchange holds while it is under way, from a pool.
+const (
+	// copyBody is up to which size a body is copied behind its header, to go out with
+	// it in one piece. Larger ones are written from where they are.
+	copyBody = 16 << 10
+	// headBytes is how large a header the fast path reads.
+	headBytes = 4 << 10
+	// keptOut is how large a buffer goes back to the pool.
+	keptOut = 64 << 10
+)
+
+// Bounds on what is read behind the head of an answer, so that its connection can be
+// used again: the outcome is known by then.
+const (
+	drainBytes = 16 << 10
+	drainTime  = time.Second
+)
+
+// graceTime is how long a request has to get out when its answer is there: it may be
+// out already, and only not known to be.
+const graceTime = 20 * time.Millisecond
+
+// errStale: the connection was closed, or spoken on, before anything was sent.
+var errStale = errors.New("the connection was no longer idle")
+
+type phase uint8
+
+const (
+	phaseWrite phase = iota
+	phaseRead
+)
+
+// exchange is one request and its answer. It is reused; between begin and end it
+// belongs to the goroutine of its Post.
+type exchange struct {
+	client *Client
+
+	// Guarded by Client.mu:
+	prev, next *exchange
+	listed     bool
+	deadline   time.Duration // never changes while under way
+	conn       *conn         // the one to break, nil while there is none
+	broken     error         // why it was broken off
+	watch      *watch
+
+	// Of the goroutine of Post:
+	look     bool   // see whether the connection is quiet first
+	limited  bool   // the connection has a deadline for reading
+	keep     bool   // the connection can be used again
+	out      []byte // the header, and the body if it is small
+	body     []byte // the body if it is large; shared
+	sent     int    // bytes of both that went out
+	phase    phase
+	in       []byte
+	n        int // bytes of the answer in it
+	verdict  verdict
+	head     head
+	err      error
+	writeErr error
+	answer   Answer
+	onReady  func(uintptr) bool // step, made once
+}
+
+func newExchange(c *Client) *exchange {
+	x := &exchange{client: c, in: make([]byte, headBytes)}
+	x.onReady = x.step
+	return x
+}
+
+// prepare writes the request down.
+func (x *exchange) prepare(h *host, r *Request) {
+	b := append(x.out[:0], "POST "...)
+	b = append(b, r.Target...)
+	b = append(b, h.line...)
+	b = append(b, r.Message.lines...)
+	b = append(b, r.Lines...)
+	b = append(b, "\r\n"...)
+	x.body = nil
+	if len(r.Message.body) <= copyBody {
+		b = append(b, r.Message.body...)
+	} else {
+		x.body = r.Message.body
+	}
+	x.out = b
+}
+
+// release forgets what belongs to others.
+func (x *exchange) release() {
+	x.body, x.head, x.answer = nil, head{}, Answer{}
+	x.err, x.writeErr = nil, nil
+	if cap(x.out) > keptOut {
+		x.out = nil
+	}
+}
+
+func (x *exchange) sentAll() bool { return x.sent == len(x.out)+len(x.body) }
+
+// unsent is what goes out next, in one piece.
+func (x *exchange) unsent() []byte {
+	if x.sent < len(x.out) {
+		return x.out[x.sent:]
+	}
+	return x.body[x.sent-len(x.out):]
+}
+
+// received counts bytes of the answer and tells whether there is enough of it.
+func (x *exchange) received(n int) bool {
+	x.n += n
+	x.verdict = x.head.parse(x.in[:x.n])
+	if x.verdict == incomplete && x.n == len(x.in) {
+		x.verdict = odd
+	}
+	return x.verdict != incomplete
+}
+
+// exchange sends the request over the connection and receives its answer, into
+// x.answer. x.n tells how much of an answer came; x.keep whether the connection
+// is as good as new.
+func (x *exchange) exchange(cn *conn) error {
+	x.sent, x.n, x.phase, x.verdict = 0, 0, phaseWrite, incomplete
+	x.err, x.writeErr, x.keep, x.limited, x.answer = nil, nil, false, false, Answer{}
+	if cn.plain {
+		if err := cn.raw.Read(x.onReady); err != nil && x.err == nil {
+			x.err = err
+		}
+		if x.err == nil && x.verdict != incomplete && x.sentAll() {
+			return x.finish(cn)
+		}
+	} else if x.look && !x.checkQuiet(cn) {
+		return errStale
+	}
+	return x.goOn(cn)
+}
+
+// checkQuiet looks whether an idle connection is still that, where step does not.
+func (x *exchange) checkQuiet(cn *conn) bool { return cn.quiet() && x.lift(cn) }
+
+// goOn does by way of net what is still to be done. What is large is written beside
+// the reading: an answer may come before the request is out, and counts.
+func (x *exchange) goOn(cn *conn) error {
+	if x.err == errStale {
+		return x.err
+	}
+	var writing chan error
+	switch {
+	case x.sentAll() || x.err != nil || x.writeErr != nil:
+	case x.sent == 0 && x.body == nil:
+		_, x.writeErr = cn.nc.Write(x.out)
+		x.sent = len(x.out)
+	default:
+		writing = make(chan error, 1)
+		go func(head, body []byte) { writing <- writeBoth(cn.nc, head, body) }(x.rest())
+	}
+	if x.err == nil {
+		x.readHead(cn)
+	}
+	err := x.finish(cn)
+	if writing == nil {
+		return err
+	}
+	if !x.keep || !x.limit(cn.nc.SetWriteDeadline, graceTime) {
+		cn.abort() // there will be no answer, or there is one and nobody reads on
+	}
+	x.keep = <-writing == nil && x.keep
+	return err
+}
+
+// rest is what is still to be written, of the header and of the body.
+func (x *exchange) rest() (head, body []byte) {
+	if x.sent < len(x.out) {
+		return x.out[x.sent:], x.body
+	}
+	return nil, x.body[x.sent-len(x.out):]
+}
+
+func writeBoth(w io.Writer, head, body []byte) error {
+	if len(head) > 0 {
+		if _, err := w.Write(head); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(body)
+	return err
+}
+
+// readHead reads until there is enough of the answer.
+func (x *exchange) readHead(cn *conn) {
+	for x.verdict == incomplete {
+		n, err := cn.nc.Read(x.in[x.n:])
+		if n > 0 && x.received(n) {
+			return
+		}
+		if err != nil {
+			x.err = err
+			return
+		}
+	}
+}
+
+// finish makes the answer of what was read.
+func (x *exchange) finish(cn *conn) error {
+	switch {
+	case x.verdict == simple:
+		x.answer = Answer{Status: x.head.status, RetryAfter: string(x.head.retryAfter)}
+		x.keep = x.drain(cn) && !x.head.close && x.writeErr == nil
+		if x.keep && (x.limited || x.n == len(x.in)) {
+			x.keep = x.stillQuiet(cn)
+		}
+		return nil
+	case x.verdict == odd, errors.Is(x.err, io.EOF) && x.n > 0:
+		return x.readOdd(cn)
+	case x.writeErr != nil:
+		return x.writeErr
+	}
+	return x.err
+}
+
+// drain reads what is missing of the body of a simple answer, within bounds, and
+// tells whether the connection stands right behind it.
+func (x *exchange) drain(cn *conn) bool {
+	missing := x.head.end + x.head.length - x.n
+	if missing <= 0 {
+		return missing == 0
+	}
+	rest := missing
+	if rest > drainBytes {
+		rest = drainBytes
+	}
+	if !x.limit(cn.nc.SetReadDeadline, drainTime) {
+		return false
+	}
+	got := 0
+	for got < rest {
+		// With a byte more than is missing, what comes behind shows.
+		n, err := cn.nc.Read(x.in[:min(len(x.in), rest-got+1)])
+		got += n
+		if err != nil {
+			return false
+		}
+	}
+	return got == missing
+}
+
+// limit gives what is left of an exchange a short time. It must not undo a breaking
+// off.
+func (x *exchange) limit(set func(time.Time) error, within time.Duration) bool {
+	c := x.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x.broken != nil || set(time.Now().Add(within)) != nil {
+		return false
+	}
+	x.limited = true
+	return true
+}
+
+// stillQuiet tells whether nothing came behind an answer of which not every byte went
+// through the fast path's buffer.
+func (x *exchange) stillQuiet(cn *conn) bool {
+	x.limited = true
+	return x.lift(cn) && cn.quiet()
+}
+
+// lift takes a deadline for reading away again, so that cn can be looked at.
+func (x *exchange) lift(cn *conn) bool {
+	c := x.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return x.broken == nil && cn.nc.SetReadDeadline(time.Time{}) == nil
+}

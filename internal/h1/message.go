@@ -1,0 +1,42 @@
+package h1
+
+import (
+	"fmt"
+	"net/textproto"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Message is a body with the header fields that all its recipients get, made once
+// for all of them.
+type Message struct {
+	lines []byte // each ended by CRLF
+	body  []byte
+}
+
+// Field is a field of a header.
+type Field struct{ Name, Value string }
+
+// NewMessage makes a Message. The body is kept, not copied, and must not change. It
+// refuses fields that no header can hold: what ends a line would begin another.
+func NewMessage(body []byte, fields ...Field) (*Message, error) {
+	m := &Message{body: body}
+	for _, f := range fields {
+		if !httpguts.ValidHeaderFieldName(f.Name) {
+			return nil, fmt.Errorf("invalid header field name %q", f.Name)
+		}
+		if !httpguts.ValidHeaderFieldValue(f.Value) {
+			// The value may be a secret, and is a stranger's anyway.
+			return nil, fmt.Errorf("invalid value of the header field %s", f.Name)
+		}
+		m.lines = append(m.lines, f.Name...)
+		m.lines = append(m.lines, ": "...)
+		m.lines = append(m.lines, textproto.TrimString(f.Value)...)
+		m.lines = append(m.lines, "\r\n"...)
+	}
+	m.lines = appendLength(m.lines, len(body))
+	return m, nil
+}
+
+// Size is what a Message takes besides its body, in bytes.
+func (m *Message) Size() int { return cap(m.lines) }

@@ -1,0 +1,91 @@
+//go:build unix
+
+package h1
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// canStep: requests go out and answers come in by system calls of our own.
+const canStep = true
+
+// step is called by RawConn.Read, first at once and then whenever the socket has
+// become readable. The first time it writes: the wait for the answer then begins
+// without a read that finds nothing. The wake-up cannot be lost, as RawConn.Read
+// forgets what the socket was before it calls.
+//
+// It returns false to be called again, and true when the answer's head is there, the
+// request did not go out wholly, or something is wrong.
+func (x *exchange) step(fd uintptr) bool {
+	if x.phase == phaseWrite {
+		if x.look && !nothingThere(fd) {
+			x.err = errStale
+			return true
+		}
+		x.phase = phaseRead
+		x.writeNow(fd)
+		if x.writeErr == nil {
+			return !x.sentAll()
+		}
+		// What came before the connection broke may be an answer.
+	}
+	for {
+		n, err := syscall.Read(int(fd), x.in[x.n:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			x.err = x.writeErr
+			return x.err != nil
+		case err != nil:
+			x.err = netError("read", err)
+			return true
+		case n == 0:
+			x.err = io.EOF
+			return true
+		}
+		if x.received(n) {
+			return true
+		}
+	}
+}
+
+// writeNow writes as much of the request as the socket takes without waiting.
+func (x *exchange) writeNow(fd uintptr) {
+	for !x.sentAll() {
+		rest := x.unsent()
+		n, err := syscall.Write(int(fd), rest)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			return
+		case err != nil:
+			x.writeErr = netError("write", err)
+			return
+		}
+		x.sent += n
+		if n < len(rest) {
+			return
+		}
+	}
+}
+
+// netError makes of an error what net would have made of it.
+func netError(op string, err error) error {
+	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, err)}
+}
+
+// nothingThere tells whether a read would wait.
+func nothingThere(fd uintptr) bool {
+	var one [1]byte
+	for {
+		_, err := syscall.Read(int(fd), one[:])
+		if err != syscall.EINTR {
+			return err == syscall.EAGAIN
+		}
+	}
+}
