@@ -426,3 +426,24 @@ func timeOf(ns int64) time.Time {
 	}
 	return time.Unix(0, ns)
 }
+
+// slowest returns the marks of the shards that are owned and read. A subscription
+// whose lease is over counts until it is ended: its renewal may be under way.
+// One that begins meanwhile needs nothing older than Config.KeepAtLeast.
+func (d *Dispatcher) slowest() []mark {
+	var marks []mark
+	for s := range d.shards {
+		d.mu.Lock() // for one shard at a time: others are waiting
+		if sh := d.shards[s]; sh != nil && !sh.loading && !sh.leaving {
+			m := mark{sh.tenure, map[string]Seq{}}
+			for _, e := range sh.entries {
+				if settled, found := m.lowest[e.topic.key]; !found || e.settled < settled {
+					m.lowest[e.topic.key] = e.settled
+				}
+			}
+			marks = append(marks, m)
+		}
+		d.mu.Unlock()
+	}
+	return marks
+}
