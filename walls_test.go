@@ -27,7 +27,8 @@ var mayImport = map[string]struct {
 	"internal/weblink":     {nil, "links are read the same way by every side"},
 	"internal/retryafter":  {nil, "a header is read the same way by every side"},
 	"internal/egress":      {nil, "the one way out serves every room and depends on none"},
-	"delivery":             {[]string{"subscription", "payload", "internal/egress", "internal/retryafter"}, "the log and the cursors must not know who publishes to them"},
+	"internal/h1":          {nil, "a client of HTTP/1.1 knows whom it dials through by its Config alone"},
+	"delivery":             {[]string{"subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter"}, "the log and the cursors must not know who publishes to them"},
 	"hub":                  {[]string{"delivery", "subscription", "payload", "internal/weblink", "internal/egress", "internal/retryafter"}, "the HTTP face sees interfaces, never an engine"},
 	"admin":                {nil, "the operator's view shows what it is handed, and knows no room"},
 	"notifier":             {[]string{"payload", "internal/retryafter"}, "a Source meets the hub over HTTP only"},
@@ -39,7 +40,7 @@ var mayImport = map[string]struct {
 	"cmd/hub":              {[]string{"hub", "admin", "delivery", "subscription", "store/pebblestore", "store/redisstore", "transfer", "internal/egress", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/notifier":         {[]string{"notifier", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/destination":      {[]string{"destination", "cmd/internal/program"}, "a command connects the rooms"},
-	"bench":                {nil, "a benchmark drives the real commands from outside"},
+	"bench":                {[]string{"delivery", "subscription", "transfer", "payload"}, "a benchmark drives the real commands from outside; it makes a million subscriptions as an export, and times the writer of documents"},
 	// The conformance suites are imported by the tests of engines only.
 	"subscription/subscriptiontest": {[]string{"subscription"}, "a suite knows the interface, never an engine"},
 	"delivery/deliverytest":         {[]string{"delivery", "subscription"}, "a suite knows the interface, never an engine"},
@@ -51,7 +52,7 @@ var onlyIn = map[string]struct {
 	rooms  []string
 	reason string
 }{
-	"github.com/cockroachdb/pebble":                           {[]string{"store/pebblestore"}, "no engine type appears outside its package"},
+	"github.com/cockroachdb/pebble":                           {[]string{"store/pebblestore", "bench"}, "no engine type appears outside its package; in bench the bare engine is a yardstick"},
 	"github.com/redis/go-redis":                               {[]string{"store/redisstore"}, "no engine type appears outside its package"},
 	"github.com/alecthomas/kong":                              {[]string{"cmd"}, "flags and environment are read in cmd/ only"},
 	"code.dny.dev/ssrf":                                       {[]string{"internal/egress"}, "there is one way out, with one guard"},

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
+
+	"carillon/payload"
 )
 
 // TestMain lets the test binary be the processes that bench starts.
@@ -20,20 +24,119 @@ func TestMain(m *testing.M) {
 // quoting, but what it prints is complete.
 func TestBench(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	args := []string{"-callbacks", "40", "-publications", "3", "-connections", "8", "-rounds", "1", "-idle", "200", "-rest", "100ms"}
-	if code := run(args, &stdout, &stderr); code != 0 {
+	if code := run([]string{"-quick"}, &stdout, &stderr); code != 0 {
 		t.Fatalf("status %d\n%s", code, &stderr)
 	}
-	lines := []string{
-		`net/http +[1-9]\d* +1\.00`, `fasthttp +[1-9]\d* .* 1\.00\s`, `hub +[1-9]\d* `,
-		`200 idle subscriptions: -?\d+ bytes of live heap each`, `goroutines: \d+ without any, \d+ with all of them`,
+	engines := []string{"Pebble"}
+	if os.Getenv("CARILLON_REQUIRE_REDIS") != "" || !bytes.Contains(stderr.Bytes(), []byte("NO redis-server")) {
+		engines = append(engines, "Redis")
 	}
-	if os.Getenv("CARILLON_REQUIRE_REDIS") != "" || bytes.Contains(stdout.Bytes(), []byte("hub, Redis")) {
-		lines = append(lines, `hub, Redis +[1-9]\d* `, `-?\d+\.\d+ commands for each delivery`)
+	const n = `-?\d+(\.\d+)?(e[+-]\d+)?`
+	lines := []string{`net/http +[1-9]\d* +1\.00`, `fasthttp +[1-9]\d* .* 1\.00\s`, `encoding/xml +\d`}
+	for _, engine := range engines {
+		lines = append(lines,
+			`hub, `+engine+` +[1-9]\d* `,
+			engine+` +[1-9]\d* MB .* (\d+) of (\d+) `, // of the long run
+			engine+` +[1-9]\d* +[1-9]\d* +\d`,         // publishers
+		)
+	}
+	if len(engines) > 1 {
+		lines = append(lines, n+` commands for each delivery`)
+	}
+	values := strings.Repeat(`\s+`+n+`( ?\S*[^\s\d]\S*)?`, len(engines))
+	for _, g := range goals {
+		lines = append(lines, regexp.QuoteMeta(g.name)+`\s+`+regexp.QuoteMeta(g.String())+values+`\s+(yes|no)`)
 	}
 	for _, line := range lines {
 		if !regexp.MustCompile(line).Match(stdout.Bytes()) {
 			t.Errorf("no line like %q in\n%s", line, &stdout)
+		}
+	}
+	for _, counts := range regexp.MustCompile(`(\d+) of (\d+) `).FindAllSubmatch(stdout.Bytes(), -1) {
+		if !bytes.Equal(counts[1], counts[2]) {
+			t.Errorf("delivered: %s", counts[0])
+		}
+	}
+}
+
+var goals = []goal{
+	goalSpeed, goalSpeedFast, goalCPU, goalQuiet, goalLoaded, goalMemory, goalReady, goalPublishes,
+	goalSick, goalSickEach, goalSlow, goalFirst, goalDocuments, goalBounded, goalRefused,
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"-only", "throughput,nothing"}, {"-engines", "sqlite"}, {"-nonsense"}, {"-role", "nobody"}} {
+		var stderr bytes.Buffer
+		if code := run(args, io.Discard, &stderr); code == 0 || stderr.Len() == 0 {
+			t.Errorf("%q: status %d, %q", args, code, &stderr)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	var out strings.Builder
+	r := &report{w: &out, markdown: true, engines: []engine{onPebble, onRedis}}
+	r.section("Chapter")
+	r.table([]string{"a", "b"}, [][]string{{"1", "2"}})
+	r.put(atLeast(2, "speed", ""), onPebble, 2.5)
+	r.put(atLeast(2, "speed", ""), onRedis, 1.9)
+	r.put(atMost(350, "memory", " B"), onPebble, 351)
+	r.put(atMost(1, "general", ""), noEngine, 1)
+	r.summary()
+	const want = `
+## Chapter
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+
+## Summary
+
+| figure | goal | Pebble | Redis | met? |
+|---|---|---|---|---|
+| speed | ≥ 2 | 2.5 | 1.9 | yes, no |
+| memory | ≤ 350 B | 351 B | not measured | no, ? |
+| general | ≤ 1 | 1 | 1 | yes |
+
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	var hundred []float64
+	for i := range 100 {
+		hundred = append(hundred, float64(100-i))
+	}
+	for q, want := range map[float64]float64{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
+		if got := quantile(hundred, q); got != want {
+			t.Errorf("quantile %v: %v, want %v", q, got, want)
+		}
+	}
+}
+
+// Both forms of the document are whole notifications with the same entries.
+func TestDocument(t *testing.T) {
+	d := newDocument(10)
+	for name, write := range map[string]func(io.Writer) error{"writer": d.write, "encoding/xml": d.marshal} {
+		var doc bytes.Buffer
+		if err := write(&doc); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := payload.ValidateNotification(bytes.NewReader(doc.Bytes())); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, &doc)
+		}
+		r := payload.NewReader(&doc, payload.Limits{})
+		for i, want := range d.entries {
+			got, err := r.Next()
+			if err != nil {
+				t.Fatalf("%s: entry %d: %v", name, i, err)
+			}
+			if got.Loc != want.Loc || got.Hash != want.Hash || !got.Datetime.Equal(want.Datetime) || got.LastMod != want.LastMod {
+				t.Errorf("%s: entry %d is %+v, want %+v", name, i, got, want)
+			}
 		}
 	}
 }

@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
-	"net/http"
-	"sync"
-	"sync/atomic"
-	"syscall"
+	"os"
+	"os/exec"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // The roles of the processes that a run starts, each apart so that its CPU
@@ -24,18 +20,54 @@ const (
 )
 
 // child is one such process.
-type child struct{ role, target string }
+type child struct {
+	role        string
+	hosts       int    // sink
+	target      string // of a loop: host:port
+	requests    int
+	callbacks   int
+	connections int
+	bodyBytes   int
+}
 
-func (c child) run(ctx context.Context, p plan, stdout io.Writer) error {
+func (c *child) flags(flags *flag.FlagSet) {
+	const own = "for the processes that bench starts itself"
+	flags.StringVar(&c.role, "role", "", own)
+	flags.IntVar(&c.hosts, "hosts", 1, own)
+	flags.StringVar(&c.target, "target", "", own)
+	flags.IntVar(&c.requests, "requests", 0, own)
+	flags.IntVar(&c.callbacks, "callbacks", 1, own)
+	flags.IntVar(&c.connections, "connections", 1, own)
+	flags.IntVar(&c.bodyBytes, "body", 0, own)
+}
+
+func (c child) run(ctx context.Context, stdout io.Writer) error {
 	switch c.role {
 	case roleSink:
-		return runSink(ctx, stdout)
+		return runSink(ctx, c.hosts, stdout)
 	case roleNetHTTP:
-		return runLoop(ctx, p, stdout, netHTTPPost(c.target, p))
+		return c.loop(ctx, stdout, c.netHTTPPost())
 	case roleFastHTTP:
-		return runLoop(ctx, p, stdout, fastHTTPPost(c.target, p))
+		return c.loop(ctx, stdout, c.fastHTTPPost())
 	}
 	return fmt.Errorf("there is no role %q", c.role)
+}
+
+// runLoop runs one bare loop in a process of its own.
+func (e *env) runLoop(ctx context.Context, role string, requests int) (usage, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return usage{}, err
+	}
+	cmd := exec.CommandContext(ctx, self, "-role", role, "-target", e.town.hosts[0], "-requests", fmt.Sprint(requests),
+		"-callbacks", fmt.Sprint(e.plan.callbacks), "-connections", fmt.Sprint(e.plan.connections), "-body", fmt.Sprint(e.plan.bodyBytes))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return usage{}, err
+	}
+	var u usage
+	return u, json.Unmarshal(out, &u)
 }
 
 // usage is what one contestant needed for the deliveries of a round.
@@ -46,90 +78,6 @@ type usage struct {
 	Commands float64
 }
 
-func (u usage) perSecond() float64 { return float64(u.Deliveries) / u.Wall.Seconds() }
-
+func (u usage) perSecond() float64    { return float64(u.Deliveries) / u.Wall.Seconds() }
 func (u usage) commandsEach() float64 { return u.Commands / float64(u.Deliveries) }
-
-func (u usage) cpuEach() time.Duration { return u.CPU / time.Duration(u.Deliveries) }
-
-// post makes the i-th POST of a loop.
-type post func(i int) error
-
-// runLoop is the whole of a bare client: the plan's connections, each posting
-// as fast as it is answered.
-func runLoop(ctx context.Context, p plan, stdout io.Writer, do post) error {
-	total := int64(p.callbacks * p.publications)
-	var next atomic.Int64
-	var failed atomic.Pointer[error]
-	var wg sync.WaitGroup
-	begin, cpu := time.Now(), ownCPU()
-	for range p.connections {
-		wg.Go(func() {
-			for i := next.Add(1); i <= total && ctx.Err() == nil; i = next.Add(1) {
-				if err := do(int(i)); err != nil {
-					failed.Store(&err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	u := usage{Deliveries: int(total), Wall: time.Since(begin), CPU: ownCPU() - cpu}
-	return json.NewEncoder(stdout).Encode(u)
-}
-
-func ownCPU() time.Duration {
-	var ru syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err != nil {
-		panic(err) // RUSAGE_SELF cannot fail
-	}
-	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
-}
-
-func netHTTPPost(target string, p plan) post {
-	body := bytes.Repeat([]byte("x"), p.bodyBytes)
-	client := &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: p.connections, MaxConnsPerHost: p.connections, DisableCompression: true,
-	}}
-	return func(i int) error {
-		resp, err := client.Post(callback(target, i%p.callbacks), "application/octet-stream", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			return err
-		}
-		return want2xx(resp.StatusCode)
-	}
-}
-
-func fastHTTPPost(target string, p plan) post {
-	body := bytes.Repeat([]byte("x"), p.bodyBytes)
-	client := &fasthttp.Client{MaxConnsPerHost: p.connections}
-	return func(i int) error {
-		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-		defer fasthttp.ReleaseRequest(req)
-		defer fasthttp.ReleaseResponse(resp)
-		req.Header.SetMethod(http.MethodPost)
-		req.Header.SetContentType("application/octet-stream")
-		req.SetRequestURI(callback(target, i%p.callbacks))
-		req.SetBodyRaw(body)
-		if err := client.Do(req, resp); err != nil {
-			return err
-		}
-		return want2xx(resp.StatusCode())
-	}
-}
-
-func callback(target string, i int) string { return fmt.Sprintf("http://%s/callback/%d", target, i) }
-
-func want2xx(status int) error {
-	if status/100 != 2 {
-		return fmt.Errorf("the sink answered %d", status)
-	}
-	return nil
-}
+func (u usage) cpuEach() float64      { return float64(u.CPU) / float64(u.Deliveries) }

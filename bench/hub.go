@@ -2,13 +2,10 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -17,21 +14,28 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/valyala/fasthttp"
 )
 
 // Bounds of the waits; a run that meets one has failed.
 const (
-	stopWithin    = 30 * time.Second
+	stopWithin    = 40 * time.Second
 	deliverWithin = 5 * time.Minute
 )
 
+// hubURL is the hub URI of every hub: the topics name it, and a topic must be the
+// same for the hub that an export is imported for and those that come after it.
+// Where the hub really listens is another matter. That it is loopback allows loopback callbacks.
+const hubURL = "http://127.0.0.1:1/websub/"
+
 // hub is a real hub process.
 type hub struct {
-	url, admin, target string
-	client             *http.Client
-	stop               func()
-	redis              *redisServer // nil on Pebble
+	intake, admin string // host:port
+	client        *fasthttp.Client
+	stop          func() // ends it as an operator would
+	kill          func() // ends it at once: for stores that nobody wants any more
+	started       time.Time
+	ready         time.Duration // from its start to its ready line
 }
 
 func buildHub(ctx context.Context, dir string) (string, error) {
@@ -43,27 +47,27 @@ func buildHub(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-func startSink(ctx context.Context) (target string, stop func(), err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", nil, err
-	}
-	line, stop, err := start(exec.CommandContext(ctx, self, "-role", roleSink))
-	return line, stop, err
-}
-
-func startHub(ctx context.Context, binary, store, target string) (*hub, error) {
-	line, stop, err := start(exec.CommandContext(ctx, binary,
-		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--log-level", "error"))
+// startHub starts a hub on the store, as it comes: the flags are those that a
+// scenario is about.
+func startHub(ctx context.Context, binary, store string, flags ...string) (*hub, error) {
+	args := append([]string{
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", hubURL, "--store", store, "--log-level", "error",
+	}, flags...)
+	begin := time.Now()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	line, stop, err := start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{target: target, stop: stop, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}}
+	h := &hub{
+		stop: stop, kill: func() { _ = cmd.Process.Kill(); stop() }, started: begin, ready: time.Since(begin),
+		client: &fasthttp.Client{MaxConnsPerHost: 1024, MaxIdleConnDuration: time.Minute},
+	}
 	for _, field := range strings.Fields(line) {
 		name, value, _ := strings.Cut(field, "=")
 		switch name {
-		case "url":
-			h.url = value
+		case "listen":
+			h.intake = value
 		case "admin":
 			h.admin = value
 		}
@@ -81,195 +85,119 @@ func start(cmd *exec.Cmd) (line string, stop func(), err error) {
 	if err := cmd.Start(); err != nil {
 		return "", nil, err
 	}
-	stop = sync.OnceFunc(func() {
+	stop = stopper(cmd)
+	line, err = bufio.NewReaderSize(out, 1<<20).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, fmt.Errorf("%s did not become ready (see above): %w", strings.Join(cmd.Args, " "), err)
+	}
+	return strings.TrimSpace(line), stop, nil
+}
+
+// stopper ends a process, and returns when it has ended.
+func stopper(cmd *exec.Cmd) func() {
+	return sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 		kill := time.AfterFunc(stopWithin, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		_ = cmd.Wait() // how it ended is of no interest here
 	})
-	line, err = bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		stop()
-		return "", nil, fmt.Errorf("%s did not become ready: %w", cmd.Path, err)
-	}
-	return strings.TrimSpace(line), stop, nil
 }
 
-func (h *hub) topic(name string) string {
-	return fmt.Sprintf("http://%s/topic/%s?hub=%s", h.target, name, url.QueryEscape(h.url))
+// publication is a notification and where it goes, made once and published
+// as often as needed.
+type publication struct {
+	hub  *hub
+	link string
+	body []byte
 }
 
-// prepare makes the subscriptions, waits until every one of them is active, and
-// publishes a first notification, which opens the connections.
-func (h *hub) prepare(ctx context.Context, p plan) error {
-	if err := h.subscribe(ctx, h.topic("busy"), p.callbacks); err != nil {
-		return err
-	}
-	if err := h.awaitSubscriptions(ctx, p.callbacks); err != nil {
-		return err
-	}
-	before, err := h.counted(ctx)
-	if err != nil {
-		return err
-	}
-	if err := h.publish(ctx, p); err != nil {
-		return err
-	}
-	return h.await(ctx, before+int64(p.callbacks))
+func (h *hub) publication(topic string, body []byte) *publication {
+	return &publication{h, fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, topic, hubURL), body}
 }
 
-func (h *hub) subscribe(ctx context.Context, topic string, n int) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(256)
-	for i := range n {
-		group.Go(func() error {
-			form := url.Values{
-				"hub.mode": {"subscribe"}, "hub.topic": {topic},
-				"hub.callback": {callback(h.target, i)}, "hub.secret": {fmt.Sprintf("secret-%d", i)},
-			}
-			for {
-				status, err := h.post(ctx, "application/x-www-form-urlencoded", "", strings.NewReader(form.Encode()))
-				switch {
-				case err != nil:
-					return err
-				case status == http.StatusAccepted:
-					return nil
-				case status != http.StatusServiceUnavailable: // the hub's queue is full: its answer asks to come again
-					return fmt.Errorf("a subscription was answered %d", status)
-				}
-				if err := pause(ctx, 100*time.Millisecond); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	return group.Wait()
-}
-
-func (h *hub) publish(ctx context.Context, p plan) error {
-	link := fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, h.topic("busy"), h.url)
-	status, err := h.post(ctx, "application/octet-stream", link, bytes.NewReader(bytes.Repeat([]byte("x"), p.bodyBytes)))
+// send publishes it, and returns how long the answer took.
+func (p *publication) send() (time.Duration, error) {
+	status, took, err := p.try()
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("a publication was answered %d", status)
 	}
-	return err
+	return took, err
 }
 
-func (h *hub) post(ctx context.Context, contentType, link string, body io.Reader) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, body)
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Content-Type", contentType)
-	if link != "" {
-		req.Header.Set("Link", link)
-	}
-	resp, err := h.client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode, err
-}
-
-// deliver publishes the notifications of a round and measures until the last
-// delivery has arrived.
-func (h *hub) deliver(ctx context.Context, p plan) (usage, error) {
-	before, err := h.counted(ctx)
-	if err != nil {
-		return usage{}, err
-	}
-	cpu, err := h.metric(ctx, "process_cpu_seconds_total")
-	if err != nil {
-		return usage{}, err
-	}
-	commands, asked := int64(0), time.Now()
-	if h.redis != nil {
-		if commands, err = h.redis.commands(ctx); err != nil {
-			return usage{}, err
-		}
-	}
+func (p *publication) try() (status int, took time.Duration, err error) {
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.Header.SetMethod(http.MethodPost)
+	req.Header.SetContentType("application/octet-stream")
+	req.Header.Set("Link", p.link)
+	req.SetRequestURI("http://" + p.hub.intake + "/websub/")
+	req.SetBodyRaw(p.body)
 	begin := time.Now()
-	for range p.publications {
-		if err := h.publish(ctx, p); err != nil {
-			return usage{}, err
-		}
+	if err := p.hub.client.Do(req, resp); err != nil {
+		return 0, 0, fmt.Errorf("publishing: %w", err)
 	}
-	total := p.callbacks * p.publications
-	if err := h.await(ctx, before+int64(total)); err != nil {
-		return usage{}, err
-	}
-	wall := time.Since(begin)
-	after, err := h.metric(ctx, "process_cpu_seconds_total")
-	if err != nil {
-		return usage{}, err
-	}
-	u := usage{Deliveries: total, Wall: wall, CPU: time.Duration((after - cpu) * float64(time.Second))}
-	if h.redis == nil {
-		return u, nil
-	}
-	// The last cursors are saved a flush interval later.
-	if err := pause(ctx, time.Second); err != nil {
-		return usage{}, err
-	}
-	all, err := h.redis.commands(ctx)
-	u.Commands = float64(all-commands) - h.redis.atRest*time.Since(asked).Seconds()
-	return u, err
+	return resp.StatusCode(), time.Since(begin), nil
 }
 
-// await returns when the sink has counted to n.
-func (h *hub) await(ctx context.Context, n int64) error {
+// metric reads one figure from the hub's metrics, by its name with its labels.
+func (h *hub) metric(name string) (float64, error) {
+	values, err := h.metrics(name)
+	return values[name], err
+}
+
+func (h *hub) metrics(names ...string) (map[string]float64, error) {
+	status, text, err := h.client.Get(nil, "http://"+h.admin+"/metrics")
+	if err != nil || status != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("the hub's metrics: status %d", status), err)
+	}
+	values := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		for _, name := range names {
+			if value, ok := strings.CutPrefix(line, name+" "); ok {
+				if values[name], err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	if len(values) != len(names) {
+		return nil, fmt.Errorf("the hub has not all of the metrics %q", names)
+	}
+	return values, nil
+}
+
+// cpu is what the process has used, in steps of 10 ms.
+func (h *hub) cpu() (time.Duration, error) {
+	seconds, err := h.metric("process_cpu_seconds_total")
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// subscriptionsGauge is the metric of the subscriptions that a hub serves.
+const subscriptionsGauge = "carillon_delivery_subscriptions"
+
+// awaitSubscriptions returns when the hub serves n subscriptions and says that
+// it is ready, and how long that took from its start.
+func (h *hub) awaitSubscriptions(ctx context.Context, n int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, deliverWithin)
 	defer cancel()
 	for {
-		count, err := h.counted(ctx)
+		status, _, err := h.client.Get(nil, "http://"+h.admin+"/readyz")
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if count >= n {
-			return nil
+		took := time.Since(h.started)
+		if status == http.StatusOK {
+			serving, err := h.metric(subscriptionsGauge)
+			if err != nil || int(serving) >= n {
+				return took, err
+			}
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("the sink counted %d of %d deliveries: %w", count, n, err)
-		}
-	}
-}
-
-func (h *hub) counted(ctx context.Context) (int64, error) {
-	text, err := h.get(ctx, "http://"+h.target+"/count")
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
-}
-
-// metric reads one figure without labels from the hub's metrics.
-func (h *hub) metric(ctx context.Context, name string) (float64, error) {
-	text, err := h.get(ctx, "http://"+h.admin+"/metrics")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return 0, fmt.Errorf("the hub does not serve %d subscriptions: %w", n, err)
 		}
 	}
-	return 0, errors.New("the hub has no metric " + name)
-}
-
-func (h *hub) get(ctx context.Context, address string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := h.client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return string(body), err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

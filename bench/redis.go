@@ -13,8 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 )
 
@@ -27,9 +25,6 @@ const redisWithin = 10 * time.Second
 type redisServer struct {
 	address string
 	stop    func()
-	// atRest is how many commands a second a hub costs that has nothing to do:
-	// the leases of its shards.
-	atRest float64
 }
 
 // watchAtRest measures for some time what a hub costs that has nothing to do.
@@ -71,12 +66,7 @@ func startRedis(ctx context.Context, dir string) (*redisServer, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &redisServer{address: address, stop: sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
-		kill := time.AfterFunc(stopWithin, func() { _ = cmd.Process.Kill() })
-		defer kill.Stop()
-		_ = cmd.Wait() // how it ended is of no interest here
-	})}
+	s := &redisServer{address: address, stop: stopper(cmd)}
 	if err := s.awaitAnswer(ctx); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("redis-server did not become ready: %w", err)
@@ -116,6 +106,21 @@ func (s *redisServer) commands(ctx context.Context) (int64, error) {
 		sum += n
 	}
 	return sum, nil
+}
+
+var usedMemory = regexp.MustCompile(`(?m)^used_memory:(\d+)`)
+
+// memory returns how many bytes the server holds.
+func (s *redisServer) memory(ctx context.Context) (int64, error) {
+	info, err := s.info(ctx, "memory")
+	if err != nil {
+		return 0, err
+	}
+	match := usedMemory.FindStringSubmatch(info)
+	if match == nil {
+		return 0, errors.New("redis-server does not tell used_memory")
+	}
+	return strconv.ParseInt(match[1], 10, 64)
 }
 
 // info asks the server one INFO question, on a connection of its own.

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+)
+
+// The figures of this scenario.
+var (
+	goalQuiet  = atMost(1.3, "publish answered, p99: 1,000,000 subscriptions ÷ 1, nothing being delivered", "")
+	goalLoaded = atMost(1.3, "publish answered, p99: 1,000,000 subscriptions ÷ 1, while deliveries run", "")
+	goalMemory = atMost(350, "memory of an idle subscription at 1,000,000, RSS", " B")
+	goalReady  = atMost(5, "ready after a restart with 1,000,000 subscriptions", " s")
+)
+
+// millionHosts is how many hosts the callbacks of the million are on, at most.
+const millionHosts = 100
+
+// million has a topic with a million subscriptions, and one with a single one, in
+// one hub: what they weigh, how long a restart takes, and whether who publishes
+// feels them.
+func million(ctx context.Context, e *env) error {
+	e.report.section(fmt.Sprintf("%d subscriptions", e.plan.subscriptions))
+	e.report.note("One topic with %d callbacks on %d hosts, each with a secret of its own, and in the same hub one with a single callback.",
+		e.plan.subscriptions, e.millionHosts())
+	return e.onEach(ctx, func(on engine, s *store) error {
+		e.log("on %s: the memory of a hub without subscriptions", on)
+		h, err := startHub(ctx, e.binary, s.flag())
+		if err != nil {
+			return err
+		}
+		empty, err := e.weigh(ctx, h)
+		h.stop()
+		if err != nil {
+			return err
+		}
+		many, one := e.town.topic("many"), e.town.topic("one")
+		e.log("on %s: %d subscriptions move in", on, e.plan.subscriptions)
+		begin := time.Now()
+		err = e.moveIn(ctx, s, group(e.plan.subscriptions, many, func(i int) string {
+			return e.town.callback(i%e.millionHosts(), pathHeld, i)
+		}).and(group(1, one, func(int) string { return e.town.callback(0, pathCallback, 0) })))
+		if err != nil {
+			return err
+		}
+		e.log("on %s: that took %s; now the hub starts", on, time.Since(begin).Round(time.Second/10))
+		m := &millionHub{env: e, on: on, store: s, many: many, one: one, empty: empty}
+		return m.measure(ctx)
+	})
+}
+
+func (e *env) millionHosts() int { return min(millionHosts, len(e.town.hosts)) }
+
+// millionHub is the hub with all these subscriptions, which is started twice.
+type millionHub struct {
+	*env
+	on        engine
+	store     *store
+	many, one string // topics
+	empty     weight // of a hub without subscriptions
+	hub       *hub
+}
+
+func (m *millionHub) measure(ctx context.Context) error {
+	first, err := m.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { m.hub.kill() }() // the deliveries of what was published at last would take hours
+	rest, err := m.weigh(ctx, m.hub)
+	if err != nil {
+		return err
+	}
+	took, err := m.deliverOnce(ctx)
+	if err != nil {
+		return err
+	}
+	worked, err := m.weigh(ctx, m.hub)
+	if err != nil {
+		return err
+	}
+	m.hub.stop()
+	second, err := m.start(ctx)
+	if err != nil {
+		return err
+	}
+	m.reportMemory(rest, worked, took)
+	m.report.put(goalReady, m.on, second.loaded.Seconds())
+	m.report.table([]string{m.on.String() + ": from the start of the process", "after the import", "restart after the deliveries"}, [][]string{
+		{"to the ready line: it takes requests", seconds(first.ready), seconds(second.ready)},
+		{"to /readyz 200 and all subscriptions served", seconds(first.loaded), seconds(second.loaded)},
+	})
+	return m.publishing(ctx)
+}
+
+// readiness is how long a start took.
+type readiness struct{ ready, loaded time.Duration }
+
+func (m *millionHub) start(ctx context.Context) (r readiness, err error) {
+	if m.hub, err = startHub(ctx, m.binary, m.store.flag()); err != nil {
+		return r, err
+	}
+	r.ready = m.hub.ready
+	if r.loaded, err = m.hub.awaitSubscriptions(ctx, m.plan.subscriptions+1); err != nil {
+		m.hub.stop()
+	}
+	return r, err
+}
+
+// deliverOnce delivers one notification to all.
+func (m *millionHub) deliverOnce(ctx context.Context) (time.Duration, error) {
+	m.log("on %s: one notification to each of them", m.on)
+	before, err := m.town.count()
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	if _, err := m.publication(m.many).send(); err != nil {
+		return 0, err
+	}
+	err = m.town.await(ctx, before+int64(m.plan.subscriptions))
+	return time.Since(begin), err
+}
+
+func (m *millionHub) publication(topic string) *publication {
+	return m.hub.publication(topic, bytes.Repeat([]byte("x"), m.plan.bodyBytes))
+}
+
+// weight is what a hub process holds.
+type weight struct{ resident, live, goroutines float64 }
+
+// weigh reads it when the process has settled.
+func (e *env) weigh(ctx context.Context, h *hub) (w weight, err error) {
+	if err := pause(ctx, e.plan.settle); err != nil {
+		return w, err
+	}
+	const resident, live, goroutines = "process_resident_memory_bytes", "go_gc_heap_live_bytes", "go_goroutines"
+	values, err := h.metrics(resident, live, goroutines)
+	return weight{values[resident], values[live], values[goroutines]}, err
+}
+
+func (m *millionHub) reportMemory(rest, worked weight, took time.Duration) {
+	row := func(what string, w weight) []string {
+		each := func(a, b float64) string { return fmt.Sprintf("%.0f B", (a-b)/float64(m.plan.subscriptions)) }
+		return []string{
+			what, fmt.Sprintf("%.1f MB", w.resident/1e6), each(w.resident, m.empty.resident),
+			each(w.live, m.empty.live), fmt.Sprintf("%.0f", w.goroutines),
+		}
+	}
+	m.report.table([]string{m.on.String() + ", default environment", "RSS", "RSS each, beyond the empty hub", "live heap each, at the last collection", "goroutines"}, [][]string{
+		{"no subscriptions", fmt.Sprintf("%.1f MB", m.empty.resident/1e6), "", "", fmt.Sprintf("%.0f", m.empty.goroutines)},
+		row(fmt.Sprintf("idle, %s after the start", m.plan.settle), rest),
+		row(fmt.Sprintf("%s after one notification to all, which took %s", m.plan.settle, seconds(took)), worked),
+	})
+	m.report.put(goalMemory, m.on, (rest.resident-m.empty.resident)/float64(m.plan.subscriptions))
+}
+
+// pauseBetween lets what a publication sets off come to rest before the next, so
+// that the topic with one subscription does not pay for the other.
+const pauseBetween = 20 * time.Millisecond
+
+// publishing measures how long publishers wait for their answers.
+func (m *millionHub) publishing(ctx context.Context) error {
+	many, one := m.publication(m.many), m.publication(m.one)
+	for _, p := range []*publication{many, one} { // opens the connections, checks the topics
+		if _, err := p.send(); err != nil {
+			return err
+		}
+	}
+	m.log("on %s: publishing while the callbacks hang", m.on)
+	if err := m.town.hold(); err != nil {
+		return err
+	}
+	quiet, err := alternate(ctx, many, one, m.plan.quiet, pauseBetween)
+	if err := m.town.release(); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	m.log("on %s: publishing while deliveries run", m.on)
+	before, err := m.town.count()
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	loaded, err := alternate(ctx, many, one, m.plan.loaded, m.plan.loadedEvery)
+	if err != nil {
+		return err
+	}
+	after, err := m.town.count()
+	if err != nil {
+		return err
+	}
+	speed := float64(after-before) / time.Since(begin).Seconds()
+	m.report.put(goalQuiet, m.on, quiet.ratio(0.99))
+	m.report.put(goalLoaded, m.on, loaded.ratio(0.99))
+	m.report.table([]string{m.on.String() + ": publish answered", "many, p50", "one, p50", "÷", "many, p99", "one, p99", "÷"}, [][]string{
+		quiet.row(fmt.Sprintf("all callbacks hang: %d to each, in turn", m.plan.quiet)),
+		loaded.row(fmt.Sprintf("%.0f deliveries/s run: %d to each, in turn", speed, m.plan.loaded)),
+	})
+	return nil
+}
+
+// pair is how long publishers waited, in milliseconds, at two topics in turn.
+type pair struct{ many, one []float64 }
+
+func alternate(ctx context.Context, many, one *publication, n int, between time.Duration) (p pair, err error) {
+	for range n {
+		for _, to := range []struct {
+			*publication
+			took *[]float64
+		}{{many, &p.many}, {one, &p.one}} {
+			took, err := to.send()
+			if err != nil {
+				return p, err
+			}
+			*to.took = append(*to.took, millis(took))
+			if err := pause(ctx, between); err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p pair) ratio(q float64) float64 { return quantile(p.many, q) / quantile(p.one, q) }
+
+func (p pair) row(what string) []string {
+	row := []string{what}
+	for _, q := range []float64{0.5, 0.99} {
+		row = append(row, ms(quantile(p.many, q)), ms(quantile(p.one, q)), fmt.Sprintf("%.2f", p.ratio(q)))
+	}
+	return row
+}
+
+func ms(f float64) string { return fmt.Sprintf("%.2f ms", f) }
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

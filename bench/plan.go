@@ -1,0 +1,72 @@
+package main
+
+import "time"
+
+// plan is how much is measured.
+type plan struct {
+	// throughput
+	callbacks    int // subscriptions to the topic that is published to
+	publications int // in each round of a hub
+	publishers   int // that publish these
+	loopShare    int // the net/http loop makes one request for so many deliveries
+	connections  int // of the bare loops
+	bodyBytes    int // of every notification that is not stamped
+	rounds       int // each runs every contestant once; also of the publishers
+	rest         time.Duration
+
+	// million
+	subscriptions int
+	settle        time.Duration // until the memory of a hub at rest is read
+	quiet         int           // publications to each of the two topics while nothing is delivered
+	loaded        int           // and while deliveries run
+	loadedEvery   time.Duration
+
+	writers  int           // publishers: how many publish at once
+	roundFor time.Duration // and how long in each round
+
+	// sick, slow
+	healthyHosts int
+	bursts       int
+	burstEvery   time.Duration
+
+	firsts  int // publications to an idle hub
+	entries int // of a notification
+
+	// retention
+	keepBytes   int64
+	retainFor   time.Duration
+	retainRate  int64 // bytes a second
+	retainBytes int   // of a body
+}
+
+var fullPlan = plan{
+	callbacks: 10_000, publications: 30, publishers: 4, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 5,
+	rest:          5 * time.Second,
+	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 300, loaded: 250, loadedEvery: 25 * time.Millisecond,
+	writers: 64, roundFor: 2 * time.Second,
+	healthyHosts: 100, bursts: 20, burstEvery: 500 * time.Millisecond,
+	firsts: 200, entries: 50_000,
+	keepBytes: 200_000_000, retainFor: time.Minute, retainRate: 40_000_000, retainBytes: 100_000,
+}
+
+var quickPlan = plan{
+	callbacks: 100, publications: 3, publishers: 2, loopShare: 1, connections: 8, bodyBytes: 1024, rounds: 1,
+	rest:          100 * time.Millisecond,
+	subscriptions: 1000, settle: 0, quiet: 5, loaded: 5, loadedEvery: 5 * time.Millisecond,
+	writers: 4, roundFor: 100 * time.Millisecond,
+	healthyHosts: 20, bursts: 2, burstEvery: 100 * time.Millisecond,
+	firsts: 3, entries: 100,
+	keepBytes: 5_000_000, retainFor: 2 * time.Second, retainRate: 5_000_000, retainBytes: 50_000,
+}
+
+// Shares of the callbacks that are in trouble.
+const (
+	hanging, refusing, failing = 10, 5, 5 // of 100, in sick
+	slowing                    = 30       // of 100, in slow
+)
+
+// hosts is how many hosts the sink must have: the healthy ones, and one for each
+// sick callback.
+func (p plan) hosts() int {
+	return p.healthyHosts + p.callbacks*(hanging+refusing+failing)/100
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var goalPublishes = atLeast(0.3, "publishes/s, 64 publishers on 64 topics ÷ synced 1 KB appends/s of the bare store with 64 writers", "")
+
+// publishers has many publish at once, each to a topic of its own that nobody
+// subscribes to, in turn with as many that write to the bare store.
+func publishers(ctx context.Context, e *env) error {
+	e.report.section("Publishing by many")
+	e.report.note("%d publishers over HTTP, a topic each, %d bytes, ÷ %d writers to the bare store: Pebble's Set with Sync, and XADD to a redis-server with appendfsync always. "+
+		"%d rounds of %s each, medians.", e.plan.writers, e.plan.bodyBytes, e.plan.writers, e.plan.rounds, e.plan.roundFor)
+	var rows [][]string
+	err := e.onEach(ctx, func(on engine, s *store) error {
+		p, err := e.publishersOn(ctx, s)
+		if err != nil {
+			return err
+		}
+		var rounds []speeds
+		for range e.plan.rounds {
+			round, err := p.round(ctx)
+			if err != nil {
+				p.close()
+				return err
+			}
+			rounds = append(rounds, round)
+		}
+		p.close()
+		ratio := median(rounds, func(s speeds) float64 { return s.published / s.appended })
+		rows = append(rows, []string{
+			on.String(),
+			fmt.Sprintf("%.0f", median(rounds, func(s speeds) float64 { return s.published })),
+			fmt.Sprintf("%.0f", median(rounds, func(s speeds) float64 { return s.appended })),
+			fmt.Sprintf("%.2f", ratio),
+		})
+		e.report.put(goalPublishes, on, ratio)
+		return nil
+	})
+	e.report.table([]string{"", "publishes/s", "appends/s of the bare store", "÷"}, rows)
+	return err
+}
+
+// speeds is what a round gave, a second.
+type speeds struct{ published, appended float64 }
+
+// manyPublishers are the publishers of one hub, and the writers beside them.
+type manyPublishers struct {
+	*env
+	hub     *hub
+	to      []*publication
+	writers appenders
+}
+
+func (e *env) publishersOn(ctx context.Context, s *store) (*manyPublishers, error) {
+	writers, err := openAppenders(ctx, s, e.plan.writers, e.plan.bodyBytes)
+	if err != nil {
+		return nil, err
+	}
+	p := &manyPublishers{env: e, writers: writers}
+	if p.hub, err = startHub(ctx, e.binary, s.flag()); err != nil {
+		writers.close()
+		return nil, err
+	}
+	body := bytes.Repeat([]byte("x"), e.plan.bodyBytes)
+	for i := range e.plan.writers {
+		p.to = append(p.to, p.hub.publication(e.town.topic(fmt.Sprintf("publisher-%d", i)), body))
+	}
+	for _, to := range p.to { // opens the connections, checks the topics
+		if _, err := to.send(); err != nil {
+			p.close()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *manyPublishers) close() {
+	p.hub.stop()
+	p.writers.close()
+}
+
+func (p *manyPublishers) round(ctx context.Context) (s speeds, err error) {
+	if s.appended, err = together(ctx, len(p.writers), p.plan.roundFor, func(i int) error { return p.writers[i].append() }); err != nil {
+		return s, err
+	}
+	s.published, err = together(ctx, len(p.to), p.plan.roundFor, func(i int) error {
+		_, err := p.to[i].send()
+		return err
+	})
+	return s, err
+}
+
+// together has n of them do the same again and again, each on its own, and tells
+// how often a second it was done.
+func together(ctx context.Context, n int, d time.Duration, do func(i int) error) (perSecond float64, err error) {
+	var done atomic.Int64
+	var failed atomic.Pointer[error]
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for i := range n {
+		wg.Go(func() {
+			for ctx.Err() == nil && time.Since(begin) < d {
+				if err := do(i); err != nil {
+					failed.Store(&err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(done.Load()) / time.Since(begin).Seconds(), ctx.Err()
+}

@@ -1,0 +1,50 @@
+package main
+
+import "context"
+
+var (
+	goalSick     = atMost(1.2, "healthy p99, 10% hanging, 5% refusing, 5% answering 500 (whole hosts) ÷ all healthy", "")
+	goalSickEach = atMost(1.2, "healthy p99, the same with each sick callback on a host of its own ÷ all healthy", "")
+)
+
+// sick measures what healthy callbacks feel of those that hang, refuse or fail.
+func sick(ctx context.Context, e *env) error {
+	n, hosts := e.plan.callbacks, e.plan.healthyHosts
+	well := hosts * (100 - hanging - refusing - failing) / 100 // hosts that stay healthy
+	healthy := n * (100 - hanging - refusing - failing) / 100
+	e.report.section("Healthy callbacks beside sick ones")
+	e.report.note("%d callbacks on %d hosts; %d publications, one every %s. Sick: %d%% hang, %d%% refuse the connection, %d%% answer 500. "+
+		"Timed: from before the publication is sent to the arrival at a healthy callback. Each line is a hub of its own that has just started, so the first burst also opens the connections.",
+		n, hosts, e.plan.bursts, e.plan.burstEvery, hanging, refusing, failing)
+	ratios, err := e.healthy(ctx, []crowd{
+		{"all healthy", n, e.spread(n, 0, hosts)},
+		{"sick: whole hosts", healthy, e.withSick(healthy, well, hosts-well)},
+		{"sick: each on a host of its own", healthy, e.withSick(healthy, hosts, n-healthy)},
+		{"the same healthy ones alone", healthy, e.spread(healthy, 0, hosts)},
+		{"all healthy, once more", n, e.spread(n, 0, hosts)},
+	})
+	for on, r := range ratios {
+		e.report.put(goalSick, on, r[1])
+		e.report.put(goalSickEach, on, r[2])
+	}
+	return err
+}
+
+// withSick are healthy callbacks on the first hosts, and sick ones on as many
+// others as told; all on a host have the same trouble.
+func (e *env) withSick(healthy, well, sickHosts int) func(topic string) people {
+	n := e.plan.callbacks - healthy
+	return func(topic string) people {
+		return e.spread(healthy, 0, well)(topic).and(group(n, topic, func(i int) string {
+			host := i % sickHosts
+			switch share := host * (hanging + refusing + failing) / sickHosts; {
+			case share < hanging:
+				return e.town.callback(well+host, pathHang, i)
+			case share < hanging+refusing:
+				return e.town.refusing(well+host, i)
+			default:
+				return e.town.callback(well+host, pathFail, i)
+			}
+		}))
+	}
+}

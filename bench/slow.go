@@ -1,0 +1,28 @@
+package main
+
+import "context"
+
+var goalSlow = atMost(1.2, "healthy p99 while one host with 30% of the callbacks takes 1 s for each ÷ without it", "")
+
+// slow measures what healthy callbacks feel of one host that is large and slow.
+func slow(ctx context.Context, e *env) error {
+	n, hosts := e.plan.callbacks, e.plan.healthyHosts
+	healthy := n * (100 - slowing) / 100
+	e.report.section("Healthy callbacks beside a slow host")
+	e.report.note("%d callbacks, %d%% of them on one host that takes %s for each, the others on %d hosts; %d publications, one every %s; timed as above.",
+		n, slowing, slowAnswer, hosts-1, e.plan.bursts, e.plan.burstEvery)
+	others := e.spread(healthy, 1, hosts)
+	ratios, err := e.healthy(ctx, []crowd{
+		{"without that host", healthy, others},
+		{"beside it", healthy, func(topic string) people {
+			return others(topic).and(group(n-healthy, topic, func(i int) string { return e.town.callback(0, pathSlow, i) }))
+		}},
+		{"that host is as quick as the others", n, func(topic string) people {
+			return others(topic).and(group(n-healthy, topic, func(i int) string { return e.town.callback(0, pathCallback, i) }))
+		}},
+	})
+	for on, r := range ratios {
+		e.report.put(goalSlow, on, r[1])
+	}
+	return err
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// The figures of this scenario.
+var (
+	goalSpeed     = atLeast(2, "deliveries/s ÷ net/http loop", "")
+	goalSpeedFast = atLeast(0.75, "deliveries/s ÷ fasthttp loop", "")
+	goalCPU       = atMost(0.45, "CPU per delivery ÷ CPU per request of the net/http loop", "")
+)
+
+// contestant runs one round of its own.
+type contestant struct {
+	name  string
+	on    engine // noEngine: a bare loop
+	round func(context.Context) (usage, error)
+}
+
+// throughput measures deliveries per second and what each costs: the hubs beside
+// the bare loops, in rounds that run each of them once.
+func throughput(ctx context.Context, e *env) error {
+	total := e.plan.callbacks * e.plan.publications
+	field := []contestant{
+		{roleNetHTTP, noEngine, func(ctx context.Context) (usage, error) {
+			return e.runLoop(ctx, roleNetHTTP, total/e.plan.loopShare)
+		}},
+		{roleFastHTTP, noEngine, func(ctx context.Context) (usage, error) { return e.runLoop(ctx, roleFastHTTP, total) }},
+	}
+	var redis *busyHub
+	for _, on := range e.engines {
+		s, err := e.newStore(ctx, on)
+		if err != nil {
+			return err
+		}
+		defer s.remove()
+		b, err := e.startBusy(ctx, s)
+		if err != nil {
+			return fmt.Errorf("on %s: %w", on, err)
+		}
+		defer b.hub.stop()
+		if on == onRedis {
+			redis = b
+		}
+		field = append(field, contestant{"hub, " + on.String(), on, b.round})
+	}
+	var rounds []map[string]usage
+	for i := range e.plan.rounds {
+		e.log("round %d of %d", i+1, e.plan.rounds)
+		round := map[string]usage{}
+		for _, c := range field {
+			u, err := c.round(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			round[c.name] = u
+		}
+		rounds = append(rounds, round)
+	}
+	e.reportThroughput(field, rounds, redis)
+	return nil
+}
+
+// busyHub is a hub with many subscriptions to one topic.
+type busyHub struct {
+	*env
+	hub    *hub
+	store  *store
+	one    *publication
+	atRest float64 // commands a second of a Redis whose hub has nothing to do
+}
+
+// startBusy starts one, and publishes a first notification, which opens the connections.
+func (e *env) startBusy(ctx context.Context, s *store) (*busyHub, error) {
+	topic := e.town.topic("busy")
+	err := e.moveIn(ctx, s, group(e.plan.callbacks, topic, func(i int) string { return e.town.callback(0, pathCallback, i) }))
+	if err != nil {
+		return nil, err
+	}
+	h, err := startHub(ctx, e.binary, s.flag())
+	if err != nil {
+		return nil, err
+	}
+	b := &busyHub{env: e, hub: h, store: s, one: h.publication(topic, bytes.Repeat([]byte("x"), e.plan.bodyBytes))}
+	if err := b.warmUp(ctx); err != nil {
+		h.stop()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *busyHub) warmUp(ctx context.Context) error {
+	if _, err := b.hub.awaitSubscriptions(ctx, b.plan.callbacks); err != nil {
+		return err
+	}
+	if err := b.deliver(ctx, 1); err != nil {
+		return err
+	}
+	if b.store.redis == nil {
+		return nil
+	}
+	b.log("watching the hub on Redis at rest for %s", b.plan.rest)
+	err := pause(ctx, b.plan.rest/5) // the positions of the first deliveries are saved
+	if err != nil {
+		return err
+	}
+	b.atRest, err = b.store.redis.watchAtRest(ctx, b.plan.rest)
+	return err
+}
+
+// deliver publishes so many notifications at once, and returns when the last
+// delivery has arrived.
+func (b *busyHub) deliver(ctx context.Context, publications int) error {
+	before, err := b.town.count()
+	if err != nil {
+		return err
+	}
+	var group errgroup.Group
+	group.SetLimit(b.plan.publishers)
+	for range publications {
+		group.Go(func() error {
+			_, err := b.one.send()
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return b.town.await(ctx, before+int64(b.plan.callbacks*publications))
+}
+
+// round delivers the notifications of a round and tells what that took.
+func (b *busyHub) round(ctx context.Context) (usage, error) {
+	commands, asked := int64(0), time.Now()
+	cpu, err := b.hub.cpu()
+	if err == nil && b.store.redis != nil {
+		commands, err = b.store.redis.commands(ctx)
+	}
+	if err != nil {
+		return usage{}, err
+	}
+	begin := time.Now()
+	if err := b.deliver(ctx, b.plan.publications); err != nil {
+		return usage{}, err
+	}
+	u := usage{Deliveries: b.plan.callbacks * b.plan.publications, Wall: time.Since(begin)}
+	// The last positions are saved a flush interval later: that is work for these deliveries, too.
+	if err := pause(ctx, time.Second); err != nil {
+		return usage{}, err
+	}
+	after, err := b.hub.cpu()
+	if u.CPU = after - cpu; err != nil || b.store.redis == nil {
+		return u, err
+	}
+	all, err := b.store.redis.commands(ctx)
+	u.Commands = float64(all-commands) - b.atRest*time.Since(asked).Seconds()
+	return u, err
+}
+
+// reportThroughput reports the median of each figure, and the median of the
+// ratios that each round gives by itself: what was slow in a round was slow for all.
+func (e *env) reportThroughput(field []contestant, rounds []map[string]usage, redis *busyHub) {
+	e.report.section("Deliveries per second, and CPU for each")
+	e.report.note("%d callbacks on one host, %d bytes, %d rounds of %d deliveries (of the net/http loop: %d), medians. Hub: durable, in order, signed with sha256. "+
+		"The loops: %d connections, nothing but the POST.",
+		e.plan.callbacks, e.plan.bodyBytes, e.plan.rounds, e.plan.callbacks*e.plan.publications,
+		e.plan.callbacks*e.plan.publications/e.plan.loopShare, e.plan.connections)
+	var rows [][]string
+	for _, c := range field {
+		speed := func(to string) float64 {
+			return median(rounds, func(r map[string]usage) float64 { return r[c.name].perSecond() / r[to].perSecond() })
+		}
+		cost := func(to string) float64 {
+			return median(rounds, func(r map[string]usage) float64 { return r[c.name].cpuEach() / r[to].cpuEach() })
+		}
+		rows = append(rows, []string{
+			c.name,
+			fmt.Sprintf("%.0f", median(rounds, func(r map[string]usage) float64 { return r[c.name].perSecond() })),
+			fmt.Sprintf("%.2f", speed(roleNetHTTP)), fmt.Sprintf("%.2f", speed(roleFastHTTP)),
+			fmt.Sprintf("%.1f µs", median(rounds, func(r map[string]usage) float64 { return r[c.name].cpuEach() })/1000),
+			fmt.Sprintf("%.2f", cost(roleNetHTTP)), fmt.Sprintf("%.2f", cost(roleFastHTTP)),
+		})
+		if c.on != noEngine {
+			e.report.put(goalSpeed, c.on, speed(roleNetHTTP))
+			e.report.put(goalSpeedFast, c.on, speed(roleFastHTTP))
+			e.report.put(goalCPU, c.on, cost(roleNetHTTP))
+		}
+	}
+	e.report.table([]string{"contestant", "deliveries/s", "÷ net/http", "÷ fasthttp", "CPU each", "÷ net/http", "÷ fasthttp"}, rows)
+	if redis != nil {
+		e.report.note("Redis (AOF, appendfsync always): %.4f commands for each delivery, publishing included; at rest the leases take %.0f a second.",
+			median(rounds, func(r map[string]usage) float64 { return r["hub, Redis"].commandsEach() }), redis.atRest)
+	}
+}
