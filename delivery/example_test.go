@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"carillon/delivery"
+	"carillon/internal/egress"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
 )
@@ -32,9 +33,12 @@ func ExampleDispatcher() {
 		return
 	}
 	defer db.Close()
-	// A hub goes out through internal/egress.
-	out := &http.Transport{DisableCompression: true}
-	defer out.CloseIdleConnections()
+	// A hub goes out through internal/egress, and not to its own machine.
+	out, err := egress.New(egress.Config{AllowLoopback: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "https://hub.example/websub/"}, out)
 	if err != nil {
 		fmt.Println(err)
@@ -86,8 +90,11 @@ func ExampleHTTPSender() {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	defer callback.Close()
-	out := &http.Transport{DisableCompression: true}
-	defer out.CloseIdleConnections()
+	out, err := egress.New(egress.Config{AllowLoopback: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "https://hub.example/websub/"}, out)
 	if err != nil {
 		fmt.Println(err)

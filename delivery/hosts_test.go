@@ -109,7 +109,7 @@ func TestConnsPerHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "http://hub.example/", DeliveryTimeout: deadline}, dialer.Transport())
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "http://hub.example/", DeliveryTimeout: deadline}, dialer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -12,19 +11,14 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"carillon/internal/egress"
+	"carillon/internal/h1"
 	"carillon/internal/retryafter"
 	"carillon/subscription"
-)
-
-// Limits on what is read of an answer. Its body means nothing (WebSub §7); it
-// is read only so that the connection can be used again.
-const (
-	answerBytes = 16 << 10
-	answerTime  = time.Second
 )
 
 // Attempt is one try to deliver a notification to a callback.
@@ -79,21 +73,31 @@ type SenderConfig struct {
 	DeliveryTimeout time.Duration
 }
 
-// HTTPSender delivers by POST (WebSub §7), without following redirects.
+// Outlet is the way out: an *egress.Dialer, which guards what is dialed.
+type Outlet interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	// TLSConfig is what https connections start from.
+	TLSConfig() *tls.Config
+	// Config holds the bounds on connections and headers.
+	Config() egress.Config
+}
+
+var _ Outlet = (*egress.Dialer)(nil)
+
+// HTTPSender delivers by POST (WebSub §7), without following redirects, over
+// connections of its own that it keeps for a while.
 type HTTPSender struct {
-	transport http.RoundTripper
-	timeout   time.Duration
-	sign      signer
+	client    *h1.Client
+	sign      *signer
+	lines     sync.Pool // of *[]byte: the lines of one attempt alone
 	userAgent string
 	hubLink   string
 }
 
 var _ Sender = (*HTTPSender)(nil)
 
-// NewHTTPSender returns a Sender that goes out through the transport, which
-// must not ask for compression (internal/egress gives one that does not, and
-// that guards what is dialed).
-func NewHTTPSender(cfg SenderConfig, transport http.RoundTripper) (*HTTPSender, error) {
+// NewHTTPSender returns a Sender that goes out through the outlet.
+func NewHTTPSender(cfg SenderConfig, out Outlet) (*HTTPSender, error) {
 	if cfg.Hub == "" || strings.ContainsAny(cfg.Hub, "<>\r\n") {
 		return nil, fmt.Errorf("field Hub is %q: deliveries must name the hub's URI", cfg.Hub)
 	}
@@ -104,101 +108,67 @@ func NewHTTPSender(cfg SenderConfig, transport http.RoundTripper) (*HTTPSender, 
 	if cfg.DeliveryTimeout < 0 {
 		return nil, fmt.Errorf("field DeliveryTimeout is %s: it must be more than 0", cfg.DeliveryTimeout)
 	}
+	limits := out.Config()
+	client, err := h1.New(h1.Config{
+		Dial: out.DialContext, TLS: out.TLSConfig(),
+		Timeout: cmp.Or(cfg.DeliveryTimeout, 30*time.Second), HandshakeTimeout: limits.DialTimeout,
+		MaxHeaderBytes: limits.MaxHeaderBytes, MaxConnsPerHost: limits.MaxConnsPerHost,
+		IdlePerHost: limits.IdlePerHost, IdleConns: limits.IdleConns, IdleTimeout: limits.IdleTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
 	return &HTTPSender{
-		transport: transport,
-		timeout:   cmp.Or(cfg.DeliveryTimeout, 30*time.Second),
+		client:    client,
 		sign:      sign,
+		lines:     sync.Pool{New: func() any { return new([]byte) }},
 		userAgent: fmt.Sprintf("Carillon/%s (+%s)", cmp.Or(cfg.Version, "dev"), cfg.Hub),
 		hubLink:   `<` + cfg.Hub + `>; rel="hub"`,
 	}, nil
 }
 
+// CloseIdleConnections closes the connections that no attempt uses. Nobody has to
+// call it: they are closed after a while.
+func (s *HTTPSender) CloseIdleConnections() { s.client.CloseIdleConnections() }
+
 // Send makes one attempt.
 func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
-	attemptCtx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	req, err := s.request(attemptCtx, a)
+	secure, authority, target, err := egress.RequestTarget(a.Callback)
 	if err != nil {
 		return Outcome{Class: ClassProtocol, Err: err}
 	}
-	resp, err := s.transport.RoundTrip(req)
+	w := a.wire
+	if w == nil {
+		w = new(wire)
+	}
+	message, err := w.of(s, a.Notification)
+	if err != nil {
+		return Outcome{Class: ClassProtocol, Err: err}
+	}
+	lines := s.lines.Get().(*[]byte)
+	*lines = (*lines)[:0]
+	switch {
+	case a.Secret == "":
+	case a.shared:
+		*lines = w.sign(*lines, s, a)
+	default:
+		*lines = s.appendSignature(*lines, a)
+	}
+	answer, err := s.client.Post(ctx, &h1.Request{
+		Secure: secure, Authority: authority, Target: target, Message: message, Lines: *lines,
+	})
+	s.lines.Put(lines)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Outcome{Class: ClassNone, Err: context.Cause(ctx)}
 		}
-		return Outcome{Class: classOfError(attemptCtx, err), Err: err}
+		return Outcome{Class: classOfError(err), Err: err}
 	}
-	if resp.ContentLength != 0 {
-		// The outcome is known: an answer that drips is cut off early.
-		stop := time.AfterFunc(answerTime, cancel)
-		_, _ = io.CopyN(io.Discard, resp.Body, answerBytes)
-		stop.Stop()
+	out := Outcome{Class: classOfStatus(answer.Status), Status: answer.Status}
+	if answer.RetryAfter != "" {
+		out.RetryAfter = retryafter.Parse(answer.RetryAfter, time.Now())
 	}
-	_ = resp.Body.Close()
-	return Outcome{
-		Class:      classOfStatus(resp.StatusCode),
-		Status:     resp.StatusCode,
-		RetryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()),
-	}
-}
-
-// request builds the delivery: WebSub §7 and §7.1.
-func (s *HTTPSender) request(ctx context.Context, a *Attempt) (*http.Request, error) {
-	target, err := egress.Target(a.Callback)
-	if err != nil {
-		return nil, err
-	}
-	n := a.Notification
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", bytes.NewReader(n.Body))
-	if err != nil {
-		return nil, err
-	}
-	req.URL, req.Host = target, target.Host
-	req.Header = http.Header{
-		"User-Agent":            {s.userAgent},
-		"Link":                  {s.links(n)},
-		"X-Hub-Notification-Id": {n.ID.String()},
-		// A key without a value lets net/http repeat the request where a kept
-		// connection turns out to be closed; it does not go out itself.
-		"X-Idempotency-Key": {},
-	}
-	if n.ContentType != "" {
-		req.Header["Content-Type"] = []string{n.ContentType}
-	}
-	if a.Secret != "" {
-		req.Header["X-Hub-Signature"] = []string{s.sign.header(string(a.Secret), n.Body)}
-	}
-	return req, nil
-}
-
-// links is the value of the one Link header (WebSub §7). Some subscribers look
-// at the first values only, so the hub and the topic lead.
-func (s *HTTPSender) links(n *Notification) string {
-	var b strings.Builder
-	b.WriteString(s.hubLink)
-	b.WriteString(", <")
-	b.WriteString(linkTarget(n.Topic))
-	b.WriteString(`>; rel="self"`)
-	for _, l := range n.Links {
-		b.WriteString(", ")
-		b.WriteString(l)
-	}
-	return b.String()
-}
-
-// linkTarget percent-encodes what would end a link before its bracket does, or the
-// header. No URL holds it, but whoever let it in must not add links of its own.
-func linkTarget(topic string) string {
-	ends := func(c byte) bool { return c <= ' ' || c == 0x7f || c == '<' || c == '>' || c == '"' }
-	var b strings.Builder
-	for i := 0; i < len(topic); i++ {
-		if c := topic[i]; ends(c) {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
+	return out
 }
 
 // classOfStatus tells success from failure: 2xx and nothing else (WebSub §7).
@@ -219,7 +189,7 @@ func classOfStatus(code int) Class {
 }
 
 // classOfError tells why there was no answer.
-func classOfError(ctx context.Context, err error) Class {
+func classOfError(err error) Class {
 	var (
 		dnsErr  *net.DNSError
 		opErr   *net.OpError
@@ -231,7 +201,7 @@ func classOfError(ctx context.Context, err error) Class {
 	switch {
 	case errors.Is(err, egress.ErrForbidden):
 		return ClassForbidden
-	case errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil:
+	case errors.Is(err, context.DeadlineExceeded):
 		return ClassTimeout
 	case errors.As(err, &dnsErr):
 		return ClassDNS

@@ -27,22 +27,41 @@ import (
 
 const hubURL = "https://hub.example/websub/"
 
-// transport goes out as egress does: no compression, no proxy.
-func transport(t *testing.T) *http.Transport {
-	tr := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8}
-	t.Cleanup(tr.CloseIdleConnections)
-	return tr
+// outlet goes out as a hub does, and to this machine.
+func outlet(t testing.TB) *egress.Dialer {
+	t.Helper()
+	return outletOf(t, egress.Config{AllowLoopback: true})
 }
 
-func newSender(t *testing.T, cfg delivery.SenderConfig, rt http.RoundTripper) *delivery.HTTPSender {
+func outletOf(t testing.TB, cfg egress.Config) *egress.Dialer {
+	t.Helper()
+	d, err := egress.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// dialing is an outlet that dials in its own way.
+type dialing struct {
+	*egress.Dialer
+	dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+func (d dialing) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	return d.dial(ctx, address)
+}
+
+func newSender(t testing.TB, cfg delivery.SenderConfig, out delivery.Outlet) *delivery.HTTPSender {
 	t.Helper()
 	if cfg.Hub == "" {
 		cfg.Hub = hubURL
 	}
-	s, err := delivery.NewHTTPSender(cfg, rt)
+	s, err := delivery.NewHTTPSender(cfg, out)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.CloseIdleConnections)
 	return s
 }
 
@@ -97,7 +116,7 @@ func TestDeliveryOnTheWire(t *testing.T) {
 	addr, requests := rawServer(t, func(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: <x>; rel=preload\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n")
 	})
-	s := newSender(t, delivery.SenderConfig{Version: "1.2.3"}, transport(t))
+	s := newSender(t, delivery.SenderConfig{Version: "1.2.3"}, outlet(t))
 	out := s.Send(t.Context(), attemptOn("http://"+addr+"/a?x=%31&y", "s3cret"))
 	equal(t, "class", out.Class, delivery.ClassDelivered)
 	equal(t, "status", out.Status, 204)
@@ -128,39 +147,37 @@ func TestDeliveryOnTheWire(t *testing.T) {
 
 // TestOneSelf: whatever the topic holds, a delivery names one rel=self (WebSub §7).
 func TestOneSelf(t *testing.T) {
-	var link []string
-	s := newSender(t, delivery.SenderConfig{}, roundTrip(func(r *http.Request) (*http.Response, error) {
-		link = r.Header.Values("Link")
-		return nil, io.EOF
-	}))
 	n := &delivery.Notification{Publication: delivery.Publication{
 		Topic: "http://h.example/~x/%3E>;rel=self,\"<http://x.example/>;\r\n rel=hub",
 	}}
-	s.Send(t.Context(), &delivery.Attempt{Callback: callback, Notification: n})
+	link := headerOf(t, delivery.SenderConfig{}, &delivery.Attempt{Notification: n}).Values("Link")
 	want := `<` + hubURL + `>; rel="hub", <http://h.example/~x/%3E%3E;rel=self,%22%3Chttp://x.example/%3E;%0D%0A%20rel=hub>; rel="self"`
 	if len(link) != 1 || link[0] != want {
 		t.Errorf("got  %q\nwant %q", link, want)
 	}
 }
 
+// headerOf makes an attempt and returns the header that arrived.
+func headerOf(t *testing.T, cfg delivery.SenderConfig, a *delivery.Attempt) (header http.Header) {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header }))
+	defer srv.Close()
+	s := newSender(t, cfg, outlet(t))
+	a.Callback = srv.URL
+	equal(t, "class", s.Send(t.Context(), a).Class, delivery.ClassDelivered)
+	s.CloseIdleConnections()
+	return header
+}
+
 // hmacOf gets a signature by way of a delivery.
 func hmacOf(t *testing.T, method, secret string, body []byte) string {
 	t.Helper()
-	var got string
-	s := newSender(t, delivery.SenderConfig{Signature: method}, roundTrip(func(r *http.Request) (*http.Response, error) {
-		got = r.Header.Get("X-Hub-Signature")
-		return nil, io.EOF
-	}))
 	n := &delivery.Notification{Publication: delivery.Publication{Topic: topicURL, Body: body}}
-	s.Send(t.Context(), &delivery.Attempt{Callback: callback, Secret: subscription.Secret(secret), Notification: n})
-	method, digest, _ := strings.Cut(got, "=")
-	_ = method
+	header := headerOf(t, delivery.SenderConfig{Signature: method}, &delivery.Attempt{Secret: subscription.Secret(secret), Notification: n})
+	named, digest, _ := strings.Cut(header.Get("X-Hub-Signature"), "=")
+	equal(t, "method", named, method)
 	return digest
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // The vectors of RFC 2202 and RFC 4231, test case 2.
 func TestSignatures(t *testing.T) {
@@ -184,7 +201,7 @@ func TestSenderConfig(t *testing.T) {
 		{delivery.SenderConfig{Hub: hubURL, Signature: "md5"}, "Signature"},
 		{delivery.SenderConfig{Hub: hubURL, DeliveryTimeout: -1}, "DeliveryTimeout"},
 	} {
-		if _, err := delivery.NewHTTPSender(c.cfg, http.DefaultTransport); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := delivery.NewHTTPSender(c.cfg, outlet(t)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %s named", c.cfg, err, c.want)
 		}
 	}
@@ -193,7 +210,7 @@ func TestSenderConfig(t *testing.T) {
 // The callback's path and query go out as they were given (WebSub §5.1.1, §8.3).
 func TestCallbackByteForByte(t *testing.T) {
 	addr, requests := rawServer(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n") })
-	s := newSender(t, delivery.SenderConfig{}, transport(t))
+	s := newSender(t, delivery.SenderConfig{}, outlet(t))
 	for given, want := range map[string]string{
 		"":                         "/",
 		"/":                        "/",
@@ -253,7 +270,7 @@ func TestOutcomesOfAnswers(t *testing.T) {
 	} {
 		t.Run(c.answer[:3]+" "+c.class.String(), func(t *testing.T) {
 			addr, requests := rawServer(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 "+c.answer) })
-			out := newSender(t, delivery.SenderConfig{}, transport(t)).Send(t.Context(), attemptOn("http://"+addr+"/", ""))
+			out := newSender(t, delivery.SenderConfig{}, outlet(t)).Send(t.Context(), attemptOn("http://"+addr+"/", ""))
 			equal(t, "class", out.Class, c.class)
 			equal(t, "status", out.Status, c.status)
 			if c.after >= 0 && out.RetryAfter != c.after || c.after < 0 && out.RetryAfter < 24*time.Hour {
@@ -269,15 +286,17 @@ func TestOutcomesWithoutAnswers(t *testing.T) {
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer untrusted.Close()
 	untrusted.Config.ErrorLog = nil
-	trusting := transport(t)
-	trusting.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13}
+	trusting := outletOf(t, egress.Config{
+		AllowLoopback: true,
+		TLS:           &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13},
+	})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = closed.Close()
-	fails := func(err error) http.RoundTripper {
-		return roundTrip(func(*http.Request) (*http.Response, error) { return nil, err })
+	fails := func(err error) delivery.Outlet {
+		return dialing{outlet(t), func(context.Context, string) (net.Conn, error) { return nil, err }}
 	}
 	raw := func(answer string) string {
 		addr, _ := rawServer(t, func(c net.Conn) { _, _ = io.WriteString(c, answer) })
@@ -285,18 +304,19 @@ func TestOutcomesWithoutAnswers(t *testing.T) {
 	}
 	hangs, _ := rawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	for name, c := range map[string]struct {
-		callback  string
-		transport http.RoundTripper
-		want      delivery.Class
+		callback string
+		out      delivery.Outlet
+		want     delivery.Class
 	}{
-		"nobody listens":      {"http://" + closed.Addr().String(), transport(t), delivery.ClassRefused},
-		"closed at once":      {"http://" + raw(""), transport(t), delivery.ClassRefused},
-		"never answers":       {"http://" + hangs, transport(t), delivery.ClassTimeout},
-		"not HTTP":            {"http://" + raw("SSH-2.0-OpenSSH\r\n\r\n"), transport(t), delivery.ClassProtocol},
-		"broken header":       {"http://" + raw("HTTP/1.1 200 OK\r\nbroken\r\n\r\n"), transport(t), delivery.ClassProtocol},
+		"nobody listens":      {"http://" + closed.Addr().String(), outlet(t), delivery.ClassRefused},
+		"closed at once":      {"http://" + raw(""), outlet(t), delivery.ClassRefused},
+		"never answers":       {"http://" + hangs, outlet(t), delivery.ClassTimeout},
+		"not HTTP":            {"http://" + raw("SSH-2.0-OpenSSH\r\n\r\n"), outlet(t), delivery.ClassProtocol},
+		"broken header":       {"http://" + raw("HTTP/1.1 200 OK\r\nbroken\r\n\r\n"), outlet(t), delivery.ClassProtocol},
 		"unknown authority":   {untrusted.URL, trusting, delivery.ClassTLS},
-		"not TLS":             {"https://" + raw("HTTP/1.1 200 OK\r\n\r\n"), transport(t), delivery.ClassTLS},
+		"not TLS":             {"https://" + raw("HTTP/1.1 200 OK\r\n\r\n"), outlet(t), delivery.ClassTLS},
 		"no such name":        {callback, fails(&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}), delivery.ClassDNS},
+		"forbidden address":   {untrusted.URL, outletOf(t, egress.Config{}), delivery.ClassForbidden},
 		"forbidden":           {callback, fails(fmt.Errorf("dial: %w", egress.ErrForbidden)), delivery.ClassForbidden},
 		"handshake too slow":  {callback, fails(fmt.Errorf("x: %w", timeoutError{})), delivery.ClassTimeout},
 		"reset":               {callback, fails(&net.OpError{Op: "read", Err: errors.New("reset")}), delivery.ClassRefused},
@@ -304,7 +324,7 @@ func TestOutcomesWithoutAnswers(t *testing.T) {
 		"something else":      {callback, fails(errOdd), delivery.ClassProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSender(t, delivery.SenderConfig{DeliveryTimeout: 500 * time.Millisecond}, c.transport)
+			s := newSender(t, delivery.SenderConfig{DeliveryTimeout: 500 * time.Millisecond}, c.out)
 			out := s.Send(t.Context(), attemptOn(c.callback, ""))
 			equal(t, "class", out.Class, c.want)
 			equal(t, "status", out.Status, 0)
@@ -317,7 +337,7 @@ func TestOutcomesWithoutAnswers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		addr, requests := rawServer(t, func(c net.Conn) { cancel(); _, _ = io.Copy(io.Discard, c) })
 		_ = requests
-		out := newSender(t, delivery.SenderConfig{}, transport(t)).Send(ctx, attemptOn("http://"+addr, ""))
+		out := newSender(t, delivery.SenderConfig{}, outlet(t)).Send(ctx, attemptOn("http://"+addr, ""))
 		equal(t, "class", out.Class, delivery.ClassNone)
 	})
 }
@@ -348,7 +368,7 @@ func TestAnswersAreNotReadForEver(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	s := newSender(t, delivery.SenderConfig{}, transport(t))
+	s := newSender(t, delivery.SenderConfig{}, outlet(t))
 	for _, path := range []string{"/small", "/small", "/huge", "/drips", "/small"} {
 		begun := time.Now()
 		out := s.Send(t.Context(), attemptOn(srv.URL+path, ""))
@@ -373,7 +393,7 @@ func TestClosedConnection(t *testing.T) {
 			_, _ = http.ReadRequest(bufio.NewReader(c))
 		}
 	})
-	s := newSender(t, delivery.SenderConfig{}, transport(t))
+	s := newSender(t, delivery.SenderConfig{}, outlet(t))
 	for range 2 {
 		equal(t, "class", s.Send(t.Context(), attemptOn("http://"+addr+"/", "")).Class, delivery.ClassDelivered)
 		<-requests

@@ -1,9 +1,103 @@
 package delivery
 
-import "sync"
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"carillon/internal/h1"
+	"carillon/subscription"
+)
+
+// maxSignatures bounds the signatures that are kept with one notification, some 200
+// bytes each. Secrets beyond are signed with anew.
+const maxSignatures = 128
 
 // wire is what the deliveries of one notification have in common, made by the
 // HTTPSender at its first delivery and held for as long as the notification is.
 type wire struct {
-	once sync.Once
+	once    sync.Once
+	message *h1.Message // the body and the fields that are the same for all
+	err     error       // why there is none
+
+	mu         sync.Mutex                     // guards signatures
+	signatures map[subscription.Secret][]byte // lines, never changed
+}
+
+// of returns the message of a notification.
+func (w *wire) of(s *HTTPSender, n *Notification) (*h1.Message, error) {
+	w.once.Do(func() { w.message, w.err = s.message(n) })
+	return w.message, w.err
+}
+
+// message makes what all subscribers get: WebSub §7.
+func (s *HTTPSender) message(n *Notification) (*h1.Message, error) {
+	fields := []h1.Field{
+		{Name: "User-Agent", Value: s.userAgent},
+		{Name: "Link", Value: s.links(n)},
+		{Name: "X-Hub-Notification-Id", Value: n.ID.String()},
+	}
+	if n.ContentType != "" {
+		fields = append(fields, h1.Field{Name: "Content-Type", Value: n.ContentType})
+	}
+	return h1.NewMessage(n.Body, fields...)
+}
+
+// sign appends the signature's line. Where others may have the same secret it is
+// computed once for all of them.
+func (w *wire) sign(b []byte, s *HTTPSender, a *Attempt) []byte {
+	w.mu.Lock()
+	line, ok := w.signatures[a.Secret]
+	w.mu.Unlock()
+	if ok {
+		return append(b, line...)
+	}
+	// Some may compute the same at the same time: nobody waits for a large body.
+	b = s.appendSignature(b, a)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.signatures) < maxSignatures {
+		if w.signatures == nil {
+			w.signatures = map[subscription.Secret][]byte{}
+		}
+		w.signatures[a.Secret] = append([]byte(nil), b...)
+	}
+	return b
+}
+
+// appendSignature appends the line X-Hub-Signature (WebSub §7.1).
+func (s *HTTPSender) appendSignature(b []byte, a *Attempt) []byte {
+	b = append(b, "X-Hub-Signature: "...)
+	b = s.sign.append(b, string(a.Secret), a.Notification.Body)
+	return append(b, "\r\n"...)
+}
+
+// links is the value of the one Link header (WebSub §7). Some subscribers look
+// at the first values only, so the hub and the topic lead.
+func (s *HTTPSender) links(n *Notification) string {
+	var b strings.Builder
+	b.WriteString(s.hubLink)
+	b.WriteString(", <")
+	b.WriteString(linkTarget(n.Topic))
+	b.WriteString(`>; rel="self"`)
+	for _, l := range n.Links {
+		b.WriteString(", ")
+		b.WriteString(l)
+	}
+	return b.String()
+}
+
+// linkTarget percent-encodes what would end a link before its bracket does, or the
+// header. No URL holds it, but whoever let it in must not add links of its own.
+func linkTarget(topic string) string {
+	ends := func(c byte) bool { return c <= ' ' || c == 0x7f || c == '<' || c == '>' || c == '"' }
+	var b strings.Builder
+	for i := 0; i < len(topic); i++ {
+		if c := topic[i]; ends(c) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }

@@ -64,7 +64,7 @@ func newHouse(t *testing.T, logger *slog.Logger) *house {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	cfg := hub.Config{URL: server.URL + "/websub/"}
 	transport := dialer.Transport()
-	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: cfg.URL}, dialer.Transport())
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: cfg.URL}, dialer)
 	ok(err)
 	dispatcher, err := delivery.New(delivery.Config{}, delivery.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
 	ok(err)

@@ -126,7 +126,7 @@ func (h *house) joinDelivery(f serveCommand) error {
 	}
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{
 		Hub: h.url, Version: program.Version, Signature: f.Signature, DeliveryTimeout: f.DeliveryTimeout,
-	}, sending.Transport())
+	}, sending)
 	if err != nil {
 		return err
 	}
