@@ -56,7 +56,10 @@ type Config struct {
 	IdleConns   int
 	// IdleTimeout is how long a connection is kept without a request; 90 s if 0.
 	IdleTimeout time.Duration
-	// Resolver resolves names; the system's if nil.
+	// Names finds the addresses of names; several Dialers may share them. Nil: the
+	// Dialer has Names of its own, which ask by way of Resolver.
+	Names *Names
+	// Resolver resolves names; the system's if nil. It is for a Dialer without Names.
 	Resolver *net.Resolver
 	// TLS is the TLS configuration to start from: more roots, for
 	// example. Nil: the system's roots. Verification cannot be turned off by it.
@@ -90,6 +93,9 @@ func (c Config) validate() error {
 		c.IdlePerHost < 0 || c.IdleConns < 0 || c.IdleTimeout < 0 {
 		return errors.New("egress: a limit is negative")
 	}
+	if c.Names != nil && c.Resolver != nil {
+		return errors.New("egress: Names have a Resolver of their own")
+	}
 	return nil
 }
 
@@ -97,7 +103,8 @@ func (c Config) validate() error {
 type Dialer struct {
 	cfg    Config
 	guard  *ssrf.Guardian
-	dialer *net.Dialer
+	dialer *net.Dialer // of addresses
+	names  *Names
 }
 
 // New returns a Dialer, or an error that says what is wrong with the Config.
@@ -112,10 +119,13 @@ func New(cfg Config) (*Dialer, error) {
 		guard: ssrf.New(ssrf.WithAnyPort(),
 			ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)),
 	}
-	d.dialer = &net.Dialer{
-		Timeout:  cfg.DialTimeout,
-		Resolver: cfg.Resolver,
-		Control:  d.control,
+	d.dialer = &net.Dialer{Timeout: cfg.DialTimeout, Control: d.control}
+	d.names = cfg.Names
+	if d.names == nil {
+		var err error
+		if d.names, err = NewNames(NamesConfig{Resolver: cfg.Resolver}, nil); err != nil {
+			return nil, err
+		}
 	}
 	return d, nil
 }
@@ -153,7 +163,14 @@ func (d *Dialer) control(network, address string, c syscall.RawConn) error {
 // DialContext connects to the address, or fails with ErrForbidden where no
 // address of its name may be dialed. Networks are tcp, tcp4 and tcp6.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return d.dialer.DialContext(ctx, network, address)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return d.dialer.DialContext(ctx, network, address)
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return d.dialer.DialContext(ctx, network, address)
+	}
+	return d.dialName(ctx, network, host, port)
 }
 
 // Transport returns a new transport over the Dialer, with a pool of its own.

@@ -1,0 +1,310 @@
+package egress
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of NamesConfig.
+const (
+	DefaultMaxNames      = 32768
+	DefaultNameTTL       = 30 * time.Second
+	DefaultMaxNameTTL    = 10 * time.Minute
+	DefaultLookupTimeout = 5 * time.Second
+	DefaultMaxQuestions  = 512
+	DefaultMaxPerDomain  = 32
+)
+
+// What the answers of a stranger's name server may cost.
+const (
+	// maxAddresses is how many addresses of one family are taken from an answer.
+	// No dial lives long enough to try more.
+	maxAddresses = 8
+	// maxNegativeTTL is how long it is believed at most that a name has no
+	// addresses (RFC 2308 §5 lets a cache bound it).
+	maxNegativeTTL = time.Minute
+	// failureTTL is how long a failure is remembered, so that a dead name server
+	// is not asked for each attempt (RFC 9520 §3.2: 1 s to 5 min).
+	failureTTL = 5 * time.Second
+	// sixWait is how long the IPv6 addresses are waited for where those of IPv4
+	// are there (RFC 8305 §3).
+	sixWait = 50 * time.Millisecond
+	// maxNameLength is what a name has at most, with its last dot (RFC 1035 §2.3.4).
+	maxNameLength = 254
+)
+
+// NamesConfig says how long names are remembered and how much may be asked. Its
+// zero value is a good setting for the open internet.
+type NamesConfig struct {
+	// MaxNames bounds the names that are remembered; 32,768 if 0. The one that
+	// was not used for longest is forgotten for a new one. A name takes less
+	// than 1 KiB, whatever its name server says.
+	MaxNames int
+	// TTL is how long addresses are remembered that came without a lifetime: from
+	// /etc/hosts, for example; 30 s if 0.
+	TTL time.Duration
+	// MaxTTL is how long addresses are remembered at most; 10 min if 0.
+	MaxTTL time.Duration
+	// Timeout bounds one question: waiting for its turn, all name servers of the
+	// system and all attempts together; 5 s if 0.
+	Timeout time.Duration
+	// MaxQuestions bounds the questions under way; 512 if 0. While more than half
+	// of them are, each further one gets 1 s only.
+	MaxQuestions int
+	// MaxPerDomain bounds the questions under way about the names of one
+	// registered domain, so that one that never answers leaves room for others;
+	// 32 if 0.
+	MaxPerDomain int
+	// Resolver asks the name servers; the system's if nil. Its Dial is what the
+	// questions go through. One without PreferGo may leave that Dial out and
+	// answer without lifetimes: TTL holds then.
+	Resolver *net.Resolver
+}
+
+func (c NamesConfig) withDefaults() NamesConfig {
+	c.MaxNames = orDefault(c.MaxNames, DefaultMaxNames)
+	c.TTL = orDefault(c.TTL, DefaultNameTTL)
+	c.MaxTTL = orDefault(c.MaxTTL, DefaultMaxNameTTL)
+	c.Timeout = orDefault(c.Timeout, DefaultLookupTimeout)
+	c.MaxQuestions = orDefault(c.MaxQuestions, DefaultMaxQuestions)
+	c.MaxPerDomain = orDefault(c.MaxPerDomain, DefaultMaxPerDomain)
+	return c
+}
+
+func (c NamesConfig) validate() error {
+	if c.MaxNames < 0 || c.TTL < 0 || c.MaxTTL < 0 || c.Timeout < 0 || c.MaxQuestions < 0 || c.MaxPerDomain < 0 {
+		return errors.New("egress: a limit of names is negative")
+	}
+	return nil
+}
+
+// Names finds the addresses of names, and remembers them for as long as their
+// name servers say. All methods may be called from any goroutine.
+//
+// It has no opinion on the addresses: what may be dialed is judged when it is
+// dialed, remembered or not.
+type Names struct {
+	cfg      NamesConfig
+	resolver *net.Resolver
+	places   *places
+	metrics  *namesMetrics
+
+	mu     sync.Mutex
+	kept   map[string]*list.Element // of *keptName
+	recent *list.List               // the last used is at the front
+	asking map[questionKey]*question
+}
+
+// keptName is what is remembered of a name.
+type keptName struct {
+	name    string
+	answers [2]answer // by family
+	uses    int       // turns the addresses around, so that each is used in its turn
+}
+
+// The families of addresses. Each has its question and its lifetime.
+const (
+	four = iota
+	six
+)
+
+// answer is what is known of the addresses of one family.
+type answer struct {
+	addrs    []netip.Addr
+	err      *net.DNSError // why there are none
+	unrouted bool          // this machine has no route to addrs
+	until    time.Time
+}
+
+// NewNames returns Names that know nothing yet, or an error that says what is
+// wrong with the Config. Without a Registerer nothing is registered.
+func NewNames(cfg NamesConfig, reg prometheus.Registerer) (*Names, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	n := &Names{
+		cfg:    cfg,
+		places: newPlaces(cfg.MaxQuestions, cfg.MaxPerDomain),
+		kept:   map[string]*list.Element{},
+		recent: list.New(),
+		asking: map[questionKey]*question{},
+	}
+	n.resolver = tapped(cfg.Resolver)
+	var err error
+	n.metrics, err = newNamesMetrics(n, reg)
+	return n, err
+}
+
+// Lookup returns the addresses of a host, those to be tried first before the
+// others and all of one family together. The error is a *net.DNSError.
+//
+// Its context bounds the waiting only: a question that was asked goes on for who
+// else wants to know.
+func (n *Names) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{addr.Unmap()}, nil
+	}
+	if host == "" || len(host) > maxNameLength {
+		return nil, noSuchHost(host)
+	}
+	name := lower(host)
+	var answers [2]answer
+	n.mu.Lock()
+	uses := n.remembered(name, &answers)
+	if !answers[four].until.IsZero() && !answers[six].until.IsZero() {
+		n.mu.Unlock()
+		n.metrics.cached.Inc()
+		return inOrder(answers, uses)
+	}
+	if err := ctx.Err(); err != nil {
+		n.mu.Unlock()
+		return nil, gaveUp(host, err)
+	}
+	var questions [2]*question
+	for f := range answers {
+		if answers[f].until.IsZero() {
+			questions[f] = n.ask(questionKey{name, f})
+		}
+	}
+	n.mu.Unlock()
+	n.metrics.asked.Inc()
+	if err := wait(ctx, questions, &answers); err != nil {
+		return nil, gaveUp(host, err)
+	}
+	return inOrder(answers, uses)
+}
+
+// remembered copies what is remembered and still holds; n.mu is held. It returns
+// how often the name was used.
+func (n *Names) remembered(name string, answers *[2]answer) int {
+	e, ok := n.kept[name]
+	if !ok {
+		return 0
+	}
+	n.recent.MoveToFront(e)
+	k := e.Value.(*keptName)
+	k.uses++
+	now := time.Now()
+	for f, a := range k.answers {
+		if now.Before(a.until) {
+			answers[f] = a
+		}
+	}
+	return k.uses
+}
+
+// keep remembers an answer; n.mu is held.
+func (n *Names) keep(key questionKey, a answer) {
+	e, ok := n.kept[key.name]
+	if !ok {
+		if len(n.kept) >= n.cfg.MaxNames {
+			oldest := n.recent.Back()
+			delete(n.kept, n.recent.Remove(oldest).(*keptName).name)
+		}
+		e = n.recent.PushFront(&keptName{name: key.name})
+		n.kept[key.name] = e
+	}
+	e.Value.(*keptName).answers[key.family] = a
+}
+
+// wait fills in the answers that are asked for. It fails with the context's
+// error where that ended the waiting.
+func wait(ctx context.Context, questions [2]*question, answers *[2]answer) error {
+	var came time.Time // when those of IPv4 came, if they were waited for
+	if q := questions[four]; q != nil {
+		select {
+		case <-q.done:
+			answers[four] = q.answer
+			came = time.Now()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	q := questions[six]
+	if q == nil {
+		return nil
+	}
+	if len(answers[four].addrs) > 0 {
+		// There is something to go on with: a bit of patience is enough.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, later(came, q.began).Add(sixWait))
+		defer cancel()
+	}
+	select {
+	case <-q.done:
+		answers[six] = q.answer
+	case <-ctx.Done():
+		if len(answers[four].addrs) == 0 {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// inOrder puts IPv6 first (RFC 8305 §4) where this machine has a route to it,
+// and turns the addresses of a family around from use to use.
+func inOrder(answers [2]answer, uses int) ([]netip.Addr, error) {
+	first, second := answers[six], answers[four]
+	if first.unrouted {
+		first, second = second, first
+	}
+	addrs := make([]netip.Addr, 0, len(first.addrs)+len(second.addrs))
+	for _, a := range [][]netip.Addr{first.addrs, second.addrs} {
+		if len(a) > 0 {
+			turn := uses % len(a)
+			addrs = append(append(addrs, a[turn:]...), a[:turn]...)
+		}
+	}
+	if len(addrs) > 0 {
+		return addrs, nil
+	}
+	// That the name servers failed says more than that the other family has none.
+	err := answers[four].err
+	if other := answers[six].err; err == nil || err.IsNotFound && other != nil {
+		err = other
+	}
+	return nil, err
+}
+
+// lower writes a name in lower case, ASCII only (RFC 4343 §2).
+func lower(name string) string {
+	for i := range len(name) {
+		if c := name[i]; 'A' <= c && c <= 'Z' {
+			b := []byte(name)
+			for ; i < len(b); i++ {
+				if 'A' <= b[i] && b[i] <= 'Z' {
+					b[i] += 'a' - 'A'
+				}
+			}
+			return string(b)
+		}
+	}
+	return name
+}
+
+func noSuchHost(host string) *net.DNSError {
+	return &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// gaveUp is the error of one who did not wait for the answer.
+func gaveUp(host string, cause error) *net.DNSError {
+	return &net.DNSError{
+		UnwrapErr: cause, Err: cause.Error(), Name: host,
+		IsTimeout: errors.Is(cause, context.DeadlineExceeded),
+	}
+}

@@ -1,0 +1,265 @@
+package egress
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+const (
+	// exchangeTimeout is what one name server gets for one attempt, before the
+	// next one is asked: a packet may be lost, a server may be down.
+	exchangeTimeout = 2 * time.Second
+	// maxAnswer is the largest answer that is read over TCP, bytes. Thousands of
+	// addresses would cost more than a name is worth.
+	maxAnswer = 4 << 10
+)
+
+var errTooBig = errors.New("the answer is too big")
+
+// tap reads along what name servers answer to one question, for the lifetimes
+// that package net keeps to itself (it answers with addresses only). It judges
+// nothing: which answer counts is for net to say, by the same rules.
+type tap struct {
+	deadline time.Time // of the question
+
+	mu    sync.Mutex
+	asked bool           // a name server was asked at all
+	have  *time.Duration // lifetime of the last answer with addresses
+	none  *time.Duration // least lifetime of an answer without
+}
+
+// tapKey is where a context holds the tap of its question: net keeps the values
+// of a context for its Dial, and nothing else of it.
+type tapKey struct{}
+
+// tapped is a resolver like r whose connections are read along.
+func tapped(r *net.Resolver) *net.Resolver {
+	if r == nil {
+		r = &net.Resolver{PreferGo: true}
+	}
+	dial := r.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	return &net.Resolver{
+		PreferGo: r.PreferGo, StrictErrors: r.StrictErrors,
+		Dial: func(ctx context.Context, network, server string) (net.Conn, error) {
+			t, ok := ctx.Value(tapKey{}).(*tap)
+			if !ok {
+				return nil, errors.New("egress: the question has ended")
+			}
+			t.ask()
+			until := earlier(t.deadline, time.Now().Add(exchangeTimeout))
+			ctx, cancel := context.WithDeadline(ctx, until)
+			defer cancel()
+			conn, err := dial(ctx, network, server)
+			if err != nil {
+				return nil, err
+			}
+			return t.over(conn, until), nil
+		},
+	}
+}
+
+// over returns the connection, read along. It is one for packets if conn is:
+// that is how net tells how messages are framed.
+func (t *tap) over(conn net.Conn, until time.Time) net.Conn {
+	tc := &tapConn{Conn: conn, tap: t, until: until}
+	if packets, ok := conn.(net.PacketConn); ok {
+		tc.packets = true
+		return &tapPacketConn{tc, packets}
+	}
+	return tc
+}
+
+// tapConn carries one question and its answer.
+type tapConn struct {
+	net.Conn
+	tap      *tap
+	until    time.Time
+	packets  bool
+	question []byte
+	answer   []byte // of a stream: the length and what came so far
+}
+
+// SetDeadline keeps to the limit of the exchange.
+func (c *tapConn) SetDeadline(at time.Time) error { return c.Conn.SetDeadline(earlier(at, c.until)) }
+
+func (c *tapConn) Write(b []byte) (int, error) {
+	c.question = slices.Clone(b)
+	if !c.packets {
+		c.question = b[min(2, len(b)):]
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *tapConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.packets {
+		c.tap.see(c.question, b[:n])
+		return n, err
+	}
+	c.answer = append(c.answer, b[:n]...)
+	if len(c.answer) < 2 {
+		return n, err
+	}
+	length := int(binary.BigEndian.Uint16(c.answer))
+	if length > maxAnswer {
+		return 0, errTooBig
+	}
+	if msg := c.answer[2:]; len(msg) >= length {
+		c.tap.see(c.question, msg[:length])
+	}
+	return n, err
+}
+
+// tapPacketConn is a tapConn over packets.
+type tapPacketConn struct {
+	*tapConn
+	conn net.PacketConn
+}
+
+// ReadFrom is there for the interface; net reads with Read.
+func (c *tapPacketConn) ReadFrom(b []byte) (int, net.Addr, error) { return c.conn.ReadFrom(b) }
+
+// WriteTo is there for the interface; net writes with Write.
+func (c *tapPacketConn) WriteTo(b []byte, to net.Addr) (int, error) { return c.conn.WriteTo(b, to) }
+
+// see takes the lifetimes from a message, if it answers the question. One that
+// does not may be anybody's: net goes on waiting for the right one.
+func (t *tap) see(question, msg []byte) {
+	var asked, p dnsmessage.Parser
+	sent, err := asked.Start(question)
+	if err != nil {
+		return
+	}
+	q, err := asked.Question()
+	if err != nil {
+		return
+	}
+	h, err := p.Start(msg)
+	if err != nil || !h.Response || h.ID != sent.ID {
+		return
+	}
+	of, err := p.Question()
+	if err != nil || of.Type != q.Type || of.Class != q.Class || !strings.EqualFold(of.Name.String(), q.Name.String()) ||
+		p.SkipAllQuestions() != nil {
+		return
+	}
+	ttl, found, err := leastTTL(&p, q.Type)
+	if err != nil {
+		return
+	}
+	switch {
+	case found:
+		t.note(&t.have, ttl, false)
+	case h.RCode == dnsmessage.RCodeNameError, h.RCode == dnsmessage.RCodeSuccess:
+		if soa, ok := negativeTTL(&p); ok {
+			t.note(&t.none, min(ttl, soa), true)
+		}
+	}
+}
+
+// leastTTL reads the answers, the aliases on the way to the addresses included:
+// all must hold (RFC 2308 §5 for those that lead nowhere).
+func leastTTL(p *dnsmessage.Parser, want dnsmessage.Type) (least time.Duration, found bool, err error) {
+	least = math.MaxInt64
+	for {
+		h, err := p.AnswerHeader()
+		if errors.Is(err, dnsmessage.ErrSectionDone) {
+			return least, found, nil
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		least = min(least, seconds(h.TTL))
+		found = found || h.Type == want
+		if err := p.SkipAnswer(); err != nil {
+			return 0, false, err
+		}
+	}
+}
+
+// negativeTTL is the lifetime of an answer without addresses (RFC 2308 §5).
+func negativeTTL(p *dnsmessage.Parser) (time.Duration, bool) {
+	for {
+		h, err := p.AuthorityHeader()
+		if err != nil {
+			return 0, false
+		}
+		if h.Type != dnsmessage.TypeSOA {
+			if p.SkipAuthority() != nil {
+				return 0, false
+			}
+			continue
+		}
+		soa, err := p.SOAResource()
+		if err != nil {
+			return 0, false
+		}
+		return min(seconds(h.TTL), seconds(soa.MinTTL)), true
+	}
+}
+
+// seconds is a TTL. What has the highest bit set counts as 0 (RFC 2181 §8).
+func seconds(ttl uint32) time.Duration {
+	if ttl > math.MaxInt32 {
+		return 0
+	}
+	return time.Duration(ttl) * time.Second
+}
+
+// note sets what was learned, or the lesser of it and what was known.
+func (t *tap) note(at **time.Duration, ttl time.Duration, least bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if *at != nil && least {
+		ttl = min(ttl, **at)
+	}
+	*at = &ttl
+}
+
+// ask notes that a name server is asked.
+func (t *tap) ask() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = true
+}
+
+// silent tells whether nobody was asked: files had the answer.
+func (t *tap) silent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.asked
+}
+
+// positive is the lifetime of the addresses, if a name server told one.
+func (t *tap) positive() (time.Duration, bool) { return t.told(&t.have) }
+
+// negative is the lifetime of there being none.
+func (t *tap) negative() (time.Duration, bool) { return t.told(&t.none) }
+
+func (t *tap) told(at **time.Duration) (time.Duration, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if *at == nil {
+		return 0, false
+	}
+	return **at, true
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
