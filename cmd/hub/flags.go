@@ -44,11 +44,19 @@ type serveCommand struct {
 	RetryMax   time.Duration `default:"1h" help:"Longest pause between two attempts."`
 	RetryFor   time.Duration `default:"72h" help:"How old a notification may be before a failed attempt gives it up."`
 
+	KeepAtLeast time.Duration `default:"5m" help:"Age before which no notification leaves the logs: 5s or more. With less than some minutes a subscription that is being verified may miss its first."`
+	KeepFor     time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then has a gap. Default: a day more than --retry-for."`
+	KeepBytes   byteSize      `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take. Beyond it the greatest are cut, oldest notifications first, and who still waits for those has a gap; what is younger than --keep-at-least stays. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound."`
+
 	DeliveryTimeout time.Duration `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer."`
 	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512."`
 	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub."`
 	MaxBody         int64         `default:"52428800" placeholder:"BYTES" help:"Largest content of a topic, published or fetched."`
 }
+
+// minKeepAtLeast is the least --keep-at-least: logs are trimmed each second at most,
+// and what other processes tell of their cursors is a few times that old.
+const minKeepAtLeast = 5 * time.Second
 
 // maxMaxBody is the largest --max-body: a publication is held in memory.
 const maxMaxBody = 1 << 30
@@ -86,6 +94,10 @@ func (f *serveCommand) Validate() error {
 			f.LeaseMin, f.LeaseDefault, f.LeaseMax)
 	case f.RetryFirst > f.RetryMax:
 		return fmt.Errorf("--retry-first (%s) must not be longer than --retry-max (%s)", f.RetryFirst, f.RetryMax)
+	case f.KeepAtLeast < minKeepAtLeast:
+		return fmt.Errorf("--keep-at-least must be %s or more, not %s", minKeepAtLeast, f.KeepAtLeast)
+	case f.KeepFor != 0 && f.KeepFor < f.KeepAtLeast:
+		return fmt.Errorf("--keep-for (%s) must not be shorter than --keep-at-least (%s)", f.KeepFor, f.KeepAtLeast)
 	case f.Takeover < minTakeover || f.Takeover > maxTakeover:
 		return fmt.Errorf("--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
 	case f.MaxBody < 1 || f.MaxBody > maxMaxBody:

@@ -114,6 +114,10 @@ func (h *house) joinDelivery(f serveCommand) error {
 		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
 		DrainTimeout: drainWithin,
+		KeepAtLeast:  f.KeepAtLeast, KeepFor: f.KeepFor, KeepBytes: int64(f.KeepBytes),
+	}
+	if f.KeepBytes == 0 {
+		cfg.KeepBytes = -1 // no bound
 	}
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
