@@ -28,6 +28,12 @@ const maxAttrs = 64
 // firstBuffer is how much is read at once, until a token needs more.
 const firstBuffer = 64 << 10
 
+// minBuffer is how large the buffer is at least.
+const minBuffer = 512
+
+// utf8Mark is the byte order mark of UTF-8.
+var utf8Mark = []byte("\xef\xbb\xbf")
+
 // attr is one attribute; namespace declarations are not among them.
 type attr struct {
 	space string // the namespace; empty for an attribute without a prefix
@@ -85,7 +91,11 @@ type frame struct {
 
 // newScanner returns a scanner of what r gives.
 func newScanner(r io.Reader, lim Limits) *scanner {
-	return &scanner{src: r, lim: lim, line: 1, prolog: true, buf: make([]byte, 0, firstBuffer)}
+	size := firstBuffer
+	if known, ok := r.(interface{ Len() int }); ok {
+		size = min(size, max(minBuffer, known.Len()+1)) // one more, so that the end is seen without more room
+	}
+	return &scanner{src: r, lim: lim, line: 1, prolog: true, buf: make([]byte, 0, size)}
 }
 
 // newBytesScanner returns a scanner of doc, which it does not copy and does not change.
@@ -189,7 +199,7 @@ func (s *scanner) begin() error {
 	}
 	b := s.buf[s.pos:]
 	switch {
-	case bytes.HasPrefix(b, []byte("\xef\xbb\xbf")):
+	case bytes.HasPrefix(b, utf8Mark):
 		s.pos += 3
 	case bytes.HasPrefix(b, []byte("\xfe\xff")), bytes.HasPrefix(b, []byte("\xff\xfe")),
 		len(b) > 1 && (b[0] == 0 || b[1] == 0):

@@ -1,6 +1,9 @@
 package payload
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // sniffBytes is how far IsNotification looks. The head of a notification is a
 // few hundred bytes.
@@ -16,6 +19,9 @@ const sniffBytes = 64 << 10
 func IsNotification(body []byte) bool {
 	lim := Limits{Bytes: sniffBytes, EntryBytes: sniffBytes}.withDefaults()
 	head := body[:min(len(body), sniffBytes)]
+	if !bytes.HasPrefix(trimSpace(bytes.TrimPrefix(head, utf8Mark)), []byte{'<'}) {
+		return false // what is no XML is not worth a reader
+	}
 	r := newReader(newBytesScanner(head, lim), lim)
 	// An error further on in the head is for the validator to name.
 	_ = r.begin()
