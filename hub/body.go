@@ -72,7 +72,8 @@ func takeIn(h *held, announced, limit int64, fill func([]byte) (int, error)) ([]
 	if announced >= 0 {
 		limit = announced
 	}
-	var parts [][]byte
+	var few [1][]byte // enough for most, without an allocation
+	parts := few[:0]
 	for size := int64(0); size != announced; {
 		next := min(max(partLeast, min(size, partMost)), limit-size)
 		if err := h.grow(next); err != nil {

@@ -129,7 +129,7 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(text)+1))
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n")
+	_, _ = w.Write(append(append(make([]byte, 0, len(text)+1), text...), '\n'))
 }
 
 // writeError answers a request that failed, and logs what is the hub's own fault.

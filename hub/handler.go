@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,19 @@ func (h *Hub) Handler() http.Handler {
 		r.Path(path).Handler(h.handle(methodNotAllowed))
 	}
 	r.NotFoundHandler = h.handle(h.notFound)
-	return r
+	return postsFirst(endpointPaths(h.cfg.URL), h.handle(h.post), r)
+}
+
+// postsFirst gives the POSTs at one of the paths to post without asking the router, which
+// would give them to it too: publishing is what is done most often by far.
+func postsFirst(paths []string, post, router http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && slices.Contains(paths, r.URL.EscapedPath()) {
+			post.ServeHTTP(w, r)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
 }
 
 // endpointPaths returns the path of the hub URL without and with a slash at its end.
@@ -82,8 +95,11 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 // statusLabel names a status in metrics. It is one of those this package writes;
 // a client that hung up got none.
 func statusLabel(status int) string {
-	if status == 0 {
+	switch status {
+	case 0:
 		return "none"
+	case http.StatusOK:
+		return "200"
 	}
 	return strconv.Itoa(status)
 }
@@ -139,16 +155,17 @@ func (h *Hub) checkAddress(name, raw string) error {
 		return badRequest("%s is longer than %d bytes.", name, h.cfg.MaxURL)
 	}
 	err := h.parts.Addresses.CheckURL(raw)
+	if err == nil {
+		return nil
+	}
 	var bad *egress.BadURL
 	switch {
 	case errors.As(err, &bad):
 		return &requestError{http.StatusBadRequest, name + " " + bad.Rule + ".", err}
 	case errors.Is(err, egress.ErrForbidden):
 		return &requestError{http.StatusForbidden, name + " is in a network that this hub does not reach.", err}
-	case err != nil:
-		return &requestError{http.StatusBadRequest, name + " is not a URL that this hub can make a request to.", err}
 	}
-	return nil
+	return &requestError{http.StatusBadRequest, name + " is not a URL that this hub can make a request to.", err}
 }
 
 // storing returns the context for keeping what a request asks for: a client that

@@ -69,7 +69,7 @@ func (h *Hub) announced(r *http.Request) (delivery.Publication, error) {
 	if err := h.checkAddress("Link rel=self", p.Topic); err != nil {
 		return p, err
 	}
-	if !namesHub(links, h.self) {
+	if !h.named(links) {
 		return p, badRequest("Link names no rel=hub that is this hub: %s", h.cfg.URL)
 	}
 	p.Links, err = h.cfg.relayed(links)
@@ -91,6 +91,13 @@ func selfLink(links []weblink.Link) (string, error) {
 	return selves[0].URI, nil
 }
 
+// named tells whether a rel=hub of the links is this hub. Most write its URL as it is
+// told.
+func (h *Hub) named(links []weblink.Link) bool {
+	hubs := weblink.Find(links, relHub)
+	return len(hubs) == 1 && hubs[0].URI == h.cfg.URL || namesHub(links, h.self)
+}
+
 // namesHub tells whether a rel=hub of the links is the hub, whose URL is in the
 // form to compare by.
 func namesHub(links []weblink.Link, hub string) bool {
@@ -105,12 +112,10 @@ func namesHub(links []weblink.Link, hub string) bool {
 func (c Config) relayed(links []weblink.Link) (values []string, err error) {
 	size := 0
 	for _, l := range links {
-		l.Rel = slices.DeleteFunc(slices.Clone(l.Rel), func(rel string) bool {
-			return rel == relSelf || rel == relHub
-		})
-		if len(l.Rel) == 0 {
+		if !slices.ContainsFunc(l.Rel, func(rel string) bool { return !ownRel(rel) }) {
 			continue
 		}
+		l.Rel = slices.DeleteFunc(slices.Clone(l.Rel), ownRel)
 		// The subscriber could resolve a relative link only against the
 		// wrong address: that of its callback.
 		if u, err := url.Parse(l.URI); err != nil || !u.IsAbs() {
@@ -124,6 +129,9 @@ func (c Config) relayed(links []weblink.Link) (values []string, err error) {
 	}
 	return values, nil
 }
+
+// ownRel tells the relations that the hub sets itself.
+func ownRel(rel string) bool { return rel == relSelf || rel == relHub }
 
 // judge returns the interval of a ResourceSync notification, and refuses one
 // that comes with the wrong media type or breaks the format (CN §3, §4.1). Other
@@ -152,7 +160,8 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publicat
 	if !receipt.Repeated {
 		h.metrics.bytes.Add(float64(size))
 	}
-	w.Header().Set("X-Hub-Notification-Id", receipt.ID.String())
-	writeText(w, http.StatusOK, receipt.ID.String())
+	id := receipt.ID.String()
+	w.Header().Set("X-Hub-Notification-Id", id)
+	writeText(w, http.StatusOK, id)
 	return nil
 }

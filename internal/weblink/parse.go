@@ -23,12 +23,18 @@ func Parse(values []string) ([]Link, error) {
 	var first error
 	for i, v := range values {
 		p := parser{in: v}
+		if n := strings.Count(v, "<"); links == nil && n > 0 {
+			links = make([]Link, 0, min(n, linksAhead))
+		}
 		if err := p.list(&links); err != nil && first == nil {
 			first = fmt.Errorf("%w: value %d, byte %d: %w", ErrSyntax, i+1, p.at+1, err)
 		}
 	}
 	return links, first
 }
+
+// linksAhead is for how many links memory is taken before they are read.
+const linksAhead = 8
 
 // parser reads one field value; at is the byte it has come to.
 type parser struct {
@@ -113,6 +119,10 @@ func (p *parser) param() (Param, error) {
 // fold in it is the space that it stands for.
 func (p *parser) quoted() (string, error) {
 	start := p.at
+	if n := strings.IndexAny(p.in[start+1:], "\"\\\r\n"); n >= 0 && p.in[start+1+n] == '"' {
+		p.at += n + 2
+		return p.in[start+1 : start+1+n], nil
+	}
 	var b strings.Builder
 	for p.at++; !p.done(); p.at++ {
 		switch c := p.in[p.at]; c {
