@@ -20,12 +20,33 @@ import (
 //	SETTLED [FAILURES NEXTATTEMPT LASTFAILURE LASTSTATUS]
 //
 // The fields in brackets are there where one of them is not zero.
-func encodePosition(p delivery.Position) string {
-	settled := strconv.FormatUint(uint64(p.Settled), 10)
+func encodePosition(p delivery.Position) string { return string(appendPosition(nil, p)) }
+
+func appendPosition(b []byte, p delivery.Position) []byte {
+	b = strconv.AppendUint(b, uint64(p.Settled), 10)
 	if p == (delivery.Position{Settled: p.Settled}) {
-		return settled
+		return b
 	}
-	return fmt.Sprintf("%s %d %s %d %d", settled, p.Failures, encodeInstant(p.NextAttempt), p.LastFailure, p.LastStatus)
+	b = strconv.AppendUint(append(b, ' '), uint64(p.Failures), 10)
+	b = append(append(b, ' '), encodeInstant(p.NextAttempt)...)
+	b = strconv.AppendUint(append(b, ' '), uint64(p.LastFailure), 10)
+	return strconv.AppendUint(append(b, ' '), uint64(p.LastStatus), 10)
+}
+
+// usualAdvance is about how long encodeAdvances makes one.
+const usualAdvance = idLen + 1 + 16
+
+// encodeAdvances makes the text that saveScript takes. A position is never longer than
+// one byte says.
+func encodeAdvances(advances []delivery.Advance) []byte {
+	b := make([]byte, 0, len(advances)*usualAdvance)
+	for _, a := range advances {
+		b = append(appendID(b, a.Subscription), 0)
+		at := len(b)
+		b = appendPosition(b, a.Position)
+		b[at-1] = byte(len(b) - at)
+	}
+	return b
 }
 
 func decodePosition(record string) (p delivery.Position, err error) {

@@ -113,47 +113,56 @@ func (c *Cursors) member(s subscription.Shard, name, record, position string) (m
 // saveScript writes a batch of one shard, whole or not at all.
 //
 //	KEYS  1 cursors  2… gaps, of each subscription that has new ones
-//	ARGV  1 the epoch  2 the number n of advances  n ids  n positions
-//	      how many gaps are kept of a subscription
+//	ARGV  1 the epoch  2 the advances  3 how many gaps are kept of a subscription
 //	      for each key of gaps: the id  the number m of its gaps  m times First and the record
 //
 // It returns 1, or 0 where the epoch is not the shard's.
+//
+// The advances are one text, as arguments cost the server more than they say: of each
+// the id, the length of its position in one byte, and the position.
 //
 // A position that is there proves that its subscription is. Numbers that begin
 // a record are compared as text, as they may be beyond what Lua counts exactly.
 // Up to 2000 advances take one HMGET and one HSET, as Lua passes no more
 // than some thousand values at once.
 var saveScript = shrinks("save cursors", `
-local cursors, n, chunk = KEYS[1], tonumber(ARGV[2]), 2000
+local cursors, advances, chunk = KEYS[1], ARGV[2], 2000
+local match, take = string.match, struct.unpack
 local function before(a, b) return #a < #b or (#a == #b and a < b) end
 
-local names, stored = {'!epoch'}, {}
-for i = 3, n + 2 do names[#names + 1] = ARGV[i] end
-local at = 2 * n + 4
+local names, news, n, at = {'!epoch'}, {}, 0, 1
+while at <= #advances do
+  n = n + 1
+  names[n + 1], news[n], at = take('c36Bc0', advances, at)
+end
+at = 4
 for k = 2, #KEYS do
   names[#names + 1] = ARGV[at]
   at = at + 2 + 2 * ARGV[at + 1]
 end
+local stored
 for i = 1, #names, chunk do
   local part = redis.call('HMGET', cursors, unpack(names, i, math.min(i + chunk - 1, #names)))
-  for j = 1, #part do stored[i + j - 1] = part[j] end
+  if i == 1 then stored = part else for j = 1, #part do stored[i + j - 1] = part[j] end end
   if stored[1] ~= ARGV[1] then return 0 end
 end
 
-local changes = {}
+local changes, c = {}, 0
 for i = 1, n do
-  local old, new = stored[i + 1], ARGV[n + 2 + i]
-  local settled = old and string.match(old, '^%d+')
-  if old and old ~= new and not (settled and before(string.match(new, '^%d+'), settled)) then
-    changes[#changes + 1] = ARGV[2 + i]
-    changes[#changes + 1] = new
+  local old, new = stored[i + 1], news[i]
+  if old and old ~= new then
+    local settled = match(old, '^%d+')
+    if not (settled and before(match(new, '^%d+'), settled)) then
+      changes[c + 1], changes[c + 2] = names[i + 1], new
+      c = c + 2
+    end
   end
 end
-for i = 1, #changes, 2 * chunk do
-  redis.call('HSET', cursors, unpack(changes, i, math.min(i + 2 * chunk - 1, #changes)))
+for i = 1, c, 2 * chunk do
+  redis.call('HSET', cursors, unpack(changes, i, math.min(i + 2 * chunk - 1, c)))
 end
 
-at = 2 * n + 4
+at = 4
 for k = 2, #KEYS do
   local last = at + 1 + 2 * ARGV[at + 1]
   if stored[n + k] then
@@ -161,7 +170,7 @@ for k = 2, #KEYS do
     for i = at + 2, last, chunk do
       redis.call('ZADD', KEYS[k], unpack(ARGV, i, math.min(i + chunk - 1, last)))
     end
-    redis.call('ZREMRANGEBYRANK', KEYS[k], 0, -1 - ARGV[2 * n + 3])
+    redis.call('ZREMRANGEBYRANK', KEYS[k], 0, -1 - ARGV[3])
   end
   at = last + 1
 end
@@ -180,7 +189,10 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 		return ctx.Err()
 	}
 	calls := make([]call, len(batches))
+	at := make(map[subscription.ID]int)
 	for i, b := range batches {
+		clear(at)
+		b.Advances = latest(b.Advances, at)
 		calls[i] = c.saving(b)
 	}
 	var errs error
@@ -207,21 +219,13 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	return nil
 }
 
-// saving is the call that writes the batch.
+// saving is the call that writes the batch, which has one advance of each
+// subscription.
 func (c *Cursors) saving(b delivery.Batch) call {
 	k := c.db.engine.keys
 	keys := []string{k.cursors(b.Tenure.Shard)}
-	args := make([]any, 0, 3+2*len(b.Advances)+3*len(b.Gaps))
-	args = append(args, strconv.FormatUint(b.Tenure.Epoch, 10))
-	advances := latest(b.Advances)
-	args = append(args, len(advances))
-	for _, a := range advances {
-		args = append(args, a.Subscription.String())
-	}
-	for _, a := range advances {
-		args = append(args, encodePosition(a.Position))
-	}
-	args = append(args, maxGaps)
+	args := make([]any, 0, 3+4*len(b.Gaps))
+	args = append(args, strconv.FormatUint(b.Tenure.Epoch, 10), encodeAdvances(b.Advances), maxGaps)
 	for id, gaps := range gapsOf(b.Gaps) {
 		keys = append(keys, k.gaps(id))
 		args = append(args, id.String(), len(gaps))
@@ -233,18 +237,22 @@ func (c *Cursors) saving(b delivery.Batch) call {
 }
 
 // latest leaves one advance for each subscription: the script compares with what
-// was stored before it, not with the batch itself.
-func latest(advances []delivery.Advance) []delivery.Advance {
-	at := make(map[subscription.ID]int, len(advances))
-	kept := make([]delivery.Advance, 0, len(advances))
-	for _, a := range advances {
+// was stored before it, not with the batch itself. at is empty.
+func latest(advances []delivery.Advance, at map[subscription.ID]int) []delivery.Advance {
+	kept := advances
+	for n, a := range advances {
 		i, again := at[a.Subscription]
+		if again && len(kept) == len(advances) {
+			kept = slices.Clone(advances[:n]) // they are the caller's
+		}
 		switch {
-		case !again:
-			at[a.Subscription] = len(kept)
-			kept = append(kept, a)
-		case a.Position.Settled >= kept[i].Position.Settled:
+		case again && a.Position.Settled >= kept[i].Position.Settled:
 			kept[i] = a
+		case !again:
+			at[a.Subscription] = len(at)
+			if len(kept) < len(advances) {
+				kept = append(kept, a)
+			}
 		}
 	}
 	return kept

@@ -25,7 +25,7 @@ func (k keys) bell() string { return k.prefix + ":bell" }
 // Of a shard.
 
 func (k keys) shard(s subscription.Shard, name string) string {
-	return fmt.Sprintf("%s:{shard-%02d}:%s", k.prefix, s, name)
+	return k.prefix + ":{shard-" + string([]byte{'0' + byte(s)/10, '0' + byte(s)%10}) + "}:" + name
 }
 
 func (k keys) cursors(s subscription.Shard) string  { return k.shard(s, "cursors") }  // hash: id → position; and the lease

@@ -121,6 +121,15 @@ func parseID(field string) (subscription.ID, error) {
 	return id, nil
 }
 
+// appendID writes the name of a field that is a subscription's.
+func appendID(b []byte, id subscription.ID) []byte {
+	b = append(hex.AppendEncode(b, id[:4]), '-')
+	b = append(hex.AppendEncode(b, id[4:6]), '-')
+	b = append(hex.AppendEncode(b, id[6:8]), '-')
+	b = append(hex.AppendEncode(b, id[8:10]), '-')
+	return hex.AppendEncode(b, id[10:])
+}
+
 // encoder builds a record of fields in a fixed order. Texts carry their length
 // before them.
 type encoder []byte
