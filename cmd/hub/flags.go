@@ -36,6 +36,8 @@ type serveCommand struct {
 
 	AllowNet []netip.Prefix `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
 
+	DNSTTL time.Duration `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m."`
+
 	LeaseMin     time.Duration `default:"5m" help:"Shortest lease that is granted."`
 	LeaseDefault time.Duration `default:"240h" help:"Lease for who asks for none."`
 	LeaseMax     time.Duration `default:"744h" help:"Longest lease that is granted."`
@@ -83,6 +85,7 @@ func (f *serveCommand) Validate() error {
 		{"retry-for", f.RetryFor},
 		{"delivery-timeout", f.DeliveryTimeout},
 		{"topic-check-ttl", f.TopicCheckTTL},
+		{"dns-ttl", f.DNSTTL},
 	} {
 		if d.value <= 0 {
 			return fmt.Errorf("--%s must be more than 0, not %s", d.name, d.value)

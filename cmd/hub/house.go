@@ -89,11 +89,16 @@ func newRegistry() *prometheus.Registry {
 
 // join makes the rooms, from the ground floor up.
 func (h *house) join(f serveCommand) error {
-	asking, err := egress.New(egress.Config{AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url)})
+	// The callbacks that were verified are those that deliveries go to.
+	names, err := egress.NewNames(egress.NamesConfig{TTL: f.DNSTTL}, h.metrics)
+	if err != nil {
+		return err
+	}
+	asking, err := egress.New(egress.Config{AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names})
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
-	if err := h.joinDelivery(f); err != nil {
+	if err := h.joinDelivery(f, names); err != nil {
 		return err
 	}
 	if err := h.joinHub(f, asking); err != nil {
@@ -109,7 +114,7 @@ const (
 	maxPerHost  = 64
 )
 
-func (h *house) joinDelivery(f serveCommand) error {
+func (h *house) joinDelivery(f serveCommand, names *egress.Names) error {
 	cfg := delivery.Config{
 		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
@@ -122,7 +127,7 @@ func (h *house) joinDelivery(f serveCommand) error {
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
 	sending, err := egress.New(egress.Config{
-		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url),
+		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names,
 		MaxConnsPerHost: cfg.ConnsPerHost(), IdlePerHost: maxPerHost, IdleConns: 4 * maxInFlight,
 	})
 	if err != nil {

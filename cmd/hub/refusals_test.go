@@ -43,6 +43,7 @@ func TestRefusesToStart(t *testing.T) {
 		"keep no bytes":         {"--keep-bytes=10QB", "--keep-bytes"},
 		"no time to deliver":    {"--delivery-timeout=0s", "--delivery-timeout"},
 		"no topic check":        {"--topic-check-ttl=0s", "--topic-check-ttl"},
+		"no time for names":     {"--dns-ttl=0s", "--dns-ttl"},
 		"no body":               {"--max-body=0", "--max-body"},
 		"unknown signature":     {"--signature=md5", "--signature"},
 		"no such file":          {"--config=none.yaml", "none.yaml"},

@@ -143,6 +143,7 @@ func TestNewRefuses(t *testing.T) {
 	for name, cfg := range map[string]egress.Config{
 		"invalid network": {AllowNets: []netip.Prefix{{}}},
 		"negative limit":  {MaxConnsPerHost: -1},
+		"two resolvers":   {Names: newNames(t, egress.NamesConfig{}), Resolver: &net.Resolver{}},
 	} {
 		if _, err := egress.New(cfg); err == nil {
 			t.Errorf("%s: no error", name)

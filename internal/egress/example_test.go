@@ -1,9 +1,11 @@
 package egress_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"carillon/internal/egress"
 )
@@ -23,4 +25,25 @@ func ExampleDialer_CheckURL() {
 	// http://10.1.2.3/callback false <nil>
 	// http://10.2.2.3/callback true forbidden address: 10.2.2.3 is in a private or special network
 	// example.com false bad URL: it must be an absolute URL with the scheme http or https
+}
+
+// Several Dialers share what they know of names. What each may dial stays its own.
+func ExampleNames() {
+	names, err := egress.NewNames(egress.NamesConfig{TTL: time.Minute}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, loopback := range []bool{true, false} {
+		d, err := egress.New(egress.Config{AllowLoopback: loopback, Names: names})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_, err = d.DialContext(context.Background(), "tcp", "localhost:1")
+		fmt.Println(errors.Is(err, egress.ErrForbidden))
+	}
+	// Output:
+	// false
+	// true
 }

@@ -51,11 +51,11 @@ func TestDeadDomain(t *testing.T) {
 			t.Errorf("the healthy domain waited for %s", took)
 		}
 		for range 5 {
+			synctest.Wait()
 			if now := server.underWay(); now > egress.DefaultMaxPerDomain {
 				t.Errorf("%d questions of the dead domain at once, want %d", now, egress.DefaultMaxPerDomain)
 			}
 			time.Sleep(time.Second)
-			synctest.Wait()
 		}
 		asking.Wait()
 	})
