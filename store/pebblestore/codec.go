@@ -41,15 +41,22 @@ func (e *encoder) time(t time.Time) {
 type decoder struct {
 	rest []byte
 	err  error
+	// text is the whole record where its strings are parts of one: each keeps all
+	// of them in memory.
+	text string
 }
 
 // newDecoder expects a record of the version.
 func newDecoder(record []byte, version byte) *decoder {
 	d := &decoder{rest: record}
-	if v := d.byte(); d.err == nil && v != version {
+	d.version(version)
+	return d
+}
+
+func (d *decoder) version(want byte) {
+	if v := d.byte(); d.err == nil && v != want {
 		d.fail(fmt.Sprintf("version %d", v))
 	}
-	return d
 }
 
 func (d *decoder) fail(what string) {
@@ -114,7 +121,14 @@ func (d *decoder) uintMax(limit uint64) uint64 {
 	return n
 }
 
-func (d *decoder) string() string { return string(d.take(d.uint())) }
+func (d *decoder) string() string {
+	b := d.take(d.uint())
+	if d.text == "" {
+		return string(b)
+	}
+	end := len(d.text) - len(d.rest)
+	return d.text[end-len(b) : end]
+}
 
 func (d *decoder) time() time.Time {
 	switch d.byte() {

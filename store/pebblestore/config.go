@@ -95,12 +95,12 @@ func (c Config) validate() error {
 }
 
 // options are Pebble's, for a store of small records and a few big bodies.
-func (c Config) options(fs vfs.FS, logger pebble.Logger) *pebble.Options {
+func (c Config) options(fs vfs.FS, cache *pebble.Cache, logger pebble.Logger) *pebble.Options {
 	return &pebble.Options{
 		FS:                          fs,
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		Logger:                      logger,
-		CacheSize:                   c.CacheBytes,
+		Cache:                       cache,
 		MaxOpenFiles:                maxOpenFiles,
 		MemTableSize:                c.MemTableBytes,
 		MemTableStopWritesThreshold: memTables,

@@ -31,6 +31,7 @@ func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[d
 			return
 		}
 		defer c.db.engine.leave()
+		defer c.db.engine.readOnce()()
 		snapshot := c.db.engine.db.NewSnapshot()
 		stopped, err := c.members(ctx, snapshot, s, yield)
 		if closeErr := snapshot.Close(); err == nil && closeErr != nil {
@@ -76,29 +77,33 @@ func (c *Cursors) member(subs, positions *walk) (m delivery.Member, err error) {
 	if m.Subscription, err = decodeSubscription(idOf(key), subs.value); err != nil {
 		return m, err
 	}
-	m.Position = c.position(positions, m.ID)
+	m.Position = c.position(positions, key)
 	if m.Settled < delivery.Seq(m.Start) {
 		m.Position = delivery.Position{Settled: delivery.Seq(m.Start)}
 	}
 	return m, nil
 }
 
-// position moves the walk to the subscription's position and reads it; zero if
-// there is none, or none that can be read.
-func (c *Cursors) position(positions *walk, id subscription.ID) delivery.Position {
-	key := memberKey(kindPosition, id)
-	for positions.valid() && bytes.Compare(positions.key(), key) < 0 {
-		positions.next()
+// position moves the walk to the position of the subscription with the key and reads
+// it; zero if there is none, or none that can be read. But for their kinds the keys
+// are the same.
+func (c *Cursors) position(positions *walk, key []byte) delivery.Position {
+	for positions.valid() {
+		switch order := bytes.Compare(positions.key()[1:], key[1:]); {
+		case order < 0:
+			positions.next()
+			continue
+		case order > 0:
+			return delivery.Position{}
+		}
+		p, err := decodePosition(positions.value)
+		if err != nil {
+			c.db.engine.damaged(positions.key(), err)
+			return delivery.Position{}
+		}
+		return p
 	}
-	if !positions.valid() || !bytes.Equal(positions.key(), key) {
-		return delivery.Position{}
-	}
-	p, err := decodePosition(positions.value)
-	if err != nil {
-		c.db.engine.damaged(key, err)
-		return delivery.Position{}
-	}
-	return p
+	return delivery.Position{}
 }
 
 // Save implements delivery.Cursors.

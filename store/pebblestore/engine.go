@@ -26,6 +26,8 @@ func unavailable(cause error) error {
 // and it reads records back with suspicion.
 type engine struct {
 	db     *pebble.DB
+	cache  *pebble.Cache // Pebble's; open as long as it is
+	once   int           // how much of the cache is closed while something is read only once
 	log    *slog.Logger
 	space  *space
 	unlock io.Closer // releases the directory
@@ -231,6 +233,15 @@ func iterator(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
 	}
 	return it, nil
 }
+
+// onceCache is the cache that is left for what is read only once: room for the
+// indexes of the tables.
+const onceCache = 4 << 20
+
+// readOnce keeps what is read until the end of it is told from staying in memory:
+// a start reads everything, and the process would have the cache's whole size from
+// its first minute on.
+func (e *engine) readOnce() (end func()) { return e.cache.Reserve(e.once) }
 
 // scan calls each with the records whose keys begin with prefix, in order, until
 // it says stop; what cannot be read ends it. Key and value are valid within the

@@ -103,3 +103,6 @@ func (db *DB) Remembered(s subscription.Shard) int { return len(db.shards[s].set
 
 // SizeOf is what the notification counts for in its log.
 func SizeOf(n *delivery.Notification) int64 { return sizeOf(encodeHead(n), uint64(len(n.Body))) }
+
+// Cached is how many bytes of what was read stay in memory.
+func (db *DB) Cached() int64 { return db.engine.cache.Metrics().Size }

@@ -60,15 +60,19 @@ func open(cfg Config, want layout) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	cache := pebble.NewCache(cfg.CacheBytes)
+	defer cache.Unref() // Pebble holds it until it is closed
 	e := &engine{
 		log:    cfg.Logger,
+		cache:  cache,
+		once:   int(max(cfg.CacheBytes-onceCache, 0)),
 		space:  newSpace(cfg.FS, cfg.Dir, cfg.MinFree, cfg.Logger),
 		unlock: lock,
 		fatal:  cfg.Fatal,
 		broken: make(chan struct{}),
 	}
 	logger := &engineLog{log: cfg.Logger, fail: e.fail}
-	opts := cfg.options(watchedFS{e.space.guarded(), e.fail}, logger)
+	opts := cfg.options(watchedFS{e.space.guarded(), e.fail}, cache, logger)
 	opts.Lock = lock
 	e.db, err = openPebble(cfg.Dir, opts)
 	if err == nil {

@@ -33,6 +33,7 @@ func encodeSubscription(s subscription.Subscription) []byte {
 
 func decodeSubscription(id subscription.ID, record []byte) (subscription.Subscription, error) {
 	d := newDecoder(record, recordVersion)
+	d.text = string(record) // one allocation for its three strings: a start reads all there are
 	s := subscription.Subscription{
 		ID:       id,
 		Topic:    d.string(),

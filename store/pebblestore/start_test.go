@@ -5,10 +5,39 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"carillon/delivery"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
 )
+
+// TestStartLeavesTheCache: what a start reads of every subscription does not stay in
+// memory, but what is read later does.
+func TestStartLeavesTheCache(t *testing.T) {
+	const many, little = 40_000, 4 << 20
+	cfg := pebblestore.Config{Dir: "store", FS: vfs.NewMem()}
+	settle(t, cfg, many)
+	db, err := pebblestore.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeDB(t, db)
+	if found := countMembers(t, db); found != many {
+		t.Fatalf("%d members of %d", found, many)
+	}
+	if cached := db.Cached(); cached > little {
+		t.Errorf("%d bytes are cached after a start", cached)
+	}
+	for n := range many {
+		if _, err := db.Subscriptions().Get(t.Context(), restoredMember(n).ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cached := db.Cached(); cached <= little {
+		t.Errorf("%d bytes are cached after all was read again", cached)
+	}
+}
 
 // BenchmarkStart opens a store with many subscriptions and reads all of them, as a
 // start does.
@@ -43,7 +72,7 @@ func benchmarkStart(b *testing.B, many int) {
 }
 
 // settle makes a store with members.
-func settle(b *testing.B, cfg pebblestore.Config, many int) {
+func settle(b testing.TB, cfg pebblestore.Config, many int) {
 	b.Helper()
 	db, err := pebblestore.Open(cfg)
 	if err != nil {
@@ -62,7 +91,7 @@ func settle(b *testing.B, cfg pebblestore.Config, many int) {
 	}
 }
 
-func countMembers(b *testing.B, db *pebblestore.DB) (n int) {
+func countMembers(b testing.TB, db *pebblestore.DB) (n int) {
 	b.Helper()
 	for s := range subscription.Shard(subscription.Shards) {
 		for range db.Subscriptions().Requests(b.Context(), s) {

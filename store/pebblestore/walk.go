@@ -54,10 +54,7 @@ func (w *walk) first() bool {
 	return w.arrive(w.it.First())
 }
 
-func (w *walk) next() bool {
-	w.last = append(w.last[:0], w.it.Key()...)
-	return w.arrive(w.it.Next())
-}
+func (w *walk) next() bool { return w.arrive(w.it.Next()) }
 
 // close returns the trouble that ended the walk, if it was not the end.
 func (w *walk) close() error {
