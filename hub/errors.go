@@ -125,9 +125,11 @@ func answerFor(err error) answer {
 // writeText answers with a line of plain text.
 func writeText(w http.ResponseWriter, status int, text string) {
 	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(text)+1))
+	// As Header.Set does it, but without a look at the names and with one allocation.
+	values := [...]string{"text/plain; charset=utf-8", "nosniff", strconv.Itoa(len(text) + 1)}
+	h["Content-Type"] = values[0:1:1]
+	h["X-Content-Type-Options"] = values[1:2:2]
+	h["Content-Length"] = values[2:3:3]
 	w.WriteHeader(status)
 	_, _ = w.Write(append(append(make([]byte, 0, len(text)+1), text...), '\n'))
 }

@@ -59,8 +59,11 @@ func endpointPaths(hubURL string) []string {
 // found and what went wrong. On error nothing was written yet.
 func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rec := &statusRecorder{ResponseWriter: w}
-		body := &trackedBody{ReadCloser: r.Body, done: r.ContentLength == 0}
+		both := &struct { // one allocation
+			statusRecorder
+			trackedBody
+		}{statusRecorder{ResponseWriter: w}, trackedBody{ReadCloser: r.Body, done: r.ContentLength == 0}}
+		rec, body := &both.statusRecorder, &both.trackedBody
 		r.Body = body
 		kind, err := f(rec, r)
 		if err != nil {
