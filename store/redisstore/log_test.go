@@ -124,7 +124,7 @@ func trim(t *testing.T, l *redisstore.Log, topic string, before delivery.Seq, ol
 func keyOf(t *testing.T, w *world, name string) string {
 	t.Helper()
 	var found []string
-	for _, key := range w.server.Do(t, "KEYS", "*:"+name).([]any) {
+	for _, key := range w.server.Do(t, "KEYS", prefixOf(w)+":*:"+name).([]any) {
 		found = append(found, key.(string))
 	}
 	if len(found) != 1 {
@@ -315,6 +315,71 @@ func TestTrimGoesInSteps(t *testing.T) {
 	}
 	if length := w.server.Do(t, "XLEN", keyOf(t, w, "times")); length != int64(1) {
 		t.Errorf("the times of %d notifications are kept, want 1", length)
+	}
+}
+
+// wantBytes checks that a log with so many entries takes what they say.
+func wantBytes(t *testing.T, w *world, entries int) {
+	t.Helper()
+	var sum int64
+	times := w.server.Do(t, "XRANGE", keyOf(t, w, "times"), "-", "+").([]any)
+	for _, entry := range times {
+		fields := entry.([]any)[1].([]any)
+		size, err := strconv.ParseInt(fields[3].(string), 10, 64)
+		must(t, err)
+		sum += size
+	}
+	if got := bytesOf(t, w.db, topic); got != sum || len(times) != entries {
+		t.Errorf("%d entries take %d bytes; want %d and %d", len(times), got, entries, sum)
+	}
+	if left := w.server.Do(t, "HEXISTS", keyOf(t, w, "head"), "bytes-new"); left != int64(0) {
+		t.Error("the count of a log that was made anew is left")
+	}
+}
+
+// TestEntriesOfBefore that do not say what they take: they count for nothing, and go
+// as others do.
+func TestEntriesOfBefore(t *testing.T) {
+	w := ownWorld(t)
+	for i := range 3 {
+		publish(t, w.db, topic, i)
+	}
+	head, times := keyOf(t, w, "head"), keyOf(t, w, "times")
+	entries := w.server.Do(t, "XRANGE", times, "-", "+").([]any)
+	w.server.Do(t, "DEL", times)
+	w.server.Do(t, "HDEL", head, "bytes")
+	for _, entry := range entries {
+		fields := entry.([]any)[1].([]any)
+		w.server.Do(t, "XADD", times, entry.([]any)[0].(string), "t", fields[1].(string))
+	}
+	if got := bytesOf(t, w.db, topic); got != 0 {
+		t.Errorf("they take %d bytes", got)
+	}
+	last := publish(t, w.db, topic, 3).Seq
+	one := bytesOf(t, w.db, topic)
+	if one == 0 {
+		t.Error("the next one takes nothing")
+	}
+	later := begin.Add(time.Hour)
+	if went, err := w.db.Log().Shrink(t.Context(), topic, one, later); err != nil || went.Notifications != 0 {
+		t.Errorf("%+v went, error %v; want none", went, err)
+	}
+	went, err := w.db.Log().Trim(t.Context(), topic, last-1, later)
+	if want := (delivery.Trimmed{Notifications: 2}); went != want || err != nil {
+		t.Errorf("%+v went, error %v; want %+v", went, err, want)
+	}
+	went, err = w.db.Log().Shrink(t.Context(), topic, one-1, later)
+	if want := (delivery.Trimmed{Notifications: 2, Bytes: one}); went != want || err != nil {
+		t.Errorf("%+v went, error %v; want %+v", went, err, want)
+	}
+	if got := bytesOf(t, w.db, topic); got != 0 {
+		t.Errorf("nothing takes %d bytes", got)
+	}
+	// What another program has written there does no harm.
+	w.server.Do(t, "HSET", head, "bytes", "many")
+	publish(t, w.db, topic, 4)
+	if got := bytesOf(t, w.db, topic); got != one {
+		t.Errorf("after a count that is none: %d, want %d", got, one)
 	}
 }
 

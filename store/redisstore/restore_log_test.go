@@ -49,6 +49,7 @@ func TestRestoreALog(t *testing.T) {
 		if got := states(t, w.db)[topic]; got != state {
 			t.Errorf("got %+v, want %+v", got, state)
 		}
+		wantBytes(t, w, 3)
 	}
 	again := publish(t, w.db, topic, 4)
 	if want := (delivery.Receipt{ID: notes[2].ID, Seq: 7, Repeated: true, Previous: notes[1].Until}); again != want {
@@ -105,6 +106,7 @@ func TestRestoreIntoALog(t *testing.T) {
 	must(t, restore.PutNotifications(t.Context(), more))
 	want := []*delivery.Notification{more[3], old[0], more[2], more[0], old[2], more[1]}
 	wantLog(t, w, want...)
+	wantBytes(t, w, len(want))
 	if got := states(t, w.db)[topic]; got.First != 1 || got.Head != 7 || got.Last != lastOf(more[1]) {
 		t.Errorf("got %+v, want 1 to 7", got)
 	}
@@ -113,6 +115,7 @@ func TestRestoreIntoALog(t *testing.T) {
 	wantLog(t, w)
 	must(t, restore.PutNotifications(t.Context(), more[:1]))
 	wantLog(t, w, more[0])
+	wantBytes(t, w, 1)
 	trim(t, w.db.Log(), topic, 8, begin.Add(time.Hour))
 	wantLog(t, w)
 }
