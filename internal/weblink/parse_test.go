@@ -37,6 +37,7 @@ func TestParse(t *testing.T) {
 		{"one header", []string{`<http://example.com/dataset1/change/> ; rel="self", <http://hub.example.org/websub/>;rel="hub"`}, []weblink.Link{self, hub}},
 		{"two headers", []string{`<http://example.com/dataset1/change/>; rel="self"`, `<http://hub.example.org/websub/>; rel="hub"`}, []weblink.Link{self, hub}},
 		{"folded", []string{"<http://example.com/dataset1/change/> ; rel=\"self\",\r\n      <http://hub.example.org/websub/> ;\r\n rel=\"hub\""}, []weblink.Link{self, hub}},
+		{"folded inside quotes", []string{"<u>; rel=\"self\r\n hub\"; title=\"a\r\n\tb\"; x=\"\""}, []weblink.Link{link("u", "self hub", "title", "a \tb", "x", "")}},
 		{"unquoted", []string{`<http://example.com/dataset1/change/>;rel=self, <http://hub.example.org/websub/>;rel=hub`}, []weblink.Link{self, hub}},
 		{"any case", []string{`<http://example.com/dataset1/change/>; REL=Self,<http://hub.example.org/websub/>; Rel="HUB"`}, []weblink.Link{self, hub}},
 		{"several relations", []string{`<u>; rel="self  hub	http://Example.com/X"`}, []weblink.Link{link("u", "self hub http://example.com/x")}},
