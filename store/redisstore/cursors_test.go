@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -320,4 +321,25 @@ func TestMembersInParts(t *testing.T) {
 		t.Error("all came, though the context had ended")
 	}
 	wantError(t, last, context.Canceled)
+}
+
+// What is saved stays the caller's, who may have to save it again.
+func TestSaveLeavesTheBatchAlone(t *testing.T) {
+	w := newWorld(t)
+	k := newKeeper(t, w, takeover).run()
+	waitParts(t, map[*keeper]int{k: subscription.Shards})
+	b := settleIn(t, w, k, 1, 4)
+	b.Advances[1] = delivery.Advance{Subscription: b.Advances[0].Subscription, Position: delivery.Position{Settled: 3}}
+	b.Advances[3] = delivery.Advance{Subscription: b.Advances[2].Subscription, Position: delivery.Position{Settled: 4}}
+	before := slices.Clone(b.Advances)
+	must(t, k.db.Cursors().Save(t.Context(), []delivery.Batch{b}))
+	if !slices.Equal(b.Advances, before) {
+		t.Errorf("the advances are %+v, and were %+v", b.Advances, before)
+	}
+	for n, want := range []string{"3", "1", "4", "1"} {
+		if got := w.stored(t, idIn(1, n)); got != want {
+			t.Errorf("number %d stands at %v, want %s", n, got, want)
+		}
+	}
+	k.end()
 }
