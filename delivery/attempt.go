@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"carillon/subscription"
@@ -17,6 +18,8 @@ type result struct {
 	readErr error // the log could not be read: nothing was tried
 	after   Seq   // what stands before the notification that was read
 	lost    Seq   // up to where the log has lost what was before that, 0: it has not
+	noRoom  bool  // the body must wait for others: nothing was tried
+	tried   bool  // there was an attempt, and it came to an end
 }
 
 // gap notes a stretch that is passed over, and moves the cursor behind it.
@@ -31,89 +34,97 @@ func (r *result) gap(id subscription.ID, first, last Seq, reason GapReason, fail
 // work makes flights until there is none to make: workers are there on demand.
 func (d *Dispatcher) work(ctx context.Context, f *flight) {
 	for f != nil {
-		f = d.land(ctx, f, d.fly(ctx, f))
+		d.fly(ctx, f)
+		f = d.land(ctx, f)
 	}
 }
 
-// fly reads the next notification of a subscription and tries to deliver it.
-func (d *Dispatcher) fly(ctx context.Context, f *flight) result {
-	r := result{settled: f.settled}
-	topic := f.e.topic.key
-	nt, err := d.cache.get(ctx, topic, f.settled+1)
-	if errors.Is(err, ErrEndOfLog) {
-		// Durable up to head, and nothing left of it.
-		r.gap(f.sub.ID, f.settled+1, f.head, GapTrimmed, ClassNone)
-		d.doubt(topic)
-		return r
+// fly reads the next notification of a subscription, if it is not in memory, and
+// tries to deliver it.
+func (d *Dispatcher) fly(ctx context.Context, f *flight) {
+	r := &f.result
+	id, settled := f.was.id, f.was.settled
+	if f.note == nil {
+		nt, err := d.read(ctx, f.topic, settled+1, f.careful, false)
+		switch {
+		case errors.Is(err, errNoRoom):
+			r.noRoom = true
+			return
+		case errors.Is(err, ErrEndOfLog):
+			// Durable up to head, and nothing left of it.
+			r.gap(id, settled+1, f.head, GapTrimmed, ClassNone)
+			d.doubt(f.topic.key)
+			return
+		case err != nil:
+			d.readFailed(ctx, "a log could not be read", f.topic.key, err)
+			r.readErr = err
+			return
+		}
+		f.note, f.begun = nt, time.Now().UnixNano()
 	}
-	if err != nil {
-		d.readFailed(ctx, "a log could not be read", topic, err)
-		r.readErr = err
-		return r
-	}
-	defer d.cache.release(nt)
-	n := nt.n
-	if r.after = n.After; nt.blind {
+	n := f.note.n
+	if r.after = n.After; f.note.blind {
 		r.after = n.Seq - 1
 	}
 	r.lost = f.lost(r.after, n.Seq)
-	if missing := max(min(r.after, f.head), r.lost); missing > f.settled {
-		r.gap(f.sub.ID, f.settled+1, missing, GapTrimmed, ClassNone)
+	if missing := max(min(r.after, f.head), r.lost); missing > settled {
+		r.gap(id, settled+1, missing, GapTrimmed, ClassNone)
 	}
-	if n.Seq > f.head {
-		return r // not known to be durable yet
+	if n.Seq <= f.head { // else it is not known to be durable yet
+		d.try(ctx, f)
 	}
-	d.try(ctx, f, nt, &r)
-	return r
 }
 
 // try makes the attempt and judges what came of it.
-func (d *Dispatcher) try(ctx context.Context, f *flight, nt *note, r *result) {
-	n := nt.n
-	if f.gone {
+func (d *Dispatcher) try(ctx context.Context, f *flight) {
+	n, r := f.note.n, &f.result
+	if f.was.gone {
 		r.outcome.Class = ClassGone // said already; its end is still to be stored
 	} else {
-		begun := time.Now()
-		r.outcome = d.sender.Send(ctx, &Attempt{
-			Subscription: f.sub.ID, Callback: f.sub.Callback, Secret: f.sub.Secret,
-			Notification: n, Number: f.number, wire: &nt.wire,
-		})
-		if r.outcome.Class == ClassNone {
-			return // broken off: not known what came of it
-		}
-		d.metrics.attempts.WithLabelValues(r.outcome.Class.String()).Inc()
-		d.metrics.seconds.Observe(time.Since(begun).Seconds())
+		f.attempt.Callback, f.attempt.Notification, f.attempt.wire = f.was.callback(), n, &f.note.wire
+		r.outcome = d.sender.Send(ctx, &f.attempt)
+		r.tried = r.outcome.Class != ClassNone
 	}
 	switch r.outcome.Class {
+	case ClassNone: // broken off: not known what came of it
 	case ClassDelivered:
 		r.settled = n.Seq
 	case ClassGone:
-		d.end(ctx, f, r)
+		d.end(ctx, f)
 	default:
-		d.log.Debug("a delivery failed", "subscription", f.sub.ID, "notification", n.ID,
-			"attempt", f.number, "class", r.outcome.Class.String(), "status", r.outcome.Status, "error", r.outcome.Err)
-		if time.Since(n.Accepted) > d.cfg.RetryFor {
-			last := d.lastExpired(ctx, f, n.Seq)
-			d.log.Warn("notifications given up: their time is over",
-				"subscription", f.sub.ID, "topic", n.Topic, "first", n.Seq, "last", last,
-				"class", r.outcome.Class.String(), "status", r.outcome.Status)
-			r.gap(f.sub.ID, n.Seq, last, GapGivenUp, r.outcome.Class)
-			r.gaveUp = true
-		}
+		d.judge(ctx, f)
 	}
+}
+
+// judge tells whether a notification is given up after an attempt that failed.
+func (d *Dispatcher) judge(ctx context.Context, f *flight) {
+	n, r := f.note.n, &f.result
+	if d.log.Enabled(ctx, slog.LevelDebug) {
+		d.log.Debug("a delivery failed", "subscription", f.was.id, "notification", n.ID,
+			"attempt", f.attempt.Number, "class", r.outcome.Class.String(), "status", r.outcome.Status, "error", r.outcome.Err)
+	}
+	if time.Since(n.Accepted) <= d.cfg.RetryFor {
+		return
+	}
+	last := d.lastExpired(ctx, f, n.Seq)
+	d.log.Warn("notifications given up: their time is over",
+		"subscription", f.was.id, "topic", n.Topic, "first", n.Seq, "last", last,
+		"class", r.outcome.Class.String(), "status", r.outcome.Status)
+	r.gap(f.was.id, n.Seq, last, GapGivenUp, r.outcome.Class)
+	r.gaveUp = true
 }
 
 // end ends a subscription whose callback is gone (WebSub §7). The Ender takes
 // it out of the table; one that is still there was renewed, or is to be ended yet.
-func (d *Dispatcher) end(ctx context.Context, f *flight, r *result) {
-	sub := f.sub // a renewal since then stands
+func (d *Dispatcher) end(ctx context.Context, f *flight) {
+	sub := f.was.subscription(f.attempt.Secret) // a renewal since then stands
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	removed, err := d.ender.Remove(ctx, sub)
 	if err != nil {
 		d.log.Warn("a subscription whose callback is gone could not be ended; it is tried again",
 			"subscription", sub.ID, "error", err)
-		r.outcome.Err = err
+		f.result.outcome.Err = err
 		return
 	}
 	if removed {
@@ -133,7 +144,7 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 	last, end := from, f.head // last is too old; what is behind end is not
 	for last < end {
 		mid := last + (end-last+1)/2
-		nt, err := d.cache.get(ctx, f.e.topic.key, mid)
+		nt, err := d.read(ctx, f.topic, mid, true, true)
 		if errors.Is(err, ErrEndOfLog) {
 			end = mid - 1 // the log has lost its end
 			continue
@@ -142,7 +153,9 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 			return last // the rest is found the next time
 		}
 		seq, accepted := nt.n.Seq, nt.n.Accepted
-		d.cache.release(nt)
+		d.mu.Lock()
+		d.release(nt)
+		d.mu.Unlock()
 		if seq <= f.head && accepted.Before(oldest) {
 			last = seq
 		} else {
@@ -153,28 +166,40 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 }
 
 // land settles a flight and returns the worker's next one, nil if there is none.
-func (d *Dispatcher) land(ctx context.Context, f *flight, r result) *flight {
+func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now().UnixNano()
-	d.adapt(f, r.outcome, now)
+	clock := time.Now()
+	now := clock.UnixNano()
+	if f.note != nil {
+		d.release(f.note)
+	}
+	r := &f.result
+	if r.tried {
+		d.metrics.attemptsBy[min(r.outcome.Class, classes-1)].Inc()
+		d.metrics.seconds.Observe(time.Duration(now - f.begun).Seconds())
+	}
+	d.adapt(f, &r.outcome, now)
 	d.touchDown(f)
 	if f.e.state != ended {
-		d.settle(f, r, now)
+		d.settle(f, now)
 	}
+	d.recycle(f)
 	if !d.running && d.underWay() == 0 {
 		close(d.drained)
 	}
-	return d.launch(ctx, now)
+	return d.launch(ctx, clock)
 }
 
 // settle moves an entry on after a flight. mu is held.
-func (d *Dispatcher) settle(f *flight, r result, now int64) {
-	e, sh := f.e, d.shardOf(f.e)
+func (d *Dispatcher) settle(f *flight, now int64) {
+	e, sh, r := f.e, d.shardOf(f.e), &f.result
 	e.settled = max(e.settled, r.settled)
-	sh.gaps = append(sh.gaps, r.gaps...)
-	for _, g := range r.gaps {
-		d.metrics.gaps.WithLabelValues(g.Reason.String()).Inc()
+	if len(r.gaps) > 0 {
+		sh.gaps = append(sh.gaps, r.gaps...)
+		for _, g := range r.gaps {
+			d.metrics.gaps.WithLabelValues(g.Reason.String()).Inc()
+		}
 	}
 	if r.readErr == nil {
 		d.readPauses = 0
@@ -183,6 +208,9 @@ func (d *Dispatcher) settle(f *flight, r result, now int64) {
 		d.testify(e.topic, r)
 	}
 	switch {
+	case r.noRoom:
+		d.park(e)
+		return
 	case r.readErr != nil:
 		d.pauseReads(e, r.readErr, now)
 		return
@@ -193,13 +221,13 @@ func (d *Dispatcher) settle(f *flight, r result, now int64) {
 	case r.outcome.Class == ClassDelivered, r.gaveUp && e.settled >= e.topic.head:
 		// With nothing left to send, the next notification is tried at once
 		// (WebSub §7: try again for each new update).
-		e.failures, e.due, e.class, e.status = 0, 0, ClassNone, 0
+		e.fail(0, 0, ClassNone, 0)
 		d.changed(sh, e)
 	default:
-		e.gone = r.outcome.Class == ClassGone && r.outcome.Err != nil && e.expires == nanos(f.sub.Expires)
-		e.failures++
-		e.class, e.status = r.outcome.Class, uint16(r.outcome.Status)
-		e.due = now + int64(d.cfg.retryDelay(e.failures, r.outcome.RetryAfter))
+		e.gone = r.outcome.Class == ClassGone && r.outcome.Err != nil && e.expires == f.was.expires
+		failures := e.failures() + 1
+		due := now + int64(d.cfg.retryDelay(failures, r.outcome.RetryAfter))
+		e.fail(failures, due, r.outcome.Class, uint16(r.outcome.Status))
 		d.changed(sh, e)
 	}
 	d.place(e, now)

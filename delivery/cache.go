@@ -1,176 +1,219 @@
 package delivery
 
 import (
-	"container/list"
 	"context"
-	"sync"
+	"slices"
+	"sort"
 )
 
 // cache holds notifications so that each is in memory once, however many
 // deliveries of it are in flight. Those in use are held anyway; of the others
-// it keeps the latest used, up to a number of bytes.
+// it keeps the latest used, up to a number of bytes. It is guarded by Dispatcher.mu.
 //
 // A log's numbers are not consecutive: what is asked for is often no number of a
 // notification, but of one place after another. Therefore a notification is
-// found under every place that led to it. That never becomes wrong, as nothing
+// found from the lowest place on that led to it. That never becomes wrong, as nothing
 // is appended between two notifications, and no number is given twice. Where a log
 // has lost its end, a place before it may still lead to one that was lost: it was
 // accepted, and whoever stands there gets it.
 type cache struct {
-	log Log
-	max int64
-
-	mu    sync.Mutex // guards everything below
-	notes map[place]*note
+	max   int64
 	loads map[place]*load
-	idle  list.List // of *note without users, the latest used in front
-	bytes int64     // of those in idle
+	// Without users, the latest used first.
+	newest, oldest *note
+	bytes          int64 // of those
 }
 
 // place is a place in a topic's log: a notification's number, or one before it.
 type place struct {
-	topic string // its key
+	topic *topic
 	seq   Seq
 }
 
-// maxPlaces bounds the places under which one notification is found.
-const maxPlaces = 64
-
-// note is a notification that is held. All fields are guarded by cache.mu,
-// but n never changes.
+// note is a notification that is held. n never changes.
 type note struct {
-	n      *Notification
-	wire   wire
-	places []place // under which it is found; empty: another took its place
+	n     *Notification
+	wire  wire
+	topic *topic
+	// low is the lowest place that is known to lead to it.
+	low Seq
 	// blind: n.After is not known. It is for whoever asks for this very number,
 	// and stands right before it.
 	blind bool
+	found bool // in topic.notes
+	spare bool // in the list of those without users
 	users int
-	elem  *list.Element // in idle, nil while in use
+	// prev and next in that list.
+	prev, next *note
 }
 
 // load is a read under way that others wait for.
 type load struct {
 	done    chan struct{}
-	waiters int   // guarded by cache.mu
+	waiters int   // guarded by Dispatcher.mu
 	note    *note // set before done is closed
 	err     error // likewise
 }
 
-func newCache(log Log, maxBytes int64) *cache {
-	return &cache{log: log, max: maxBytes, notes: map[place]*note{}, loads: map[place]*load{}}
+// maxReads bounds the notifications that are being read from the log at a time: of
+// how much that is nothing is known before.
+const maxReads = 8
+
+// find returns the note that a place leads to, nil if it is not in memory. mu is held.
+func (t *topic) find(from Seq) *note {
+	n := len(t.notes)
+	if n == 0 {
+		return nil
+	}
+	nt := t.notes[n-1] // what most look for
+	if n > 1 && t.notes[n-2].n.Seq >= from {
+		nt = t.notes[sort.Search(n-1, func(i int) bool { return t.notes[i].n.Seq >= from })]
+	}
+	if nt.low <= from && from <= nt.n.Seq {
+		return nt
+	}
+	return nil
 }
 
-// get returns the first notification of the topic at or after from, to be given
-// back with release. Concurrent readers share one load.
-func (c *cache) get(ctx context.Context, topic string, from Seq) (*note, error) {
-	at := place{topic, from}
-	c.mu.Lock()
-	if nt := c.notes[at]; nt != nil {
-		c.use(nt, 1)
-		c.mu.Unlock()
-		return nt, nil
+// read returns the first notification of the topic at or after from, to be given
+// back with release. Concurrent readers share one load. It is errNoRoom where the
+// body must wait for others to be given back (see room.go), unless it is for a look only.
+func (d *Dispatcher) read(ctx context.Context, t *topic, from Seq, careful, look bool) (*note, error) {
+	at := place{t, from}
+	d.mu.Lock()
+	if nt := t.find(from); nt != nil {
+		defer d.mu.Unlock()
+		return d.admit(nt, 1, careful, look)
 	}
-	if l := c.loads[at]; l != nil {
+	if l := d.cache.loads[at]; l != nil {
 		l.waiters++
-		c.mu.Unlock()
-		<-l.done // bounded: by engineTimeout of the one who reads
+		d.mu.Unlock()
+		<-l.done // bounded: by the deadline of the one who reads
 		return l.note, l.err
 	}
 	l := &load{done: make(chan struct{})}
-	c.loads[at] = l
-	c.mu.Unlock()
+	d.cache.loads[at] = l
+	d.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
-	n, err := c.log.Read(ctx, topic, from)
-	cancel()
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.loads, at)
+	n, err := d.readLog(ctx, at)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.cache.loads, at)
 	if l.err = err; err == nil {
-		l.note = c.hold(topic, n, false)
-		c.find(l.note, at)
-		c.use(l.note, 1+l.waiters)
+		nt := d.cache.hold(t, n, false)
+		nt.low = min(nt.low, from)
+		l.note, l.err = d.admit(nt, 1+l.waiters, careful, look)
 	}
 	close(l.done)
 	return l.note, l.err
 }
 
-// put holds a notification that was just appended, as if it had been read; its
-// After need not be known.
-func (c *cache) put(topic string, n *Notification) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	nt := c.hold(topic, n, true)
-	c.use(nt, 1)
-	c.releaseLocked(nt)
+// readLog reads the log when it is its turn, within engineTimeout.
+func (d *Dispatcher) readLog(ctx context.Context, at place) (*Notification, error) {
+	select {
+	case d.reading <- struct{}{}:
+		defer func() { <-d.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	return d.records.Read(ctx, at.topic.key, at.seq)
 }
 
-// release gives a note back.
-func (c *cache) release(nt *note) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.releaseLocked(nt)
+// put holds a notification that was just appended, as if it had been read; its
+// After need not be known. mu is held.
+func (d *Dispatcher) put(t *topic, n *Notification) {
+	nt := d.cache.hold(t, n, true)
+	d.use(nt, 1)
+	d.release(nt)
 }
 
 // hold returns the note of a notification, made of n if there is none, or only a
-// blind one. mu is held.
-func (c *cache) hold(topic string, n *Notification, blind bool) *note {
-	at := place{topic, n.Seq}
-	nt := c.notes[at]
-	if nt != nil && nt.blind && !blind {
-		c.use(nt, 0)
-		c.forget(nt)
-		nt = nil
+// blind one.
+func (c *cache) hold(t *topic, n *Notification, blind bool) *note {
+	i := len(t.notes)
+	if i > 0 && t.notes[i-1].n.Seq >= n.Seq {
+		i = sort.Search(i, func(i int) bool { return t.notes[i].n.Seq >= n.Seq })
 	}
-	if nt == nil {
-		nt = &note{n: n, blind: blind}
-		c.find(nt, at)
+	if i < len(t.notes) && t.notes[i].n.Seq == n.Seq {
+		nt := t.notes[i]
+		if blind || !nt.blind {
+			return nt
+		}
+		c.unlist(nt)
+		t.drop(nt)
 	}
+	nt := &note{n: n, topic: t, low: n.Seq, blind: blind, found: true}
+	t.notes = slices.Insert(t.notes, i, nt)
 	return nt
 }
 
-// find has a note found under a place. mu is held.
-func (c *cache) find(nt *note, at place) {
-	if c.notes[at] != nil || len(nt.places) >= maxPlaces {
-		return
+// drop has a note found no more. mu is held.
+func (t *topic) drop(nt *note) {
+	if i := sort.Search(len(t.notes), func(i int) bool { return t.notes[i].n.Seq >= nt.n.Seq }); nt.found {
+		t.notes = slices.Delete(t.notes, i, i+1)
+		nt.found = false
 	}
-	c.notes[at] = nt
-	nt.places = append(nt.places, at)
+	if len(t.notes) == 0 {
+		t.notes = nil
+	}
 }
 
-// forget has a note found no more. mu is held.
-func (c *cache) forget(nt *note) {
-	for _, at := range nt.places {
-		delete(c.notes, at)
+// list puts a note in front of those without users, and drops what has been out
+// of use longest where there is too much of it.
+func (c *cache) list(nt *note) {
+	nt.spare, nt.next = true, c.newest
+	if c.newest != nil {
+		c.newest.prev = nt
+	} else {
+		c.oldest = nt
 	}
-	nt.places = nil
+	c.newest = nt
+	c.bytes += nt.size()
+	for c.bytes > c.max {
+		last := c.oldest
+		c.unlist(last)
+		last.topic.drop(last)
+	}
+}
+
+// unlist takes a note from those without users.
+func (c *cache) unlist(nt *note) {
+	if !nt.spare {
+		return
+	}
+	if nt.prev != nil {
+		nt.prev.next = nt.next
+	} else {
+		c.newest = nt.next
+	}
+	if nt.next != nil {
+		nt.next.prev = nt.prev
+	} else {
+		c.oldest = nt.prev
+	}
+	nt.spare, nt.prev, nt.next = false, nil, nil
+	c.bytes -= nt.size()
 }
 
 // use counts users in. mu is held.
-func (c *cache) use(nt *note, users int) {
-	nt.users += users
-	if nt.elem != nil {
-		c.idle.Remove(nt.elem)
-		c.bytes -= nt.size()
-		nt.elem = nil
+func (d *Dispatcher) use(nt *note, users int) {
+	if nt.users == 0 {
+		d.cache.unlist(nt)
+		d.bytes += nt.counted()
 	}
+	nt.users += users
 }
 
-// releaseLocked counts a user out, and drops what has been out of use longest
-// where there is too much of it. mu is held.
-func (c *cache) releaseLocked(nt *note) {
-	if nt.users--; nt.users > 0 || len(nt.places) == 0 {
+// release counts a user out. mu is held.
+func (d *Dispatcher) release(nt *note) {
+	if nt.users--; nt.users > 0 {
 		return
 	}
-	nt.elem = c.idle.PushFront(nt)
-	c.bytes += nt.size()
-	for c.bytes > c.max {
-		last := c.idle.Remove(c.idle.Back()).(*note)
-		last.elem = nil
-		c.bytes -= last.size()
-		c.forget(last)
+	d.bytes -= nt.counted()
+	if nt.found {
+		d.cache.list(nt)
 	}
 }
 

@@ -20,6 +20,9 @@ const (
 	ClassProtocol    Class = 11 // the answer was not HTTP, or beyond its limits
 )
 
+// classes is how many there are, ClassNone included.
+const classes = ClassProtocol + 1
+
 var classNames = [...]string{
 	ClassNone: "none", ClassDelivered: "delivered", ClassGone: "gone",
 	ClassRedirect: "redirect", ClassClientError: "client_error", ClassServerError: "server_error",

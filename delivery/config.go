@@ -54,6 +54,14 @@ type Config struct {
 	// negative: none, every attempt keeps its slot.
 	MaxSlow int
 
+	// MaxBytes bounds the bodies that attempts under way hold, each counted once,
+	// however many attempts of it there are; those of at most 64 KiB do not count,
+	// and never wait. Beyond it a body waits for others to be given back, but for
+	// one at a time that is larger than all of it. Retries, and attempts to hosts
+	// that have slow ones, get half. What is in the cache (CacheBytes) and
+	// up to eight bodies that are being read come on top. Default 256 MiB.
+	MaxBytes int64
+
 	// RetryFirst is the mean delay before the first retry; it doubles with
 	// every failure in a row, with full jitter (uniform from 0 to twice the
 	// mean). Default 5 s.
@@ -71,7 +79,7 @@ type Config struct {
 	FlushInterval time.Duration
 	// FlushCount bounds the outcomes that are not written yet: at half of it
 	// they are written without waiting for the interval, and at the whole no
-	// attempt starts before they are. Default 16384, at least 2.
+	// attempt starts before they are. Default 65536, at least 2.
 	FlushCount int
 
 	// PublishTimeout is how long Publish waits for an append, which goes on
@@ -106,7 +114,9 @@ type Config struct {
 	// nobody would ever make shorter: one whose subscriptions are in shards that
 	// no process has, or get less than is published. Default a day more than
 	// RetryFor, so that giving up, which looks at age as well but tries once
-	// more, comes first, also after an outage of hours. At least KeepAtLeast.
+	// more, comes first. After a start, or an engine that was away, nothing goes by age
+	// before RetryMax is over: everybody has an attempt for what was kept. At least
+	// KeepAtLeast.
 	KeepFor time.Duration
 	// KeepBytes bounds what all logs together take (TopicState.Bytes), so that
 	// subscriptions which do not keep up cannot fill the engine, which would then
@@ -142,11 +152,12 @@ func (c Config) withDefaults() Config {
 	c.MaxPerHost = min(cmp.Or(c.MaxPerHost, 64), c.MaxInFlight)
 	c.SlowAfter = cmp.Or(c.SlowAfter, 250*time.Millisecond)
 	c.MaxSlow = max(cmp.Or(c.MaxSlow, 4*c.MaxInFlight), 0)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 256<<20)
 	c.RetryFirst = cmp.Or(c.RetryFirst, 5*time.Second)
 	c.RetryMax = cmp.Or(c.RetryMax, time.Hour)
 	c.RetryFor = cmp.Or(c.RetryFor, 72*time.Hour)
 	c.FlushInterval = cmp.Or(c.FlushInterval, 250*time.Millisecond)
-	c.FlushCount = cmp.Or(c.FlushCount, 16384)
+	c.FlushCount = cmp.Or(c.FlushCount, 65536)
 	c.PublishTimeout = cmp.Or(c.PublishTimeout, 30*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
 	c.HandoverTimeout = cmp.Or(c.HandoverTimeout, 5*time.Second)
@@ -181,6 +192,9 @@ func (c Config) validate(marks bool) error {
 		errs = append(errs, fmt.Errorf("field MaxInFlight is %d: it must be at least 1", c.MaxInFlight))
 	} else if c.MaxPerHost < 1 {
 		errs = append(errs, fmt.Errorf("field MaxPerHost is %d: it must be at least 1", c.MaxPerHost))
+	}
+	if c.MaxBytes < 1 {
+		errs = append(errs, fmt.Errorf("field MaxBytes is %d: it must be at least 1", c.MaxBytes))
 	}
 	if c.FlushCount < 2 {
 		errs = append(errs, fmt.Errorf("field FlushCount is %d: it must be at least 2", c.FlushCount))

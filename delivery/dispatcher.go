@@ -48,7 +48,6 @@ type Dispatcher struct {
 	sender  Sender
 	log     *slog.Logger
 	metrics *metrics
-	cache   *cache
 
 	overdue atomic.Int64 // appends that go on after their callers were told
 
@@ -62,20 +61,32 @@ type Dispatcher struct {
 	// a newer one: a mutex that can be waited for with a bound. It is taken
 	// before mu.
 	saving chan struct{}
+	// reading has a place for each notification that is being read from the log.
+	reading chan struct{}
 
 	mu     sync.Mutex // guards what follows, the table and the schedule
 	shards [subscription.Shards]*shardTable
 	topics map[string]*topic
-	left   [2]map[string]*topic // see leaveTopic
-	hosts  map[string]*host
-	counts [states]int // entries by their state; what ended counts up for ever
+	// topicList are those in topics, in no order.
+	topicList []*topic
+	left      [2]map[string]*topic // see leaveTopic
+	hosts     map[string]*host
+	secrets   secrets
+	counts    [states]int // entries by their state; what ended counts up for ever
+	cache     cache
 
-	walks            struct{ head, tail *topic }
-	unknown          []*topic // topics whose head is to be read
-	due              dueHeap
-	rings            [lanes]ring
-	young, slow      [lanes]int
-	oldest, youngest *flight
+	walks        struct{ head, tail *topic }
+	unknown      []*topic // topics whose head is to be read
+	due          dueHeap
+	rings        [lanes]ring
+	parked       [lanes]queue // see room.go
+	bytes        int64        // of the bodies that attempts hold, those that count
+	young, early flightList
+	inSlots      [lanes]int // flights by lane: those that have a slot
+	slow         [lanes]int // and those that gave it back, early ones included
+	spare        *flight    // flights to be used again
+	pressed      bool       // early ones give their slot back
+	stuck        bool       // flights would give their slot back if fewer were slow
 
 	running     bool
 	bounded     bool          // Sure was called
@@ -102,12 +113,14 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 	d := &Dispatcher{
 		cfg: cfg, records: stores.Log, cursors: stores.Cursors, marks: stores.Marks, ender: ender, sender: sender,
 		log:       cmp.Or(logger, slog.New(slog.DiscardHandler)),
-		cache:     newCache(stores.Log, cfg.CacheBytes),
 		kicked:    make(chan struct{}, 1),
 		asked:     make(chan struct{}, 1),
 		flushSoon: make(chan struct{}, 1),
 		flushNow:  make(chan struct{}, 1),
 		saving:    make(chan struct{}, 1),
+		reading:   make(chan struct{}, maxReads),
+		cache:     cache{max: cfg.CacheBytes, loads: map[place]*load{}},
+		secrets:   newSecrets(),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
 	}
@@ -193,7 +206,7 @@ func (d *Dispatcher) drain(breakOff context.CancelFunc) {
 // underWay counts the attempts under way, those of ended subscriptions too. mu
 // is held.
 func (d *Dispatcher) underWay() int {
-	return d.young[fresh] + d.young[again] + d.slow[fresh] + d.slow[again]
+	return d.inSlots[fresh] + d.inSlots[again] + d.slow[fresh] + d.slow[again]
 }
 
 // scheduleLoop wakes, ripens, ages and starts, whenever something changed or
@@ -210,11 +223,12 @@ func (d *Dispatcher) scheduleLoop(ctx, flights context.Context) {
 		}
 		for more := true; more && ctx.Err() == nil; {
 			d.mu.Lock()
-			now := time.Now().UnixNano()
+			clock := time.Now()
+			now := clock.UnixNano()
 			more = d.walkSome(now)
 			d.ripen(now)
 			aging := d.age(now)
-			if f := d.launch(flights, now); f != nil {
+			if f := d.launch(flights, clock); f != nil {
 				go d.work(flights, f)
 			}
 			wait := d.timer(aging, now)
@@ -229,7 +243,11 @@ func (d *Dispatcher) scheduleLoop(ctx, flights context.Context) {
 
 // launch starts every flight that may start. The first is for the caller to
 // make, so that a worker goes on without a new goroutine. mu is held.
-func (d *Dispatcher) launch(flights context.Context, now int64) *flight {
+func (d *Dispatcher) launch(flights context.Context, clock time.Time) *flight {
+	if !d.isSure(clock) {
+		return nil
+	}
+	now := clock.UnixNano()
 	first := d.pick(now)
 	for f := first; f != nil; {
 		if f = d.pick(now); f != nil {
@@ -274,7 +292,7 @@ func (d *Dispatcher) Stats() Stats {
 		InFlight: d.underWay(), Slow: d.slow[fresh] + d.slow[again],
 		Unsaved: d.unsaved,
 		Paused:  d.saveFailing || d.readPause > time.Now().UnixNano(),
-		Unsure:  !d.isSure(),
+		Unsure:  !d.isSure(time.Now()),
 	}
 	for _, sh := range d.shards {
 		switch {

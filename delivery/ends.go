@@ -42,7 +42,7 @@ func (f *flight) lost(after, seq Seq) (last Seq) {
 }
 
 // testify clears up what a read has shown of a topic's log. mu is held.
-func (d *Dispatcher) testify(t *topic, r result) {
+func (d *Dispatcher) testify(t *topic, r *result) {
 	if r.lost > 0 {
 		d.fell(t, r.after, r.lost)
 	}

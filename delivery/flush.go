@@ -12,6 +12,7 @@ func (d *Dispatcher) changed(sh *shardTable, e *entry) {
 		e.dirty = true
 		sh.dirty = append(sh.dirty, e)
 	}
+	sh.unsaved++
 	d.unsaved++
 	signal(d.flushSoon)
 	if d.unsaved >= d.cfg.FlushCount/2 {
@@ -19,9 +20,10 @@ func (d *Dispatcher) changed(sh *shardTable, e *entry) {
 	}
 }
 
-// batch takes what is to be saved of a shard. mu is held.
-func (sh *shardTable) batch() Batch {
-	b := Batch{Tenure: sh.tenure, Gaps: sh.gaps}
+// batch takes what is to be saved of a shard, and of how many outcomes it came. mu
+// is held.
+func (sh *shardTable) batch() (b Batch, outcomes int) {
+	b, outcomes = Batch{Tenure: sh.tenure, Gaps: sh.gaps}, sh.unsaved
 	if len(sh.dirty) > 0 {
 		b.Advances = make([]Advance, 0, len(sh.dirty))
 	}
@@ -31,9 +33,16 @@ func (sh *shardTable) batch() Batch {
 			b.Advances = append(b.Advances, Advance{Subscription: e.id, Position: e.position()})
 		}
 	}
+	clear(sh.dirty)
 	sh.dirty, sh.gaps = sh.dirty[:0], nil
-	return b
+	if cap(sh.dirty) > dirtyKept {
+		sh.dirty = nil
+	}
+	return b, outcomes
 }
+
+// dirtyKept is how long a list of changes may stay allocated between two saves.
+const dirtyKept = 4096
 
 // flushLoop saves positions, many at a time, until ctx ends. A Save that is
 // under way then goes on while saves stands.
@@ -98,24 +107,36 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 	if len(batches) > 0 {
 		d.metrics.flushes.Inc()
 	}
-	d.unsaved -= outcomes
+	for _, c := range outcomes {
+		c.sh.unsaved -= c.outcomes
+		if d.shards[c.sh.tenure.Shard] == c.sh { // else they went with the shard
+			d.unsaved -= c.outcomes
+		}
+	}
 	d.kick() // room for more
 	return nil
 }
 
-// collect takes what is to be saved, and of how many outcomes it came.
-func (d *Dispatcher) collect() (batches []Batch, outcomes int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, sh := range d.shards {
-		if sh == nil || len(sh.dirty)+len(sh.gaps) == 0 {
-			continue
+// collected is of how many outcomes the batch of a shard came.
+type collected struct {
+	sh       *shardTable
+	outcomes int
+}
+
+// collect takes what is to be saved, and of how many outcomes it came: those count as
+// unsaved until they are saved.
+func (d *Dispatcher) collect() (batches []Batch, of []collected) {
+	for s := range d.shards {
+		d.mu.Lock() // for one shard at a time: others are waiting
+		if sh := d.shards[s]; sh != nil && len(sh.dirty)+len(sh.gaps)+sh.unsaved > 0 {
+			b, outcomes := sh.batch()
+			if of = append(of, collected{sh, outcomes}); len(b.Advances)+len(b.Gaps) > 0 {
+				batches = append(batches, b)
+			}
 		}
-		if b := sh.batch(); len(b.Advances)+len(b.Gaps) > 0 {
-			batches = append(batches, b)
-		}
+		d.mu.Unlock()
 	}
-	return batches, d.unsaved
+	return batches, of
 }
 
 // restore puts back what was not saved: positions as they are by now. mu is held.
@@ -127,7 +148,7 @@ func (d *Dispatcher) restore(batches []Batch) {
 		}
 		sh.gaps = append(b.Gaps, sh.gaps...)
 		for _, a := range b.Advances {
-			if e := sh.entries[a.Subscription]; e != nil && !e.dirty {
+			if e := sh.entries.get(a.Subscription); e != nil && !e.dirty {
 				e.dirty = true
 				sh.dirty = append(sh.dirty, e)
 			}

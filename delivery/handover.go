@@ -77,7 +77,7 @@ func (d *Dispatcher) handOver(sh *shardTable) {
 		d.mu.Unlock()
 		return // fenced meanwhile
 	}
-	last := sh.batch()
+	last, _ := sh.batch() // and whatever of it is in doubt counts no more
 	d.drop(s)
 	d.mu.Unlock()
 	if err == nil {
@@ -102,7 +102,7 @@ func (d *Dispatcher) Sure(until time.Time) {
 }
 
 // isSure tells whether nobody else can own the shards of this process. mu is held.
-func (d *Dispatcher) isSure() bool { return !d.bounded || time.Now().Before(d.sure) }
+func (d *Dispatcher) isSure(now time.Time) bool { return !d.bounded || now.Before(d.sure) }
 
 // Published tells that another process has appended to a topic's log, up to head.
 func (d *Dispatcher) Published(topic string, head Seq) { d.advance(topic, head, nil) }
@@ -110,9 +110,6 @@ func (d *Dispatcher) Published(topic string, head Seq) { d.advance(topic, head, 
 // Refresh has the heads of all topics read again: something may have been
 // published by another process and not been told of.
 func (d *Dispatcher) Refresh() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, t := range d.topics {
-		d.askHead(t)
-	}
+	d.eachTopic(d.enlist)
+	signal(d.asked)
 }

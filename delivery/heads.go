@@ -93,10 +93,15 @@ func (d *Dispatcher) tellHeads(topics []*topic, heads []Seq) {
 
 // askHead has the head of a topic read. mu is held.
 func (d *Dispatcher) askHead(t *topic) {
+	d.enlist(t)
+	signal(d.asked)
+}
+
+// enlist notes that the head of a topic is to be read when there is a signal. mu is held.
+func (d *Dispatcher) enlist(t *topic) {
 	if !t.asking {
 		t.asking = true
 		d.unknown = append(d.unknown, t)
-		signal(d.asked)
 	}
 }
 

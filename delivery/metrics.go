@@ -10,15 +10,17 @@ import (
 
 // metrics is what an operator sees of the room. Labels come from closed sets.
 type metrics struct {
-	attempts  *prometheus.CounterVec // by class
-	seconds   prometheus.Histogram
-	gaps      *prometheus.CounterVec // by reason
-	publishes *prometheus.CounterVec // by result
-	breaks    prometheus.Counter
-	flushes   prometheus.Counter
-	failures  prometheus.Counter
-	readFails prometheus.Counter
-	losses    prometheus.Counter
+	attempts *prometheus.CounterVec // by class
+	// attemptsBy are those of attempts, found once.
+	attemptsBy [classes]prometheus.Counter
+	seconds    prometheus.Histogram
+	gaps       *prometheus.CounterVec // by reason
+	publishes  *prometheus.CounterVec // by result
+	breaks     prometheus.Counter
+	flushes    prometheus.Counter
+	failures   prometheus.Counter
+	readFails  prometheus.Counter
+	losses     prometheus.Counter
 
 	trimmed, trimmedBytes *prometheus.CounterVec // by reason
 	// logs is what the latest sweep has found; nil where another process trims.
@@ -88,8 +90,8 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 	for _, r := range []string{trimSettled, trimAge, trimSize} {
 		m.trim(r, Trimmed{})
 	}
-	for c := ClassDelivered; c <= ClassProtocol; c++ {
-		m.attempts.WithLabelValues(c.String())
+	for c := ClassDelivered; c < classes; c++ {
+		m.attemptsBy[c] = m.attempts.WithLabelValues(c.String())
 	}
 	for _, r := range []GapReason{GapGivenUp, GapTrimmed} {
 		m.gaps.WithLabelValues(r.String())

@@ -98,7 +98,7 @@ func (d *Dispatcher) advance(topicURL string, head Seq, n *Notification) {
 		return // nobody here wants it
 	}
 	if n != nil {
-		d.cache.put(key, n)
+		d.put(t, n)
 	}
 	d.tell(t, head)
 }

@@ -1,11 +1,6 @@
 package delivery
 
-import (
-	"container/heap"
-	"time"
-
-	"carillon/subscription"
-)
+import "container/heap"
 
 // The schedule decides who is next. What is in this file is guarded by
 // Dispatcher.mu.
@@ -31,7 +26,7 @@ const (
 )
 
 // walkStretch is how many entries are woken under one hold of the mutex.
-const walkStretch = 1024
+const walkStretch = 256
 
 // queue is a list of ready entries, first in, first out.
 type queue struct{ head, tail *entry }
@@ -136,8 +131,8 @@ func (d *Dispatcher) place(e *entry, now int64) {
 	case sh == nil || sh.loading, e.expires <= now,
 		!e.topic.known || e.settled >= e.topic.head:
 		d.setState(e, idle)
-	case e.failures > 0 && e.due > now:
-		d.await(e, e.due)
+	case e.failures() > 0 && e.rare.due > now:
+		d.await(e, e.rare.due)
 	default:
 		d.setState(e, ready)
 		l := e.lane()
@@ -165,7 +160,7 @@ func (d *Dispatcher) ripen(now int64) {
 }
 
 func (e *entry) lane() lane {
-	if e.failures > 0 {
+	if e.failures() > 0 {
 		return again
 	}
 	return fresh
@@ -199,25 +194,6 @@ func (d *Dispatcher) enter(h *host, l lane) {
 	}
 }
 
-// flight is an attempt under way. Its fields are guarded by Dispatcher.mu, but
-// those that never change after its start.
-type flight struct {
-	e       *entry
-	shard   *shardTable
-	lane    lane
-	started int64
-	slow    bool
-	// prev and next among the young flights, in the order of their start.
-	prev, next *flight
-
-	// The entry as it was at the start; these never change.
-	sub           subscription.Subscription
-	settled, head Seq
-	before        Seq // topic.before
-	number        uint32
-	gone          bool
-}
-
 // take returns a flight for the next entry of a lane, or nil.
 func (d *Dispatcher) take(l lane, now int64) *flight {
 	r := &d.rings[l]
@@ -230,31 +206,66 @@ func (d *Dispatcher) take(l lane, now int64) *flight {
 		if !h.room(l) {
 			continue // it comes back when an attempt of it ends
 		}
-		e := h.queue[l].pop()
-		for e != nil && (e.state != ready || e.expires <= now || d.shardOf(e).leaving) {
-			if e.state == ready {
-				d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over
-			}
-			e = h.queue[l].pop()
-		}
+		e, nt := d.nextOf(h, l, now)
 		if e == nil {
 			d.enter(h, again) // its retries may have waited for the queue that is empty now
 			continue
 		}
-		f := d.takeOff(e, l, now)
+		f := d.takeOff(e, nt, l, now)
 		d.enter(h, l)
 		return f
 	}
 	return nil
 }
 
+// nextOf takes the first entry out of a host's queue that may start, with its note
+// if that is in memory; nil if there is none.
+func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
+	for e := h.queue[l].pop(); e != nil; e = h.queue[l].pop() {
+		if !d.eligible(e, now) {
+			continue
+		}
+		nt, size := e.wants()
+		if size == 0 {
+			return e, nt
+		}
+		careful := h.careful(l)
+		if d.parked[careLane(careful)].head == nil && d.fits(size, careful) {
+			return e, nt
+		}
+		d.park(e) // behind those that came before
+	}
+	return nil, nil
+}
+
+// eligible tells whether an entry that was in a queue may start; if not, it is in none
+// any more. mu is held.
+func (d *Dispatcher) eligible(e *entry, now int64) bool {
+	switch {
+	case e.state != ready:
+		return false
+	case e.expires <= now || d.shardOf(e).leaving:
+		d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over
+		return false
+	}
+	return true
+}
+
 // pick returns the next flight, or nil if none may start now. Retries go first,
-// within their share.
+// within their share. mu is held.
 func (d *Dispatcher) pick(now int64) *flight {
-	young := d.young[fresh] + d.young[again]
-	if !d.running || d.saveFailing || d.unsaved >= d.cfg.FlushCount ||
-		now < d.readPause || young >= d.cfg.MaxInFlight || !d.isSure() {
+	if !d.running || d.saveFailing || d.unsaved >= d.cfg.FlushCount || now < d.readPause {
 		return nil
+	}
+	if d.inSlots[fresh]+d.inSlots[again] >= d.cfg.MaxInFlight {
+		if !d.pressed && d.slotsShort() {
+			d.pressed = true
+			d.kick() // the timer is to watch for those that might give theirs back
+		}
+		return nil
+	}
+	if f := d.unpark(now); f != nil {
+		return f
 	}
 	if f := d.retry(now); f != nil {
 		return f
@@ -267,147 +278,15 @@ func (d *Dispatcher) pick(now int64) *flight {
 
 // retry returns a flight for the next retry, or nil.
 func (d *Dispatcher) retry(now int64) *flight {
-	if d.young[again] >= max(1, d.cfg.MaxInFlight/4) {
+	if !d.retriesFree() {
 		return nil
 	}
 	return d.take(again, now)
 }
 
-// takeOff starts a flight.
-func (d *Dispatcher) takeOff(e *entry, l lane, now int64) *flight {
-	d.setState(e, flying)
-	f := &flight{
-		e: e, shard: d.shardOf(e), lane: l, started: now, prev: d.youngest,
-		sub: e.subscription(), settled: e.settled, head: e.topic.head,
-		before: e.topic.before, number: e.failures + 1, gone: e.gone,
-	}
-	f.shard.flying++
-	if d.youngest == nil {
-		d.oldest = f
-		d.kick() // the timer has somebody to watch again
-	} else {
-		d.youngest.next = f
-	}
-	d.youngest = f
-	d.young[l]++
-	e.host.young[l]++
-	e.host.last = l
-	return f
-}
-
-// grow takes a flight off the young ones.
-func (d *Dispatcher) grow(f *flight) {
-	if f.prev == nil {
-		d.oldest = f.next
-	} else {
-		f.prev.next = f.next
-	}
-	if f.next == nil {
-		d.youngest = f.prev
-	} else {
-		f.next.prev = f.prev
-	}
-	f.prev, f.next = nil, nil
-	d.young[f.lane]--
-	f.e.host.young[f.lane]--
-}
-
-// touchDown takes a flight that ended off the books.
-func (d *Dispatcher) touchDown(f *flight) {
-	h := f.e.host
-	if f.shard.flying--; f.shard.flying == 0 && f.shard.leaving {
-		close(f.shard.landed)
-	}
-	if f.slow {
-		d.slow[f.lane]--
-		h.slow--
-	} else {
-		d.grow(f)
-	}
-	d.forgetHost(h)
-	d.enter(h, fresh)
-	d.enter(h, again)
-}
-
-// age turns those flights slow that are under way for long and for which
-// there is room, and returns when to look again; 0: when one takes off.
-func (d *Dispatcher) age(now int64) (next int64) {
-	after := int64(d.cfg.SlowAfter)
-	stuck := false
-	for f := d.oldest; f != nil; {
-		if f.started+after > now {
-			next = f.started + after
-			break
-		}
-		following := f.next
-		if d.maySlow(f) {
-			d.grow(f)
-			f.slow = true
-			d.slow[f.lane]++
-			h := f.e.host
-			h.slow++
-			h.shrink(f, now)
-			d.enter(h, fresh)
-			d.enter(h, again)
-		} else {
-			stuck = true
-		}
-		f = following
-	}
-	if again := now + after; stuck && d.cfg.MaxSlow > 0 && (next == 0 || again < next) {
-		return again
-	}
-	return next
-}
-
-// maySlow tells whether a flight may leave its slot: a host may have a quarter
-// of the slow attempts, and retries half of what there is.
-func (d *Dispatcher) maySlow(f *flight) bool {
-	all, ofHost := d.cfg.MaxSlow, d.cfg.slowPerHost()
-	if f.lane == again {
-		return d.slow[again] < all/2 && d.slow[fresh]+d.slow[again] < all && f.e.host.slow < max(1, ofHost/2)
-	}
-	return d.slow[fresh]+d.slow[again] < all && f.e.host.slow < ofHost
-}
-
-// shrink halves what a host may have, once for each generation of attempts:
-// those that started before the last cut say nothing new.
-func (h *host) shrink(f *flight, now int64) {
-	if f.started >= h.shrunk {
-		h.limit = max(1, h.limit/2)
-		h.shrunk = now
-	}
-}
-
-// adapt learns from an outcome how much the host can take. Answers that are
-// about the one callback (404, a redirect) say nothing about its host.
-func (d *Dispatcher) adapt(f *flight, o Outcome, now int64) {
-	h := f.e.host
-	switch o.Class {
-	case ClassDelivered:
-		h.limit = min(h.limit+1, d.cfg.MaxPerHost)
-	case ClassServerError, ClassTimeout, ClassRefused, ClassDNS, ClassTLS:
-		h.shrink(f, now)
-	case ClassClientError:
-		if o.Status == tooManyRequests {
-			h.shrink(f, now)
-		}
-	}
-}
-
-// timer says when the schedule must be looked at again, 0 if only a kick can
-// change it.
-func (d *Dispatcher) timer(aging, now int64) time.Duration {
-	next := aging
-	for _, at := range []int64{d.earliestDue(), d.readPause} {
-		if at > now && (next == 0 || at < next) {
-			next = at
-		}
-	}
-	if next == 0 {
-		return 0
-	}
-	return time.Duration(next - now)
+// retriesFree tells whether there is a slot that a retry may have.
+func (d *Dispatcher) retriesFree() bool {
+	return d.inSlots[again] < max(1, d.cfg.MaxInFlight/4)
 }
 
 func (d *Dispatcher) earliestDue() int64 {

@@ -1,0 +1,211 @@
+package delivery
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"carillon/subscription"
+)
+
+// entry is a subscription and its position. There may be millions, most of them
+// idle: what is here fills one size class of the allocator (112 bytes) to the last
+// byte, what entries have in common is held once (topic, host, secret), and what
+// few of them have is apart (rare). Guarded by Dispatcher.mu, but for id and what
+// text says, which no one changes in place.
+type entry struct {
+	id   subscription.ID
+	text string // the callback without the name of its host, then the secret if it is this one's own
+	// The next one in the queue of the host, or of those that wait for room.
+	next           *entry
+	topic          *topic
+	host           *host
+	rare           *rare // nil: nothing of it
+	settled, start Seq
+	// Unix nanoseconds, 0 for none.
+	created, expires int64
+
+	lease  uint32    // seconds
+	secret secretRef // 0: it has its own, or none
+	at     int32     // index in topic.entries
+	own    uint8     // how many bytes of text are the secret
+	state  state
+	dirty  bool // in its shard's list of changes to save
+	gone   bool // its callback said 410, its end is still to be stored
+}
+
+// rare is what few entries have.
+type rare struct {
+	// What an entry has no place for as it stands, zero otherwise.
+	topicURL string              // spelled unlike topic.key
+	callback string              // does not begin with the host's name
+	secret   subscription.Secret // longer than anybody's
+	lease    time.Duration       // not in whole seconds
+
+	// Of an entry whose last attempt failed.
+	failures uint32
+	due      int64 // Unix nanoseconds
+	status   uint16
+	class    Class
+}
+
+// fill takes over what a subscription says. Its place in the log stays, unless
+// it starts behind it. mu is held.
+func (d *Dispatcher) fill(e *entry, sub subscription.Subscription) {
+	r := rare{}
+	if e.rare != nil {
+		r = rare{failures: e.rare.failures, due: e.rare.due, status: e.rare.status, class: e.rare.class}
+	}
+	if sub.Topic != e.topic.key {
+		r.topicURL = strings.Clone(sub.Topic)
+	}
+	rest, plain := strings.CutPrefix(sub.Callback, e.host.name)
+	if !plain {
+		r.callback, rest = strings.Clone(sub.Callback), ""
+	}
+	e.lease = uint32(sub.Lease / time.Second)
+	if sub.Lease < 0 || sub.Lease/time.Second > math.MaxUint32 || sub.Lease%time.Second != 0 {
+		e.lease, r.lease = 0, sub.Lease
+	}
+	d.fillText(e, &r, rest, string(sub.Secret))
+	e.start = Seq(sub.Start)
+	e.settled = max(e.settled, e.start) // a new life of the same subscription starts anew
+	e.created, e.expires = nanos(sub.Created), nanos(sub.Expires)
+	e.rare = nil
+	if r != (rare{}) {
+		e.rare = &r
+	}
+}
+
+// fillText takes over a callback's rest and a secret: one that others have too is
+// held once. mu is held.
+func (d *Dispatcher) fillText(e *entry, r *rare, rest, secret string) {
+	d.secrets.drop(e.secret)
+	e.secret, e.own = d.secrets.share(secret), 0
+	switch {
+	case e.secret != 0:
+		secret = ""
+	case len(secret) > math.MaxUint8: // WebSub §5.1 ends them at 200 bytes
+		r.secret, secret = subscription.Secret(strings.Clone(secret)), ""
+	}
+	e.text, e.own = strings.Clone(rest+secret), uint8(len(secret))
+	if e.own > 0 {
+		d.secrets.note(e.text[len(rest):])
+	}
+}
+
+// callback returns the callback as in the request.
+func (e *entry) callback() string {
+	if e.rare != nil && e.rare.callback != "" {
+		return e.rare.callback
+	}
+	return e.host.name + e.text[:len(e.text)-int(e.own)]
+}
+
+// topicURL returns the topic as subscribed to; topic.key is what it is compared by.
+func (e *entry) topicURL() string {
+	if e.rare != nil && e.rare.topicURL != "" {
+		return e.rare.topicURL
+	}
+	return e.topic.key
+}
+
+func (e *entry) leaseTime() time.Duration {
+	if e.rare != nil && e.rare.lease != 0 {
+		return e.rare.lease
+	}
+	return time.Duration(e.lease) * time.Second
+}
+
+// secretOf returns an entry's secret, and whether others have it too. mu is held.
+func (d *Dispatcher) secretOf(e *entry) (s subscription.Secret, shared bool) {
+	switch {
+	case e.secret != 0:
+		return d.secrets.value(e.secret), true
+	case e.own > 0:
+		return subscription.Secret(e.text[len(e.text)-int(e.own):]), false
+	case e.rare != nil:
+		return e.rare.secret, false
+	}
+	return "", false
+}
+
+// subscriptionOf returns an entry as the rest of the hub knows it. mu is held.
+func (d *Dispatcher) subscriptionOf(e *entry) subscription.Subscription {
+	secret, _ := d.secretOf(e)
+	return e.subscription(secret)
+}
+
+func (e *entry) subscription(secret subscription.Secret) subscription.Subscription {
+	return subscription.Subscription{
+		ID: e.id, Topic: e.topicURL(), Callback: e.callback(), Secret: secret,
+		Start: uint64(e.start), Lease: e.leaseTime(), Expires: timeOf(e.expires), Created: timeOf(e.created),
+	}
+}
+
+// failures counts the failed attempts in a row.
+func (e *entry) failures() uint32 {
+	if e.rare == nil {
+		return 0
+	}
+	return e.rare.failures
+}
+
+// fail notes what a failed attempt left, or 0 failures of one that succeeded.
+func (e *entry) fail(failures uint32, due int64, class Class, status uint16) {
+	if failures == 0 {
+		if e.rare != nil {
+			e.rare.failures, e.rare.due, e.rare.class, e.rare.status = 0, 0, ClassNone, 0
+			if *e.rare == (rare{}) {
+				e.rare = nil
+			}
+		}
+		return
+	}
+	if e.rare == nil {
+		e.rare = &rare{}
+	}
+	e.rare.failures, e.rare.due, e.rare.class, e.rare.status = failures, due, class, status
+}
+
+// position returns where the entry stands.
+func (e *entry) position() Position {
+	p := Position{Settled: e.settled}
+	if r := e.rare; r != nil && r.failures > 0 {
+		p.Failures, p.NextAttempt, p.LastFailure, p.LastStatus = r.failures, timeOf(r.due), r.class, r.status
+	}
+	return p
+}
+
+// origin returns the name of a callback's host, which may be a part of the callback.
+func origin(callback string) string {
+	const mark = "://"
+	scheme, rest, _ := strings.Cut(callback, mark)
+	if scheme != "http" && scheme != "https" {
+		return hostOf(callback)
+	}
+	end := 0
+	for ; end < len(rest) && rest[end] != '/' && rest[end] != '?' && rest[end] != '#'; end++ {
+		if c := rest[end]; 'A' <= c && c <= 'Z' || c >= 0x80 || c == '@' {
+			return hostOf(callback)
+		}
+	}
+	if name := rest[:end]; end == 0 || strings.HasSuffix(name, ":80") || strings.HasSuffix(name, ":443") {
+		return hostOf(callback)
+	}
+	return callback[:len(scheme)+len(mark)+end]
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func timeOf(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}

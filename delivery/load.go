@@ -1,0 +1,193 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon/subscription"
+)
+
+// Members of a shard are read beside those that were read being taken in.
+const (
+	memberChunk  = 256 // taken in under one hold of the mutex
+	memberChunks = 8   // read ahead
+)
+
+// Gained takes over a shard: its members are read in one scan, and then their
+// deliveries begin. It takes the place of what was gained before under another
+// epoch. It is an error if the members could not be read, or ctx ended; the shard
+// is not taken then.
+func (d *Dispatcher) Gained(ctx context.Context, t Tenure) error {
+	if int(t.Shard) >= len(d.shards) {
+		return fmt.Errorf("shard %d: there are %d", t.Shard, len(d.shards))
+	}
+	sh := &shardTable{
+		tenure:  t,
+		entries: newEntrySet(),
+		loading: true,
+		pending: map[subscription.ID]*subscription.Subscription{},
+	}
+	d.mu.Lock()
+	d.drop(t.Shard)
+	d.shards[t.Shard] = sh
+	d.mu.Unlock()
+
+	err := d.load(ctx, sh)
+	if err == nil && !d.begin(sh) {
+		err = fmt.Errorf("lost meanwhile: %w", ErrFenced)
+	}
+	if err == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shards[t.Shard] == sh {
+		d.drop(t.Shard)
+	}
+	return fmt.Errorf("reading the members of shard %d: %w", t.Shard, err)
+}
+
+// load reads the members of a shard into its table.
+func (d *Dispatcher) load(ctx context.Context, sh *shardTable) error {
+	limited, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	err := d.adoptAll(limited, sh)
+	if err == nil {
+		err = limited.Err() // an engine may just stop then
+	}
+	if err != nil && limited.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w: no end of it within %s: %w", ErrUnavailable, loadTimeout, err)
+	}
+	return err
+}
+
+// adoptAll takes in every member, for as long as ctx stands.
+func (d *Dispatcher) adoptAll(ctx context.Context, sh *shardTable) error {
+	ctx, cancel := context.WithCancel(ctx)
+	chunks, spare, ended := make(chan []Member, memberChunks), make(chan []Member, memberChunks), make(chan error, 1)
+	go func() {
+		defer close(chunks)
+		ended <- d.readMembers(ctx, sh.tenure.Shard, chunks, spare)
+	}()
+	var err error
+	for chunk := range chunks {
+		if err == nil {
+			if err = d.adopt(sh, chunk); err != nil {
+				cancel() // what is read already is passed over
+			}
+		}
+		clear(chunk)
+		select {
+		case spare <- chunk[:0]:
+		default:
+		}
+	}
+	cancel()
+	if failed := <-ended; err == nil {
+		err = failed
+	}
+	return err
+}
+
+// readMembers hands the members of a shard over in chunks, until they or ctx end.
+func (d *Dispatcher) readMembers(ctx context.Context, s subscription.Shard, chunks chan<- []Member, spare <-chan []Member) error {
+	var chunk []Member
+	for m, err := range d.cursors.Members(ctx, s) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if chunk = append(chunk, m); len(chunk) < memberChunk {
+			continue
+		}
+		chunks <- chunk // somebody takes them to the end
+		select {
+		case chunk = <-spare:
+		default:
+			chunk = make([]Member, 0, memberChunk)
+		}
+	}
+	if len(chunk) > 0 {
+		chunks <- chunk
+	}
+	return nil
+}
+
+// adopt takes members into the table of a shard that is being read.
+func (d *Dispatcher) adopt(sh *shardTable, members []Member) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shards[sh.tenure.Shard] != sh {
+		return fmt.Errorf("lost meanwhile: %w", ErrFenced)
+	}
+	for i := range members {
+		m := &members[i]
+		e := d.insert(sh, m.Subscription)
+		e.settled = m.Settled
+		e.fail(m.Failures, nanos(m.NextAttempt), m.LastFailure, m.LastStatus)
+		if e.settled > e.topic.head {
+			// It was there, whatever the log has now: others were to get it, too.
+			if e.topic.known {
+				d.rise(e.topic, e.settled)
+				d.wake(e.topic)
+			} else {
+				e.topic.head = e.settled
+			}
+		}
+	}
+	return nil
+}
+
+// begin starts the deliveries of a shard whose members were read. It returns false
+// if the shard is lost.
+func (d *Dispatcher) begin(sh *shardTable) bool {
+	d.mu.Lock()
+	held := d.shards[sh.tenure.Shard] == sh
+	if held {
+		pending := sh.pending
+		sh.loading, sh.pending = false, nil
+		for id, sub := range pending {
+			if sub == nil {
+				d.remove(sh, id)
+			} else {
+				d.upsert(sh, *sub)
+			}
+		}
+	}
+	d.mu.Unlock()
+	if !held {
+		return false
+	}
+	// Topics whose heads are not known yet are woken when they are.
+	now := time.Now().UnixNano()
+	held = d.eachEntry(sh, func(e *entry) {
+		if e.state == idle {
+			d.place(e, now)
+		}
+	})
+	d.kick()
+	return held
+}
+
+// drop forgets a shard with all its entries. mu is held.
+func (d *Dispatcher) drop(s subscription.Shard) {
+	sh := d.shards[s]
+	if sh == nil {
+		return
+	}
+	d.shards[s] = nil
+	d.unsaved -= sh.unsaved
+	for _, e := range sh.entries.slots {
+		if e == nil {
+			continue
+		}
+		d.forget(e)
+		if len(e.topic.entries) == 0 {
+			d.leaveTopic(e.topic)
+		}
+	}
+}
