@@ -61,7 +61,7 @@ func TestBench(t *testing.T) {
 
 var goals = []goal{
 	goalSpeed, goalSpeedFast, goalCPU, goalQuiet, goalLoaded, goalMemory, goalReady, goalPublishes,
-	goalSick, goalSickEach, goalSlow, goalFirst, goalDocuments, goalBounded, goalRefused,
+	goalSick, goalSickEach, goalSlow, goalFirst, goalDocuments, goalBounded, goalRefused, goalGaps,
 }
 
 func TestUsage(t *testing.T) {

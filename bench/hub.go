@@ -30,6 +30,7 @@ const hubURL = "http://127.0.0.1:1/websub/"
 
 // hub is a real hub process.
 type hub struct {
+	pid           int
 	intake, admin string // host:port
 	client        *fasthttp.Client
 	stop          func() // ends it as an operator would
@@ -60,7 +61,7 @@ func startHub(ctx context.Context, binary, store string, flags ...string) (*hub,
 		return nil, err
 	}
 	h := &hub{
-		stop: stop, kill: func() { _ = cmd.Process.Kill(); stop() }, started: begin, ready: time.Since(begin),
+		pid: cmd.Process.Pid, stop: stop, kill: func() { _ = cmd.Process.Kill(); stop() }, started: begin, ready: time.Since(begin),
 		client: &fasthttp.Client{MaxConnsPerHost: 1024, MaxIdleConnDuration: time.Minute},
 	}
 	for _, field := range strings.Fields(line) {

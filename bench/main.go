@@ -34,6 +34,7 @@ const limit = 30 * time.Minute
 type options struct {
 	only, engines   string
 	quick, markdown bool
+	profile         string
 	child           child
 }
 
@@ -47,6 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.engines, "engines", "pebble,redis", "the engines to measure on")
 	flags.BoolVar(&o.quick, "quick", false, "small numbers: a run that shows that everything works, and measures nothing")
 	flags.BoolVar(&o.markdown, "markdown", false, "print Markdown")
+	flags.StringVar(&o.profile, "profile", "", "put CPU profiles of the hubs during the throughput rounds into this directory (by perf, which costs some time)")
 	o.child.flags(flags)
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -101,6 +103,7 @@ type env struct {
 	binary  string // the hub
 	dir     string // removed at the end
 	town    *town
+	profile string // a directory; empty: no profiles
 	report  *report
 	stderr  io.Writer
 }
@@ -115,7 +118,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	e := &env{plan: fullPlan, stderr: stderr}
+	e := &env{plan: fullPlan, profile: o.profile, stderr: stderr}
 	if o.quick {
 		e.plan = quickPlan
 	}

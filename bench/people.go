@@ -48,7 +48,13 @@ func (e *env) moveIn(ctx context.Context, s *store, p people) error {
 		return fmt.Errorf("making an export: %w", err)
 	}
 	defer os.Remove(file)
-	cmd := exec.CommandContext(ctx, e.binary, "import", "--store", s.flag(), "--input", file, "--log-level", "error")
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	cmd := exec.CommandContext(ctx, e.binary, "import", "--store", s.flag(), "--log-level", "error")
+	cmd.Stdin = in
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("hub import: %w\n%s", err, out)
 	}

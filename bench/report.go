@@ -75,7 +75,11 @@ func (r *report) note(format string, args ...any) {
 	}
 }
 
+// table writes a table; rows may be shorter than the head.
 func (r *report) table(head []string, rows [][]string) {
+	for i, row := range rows {
+		rows[i] = append(row, make([]string, len(head)-len(row))...)
+	}
 	if r.markdown {
 		fmt.Fprintf(r.w, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 		for _, row := range rows {

@@ -5,13 +5,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
 var (
-	goalBounded = atMost(2, "retention: largest store while far more is published ÷ --keep-bytes", "")
+	goalBounded = atMost(2, "retention: largest store (directory; in Redis: memory) while far more is published ÷ --keep-bytes", "")
 	goalRefused = atMost(0, "retention: publications refused meanwhile", "")
+	goalGaps    = atLeast(1, "retention: gaps recorded for who does not keep up", "")
 )
 
 // trimmedGaps is the metric of what subscriptions lose to the bounds of the log.
@@ -30,20 +32,36 @@ func retention(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		bounded := float64(l.largest) / float64(e.plan.keepBytes)
-		rows = append(rows, []string{
-			on.String(), mb(l.published), mb(l.largest), fmt.Sprintf("%.2f", bounded), mb(l.last), mb(l.memory),
-			fmt.Sprintf("%d of %d", l.delivered, l.publications), fmt.Sprint(l.refused), fmt.Sprintf("%.0f", l.gaps),
-		})
+		sizes := l.files
+		if on == onRedis {
+			sizes = l.memory
+		}
+		bounded := float64(slices.Max(sizes)) / float64(e.plan.keepBytes)
+		rows = append(rows, append([]string{on.String(), mb(l.published)}, l.row(sizes, bounded)...))
+		if on == onRedis {
+			rows = append(rows, append([]string{"Redis's files", ""}, halves(l.files)...))
+		}
 		e.report.put(goalBounded, on, bounded)
 		e.report.put(goalRefused, on, float64(l.refused))
+		e.report.put(goalGaps, on, l.gaps)
 		return nil
 	})
 	e.report.table([]string{
-		"", "published", "largest size of the store", "÷ --keep-bytes", "size at the end", "Redis's memory, largest",
+		"", "published", "largest in the first half", "in the second half", "at the end", "largest ÷ --keep-bytes",
 		"delivered to who keeps up", "refused", "gaps recorded as trimmed",
 	}, rows)
 	return err
+}
+
+func (l *longRun) row(sizes []int64, bounded float64) []string {
+	return append(halves(sizes), fmt.Sprintf("%.2f", bounded),
+		fmt.Sprintf("%d of %d", l.delivered, l.publications), fmt.Sprint(l.refused), fmt.Sprintf("%.0f", l.gaps))
+}
+
+// halves tells whether sizes go on growing.
+func halves(sizes []int64) []string {
+	half := len(sizes) / 2
+	return []string{mb(slices.Max(sizes[:max(1, half)])), mb(slices.Max(sizes[half:])), mb(sizes[len(sizes)-1])}
 }
 
 func retentionFlags(p plan) []string {
@@ -55,10 +73,11 @@ func retentionFlags(p plan) []string {
 
 // longRun is what was seen of one.
 type longRun struct {
-	published, largest, last, memory int64 // bytes
-	publications, refused            int
-	delivered                        int64
-	gaps                             float64
+	published             int64   // bytes
+	files, memory         []int64 // bytes of the store's files, and in Redis, now and then
+	publications, refused int
+	delivered             int64
+	gaps                  float64
 }
 
 func (e *env) longRun(ctx context.Context, s *store, flags []string) (l longRun, err error) {
@@ -132,16 +151,17 @@ func (e *env) publishLong(ctx context.Context, h *hub, s *store, topic string, l
 }
 
 // look takes down how large the store is now.
-func (l *longRun) look(ctx context.Context, s *store) (err error) {
-	if l.last, err = s.size(); err != nil {
+func (l *longRun) look(ctx context.Context, s *store) error {
+	size, err := s.size()
+	if err != nil {
 		return err
 	}
-	l.largest = max(l.largest, l.last)
+	l.files = append(l.files, size)
 	if s.redis == nil {
 		return nil
 	}
 	memory, err := s.redis.memory(ctx)
-	l.memory = max(l.memory, memory)
+	l.memory = append(l.memory, memory)
 	return err
 }
 

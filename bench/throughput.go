@@ -45,6 +45,11 @@ func throughput(ctx context.Context, e *env) error {
 			return fmt.Errorf("on %s: %w", on, err)
 		}
 		defer b.hub.stop()
+		stopProfile, err := e.startProfile(ctx, on, b.hub)
+		if err != nil {
+			return err
+		}
+		defer stopProfile()
 		if on == onRedis {
 			redis = b
 		}
