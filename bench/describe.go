@@ -33,13 +33,23 @@ func (e *env) describe(o options) {
 		{"Go", runtime.Version()},
 	}
 	if out, err := exec.Command("redis-server", "--version").Output(); err == nil {
-		rows = append(rows, []string{"Redis", strings.TrimSpace(string(out))})
+		rows = append(rows, []string{"Redis", redisVersion(string(out)) + ", appendonly yes, appendfsync always"})
 	}
 	rows = append(rows, []string{"hub", "default flags and environment but for listeners, --url and --store; sink, publisher and hub share the processors"})
 	e.report.table([]string{"", ""}, rows)
 	if o.quick {
 		e.report.note("THESE ARE THE SMALL NUMBERS OF -quick: THEY MEAN NOTHING.")
 	}
+}
+
+// redisVersion is the number in what redis-server says of itself.
+func redisVersion(text string) string {
+	for word := range strings.FieldsSeq(text) {
+		if version, ok := strings.CutPrefix(word, "v="); ok {
+			return version
+		}
+	}
+	return "version unknown"
 }
 
 // firstLine is that of a file, where there is one.
