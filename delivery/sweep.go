@@ -18,6 +18,7 @@ type trimmer struct {
 	*Dispatcher
 	age, size loss // not told yet
 	told      time.Time
+	since     time.Time // when it began; zero while it does not
 }
 
 // loss is what went although somebody may still have needed it.
@@ -50,7 +51,7 @@ type logsState struct {
 // anything.
 type sweep struct {
 	needs
-	young, old time.Time // nothing from young on may go, and all before old does
+	young, old time.Time // nothing from young on may go, and all before old does, unless zero
 	sizes      []int64   // of the logs that are not empty
 	found      logsState
 	odd        error // of a log that could not be trimmed, though the engine is there
@@ -60,7 +61,15 @@ type sweep struct {
 // take too much, those that take most by size.
 func (t *trimmer) sweep(ctx context.Context, n needs) error {
 	now := time.Now()
-	s := &sweep{needs: n, young: now.Add(-t.cfg.KeepAtLeast), old: now.Add(-t.cfg.KeepFor)}
+	s := &sweep{needs: n, young: now.Add(-t.cfg.KeepAtLeast)}
+	if t.since.IsZero() {
+		t.since = now
+	}
+	// After a standstill, however long, everybody has an attempt first for what is
+	// there: nobody pauses for longer than RetryMax.
+	if now.Sub(t.since) > t.cfg.RetryMax {
+		s.old = now.Add(-t.cfg.KeepFor)
+	}
 	err := t.eachLog(ctx, s, t.trimLog)
 	if bound := t.cfg.KeepBytes; err == nil && bound > 0 && s.found.bytes > bound {
 		level := waterLevel(s.sizes, bound)

@@ -206,6 +206,46 @@ func TestKeepFor(t *testing.T) {
 	})
 }
 
+// A hub that was off for longer than KeepFor makes an attempt for what it holds
+// before that goes, and so does one whose engine was away.
+func TestKeepForAfterAStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		waits := subscriptionOf(topicURL, callback)
+		old := &delivery.Notification{
+			Publication: delivery.Publication{Topic: topicURL, Body: []byte("x")}, Seq: 1, Accepted: time.Now().Add(-7 * 24 * time.Hour),
+		}
+		e.logs[topicURL], e.gave[topicURL] = []*delivery.Notification{old}, 1
+		e.subs[waits.ID] = waits
+		e.positions[waits.ID] = delivery.Position{Failures: 9, NextAttempt: time.Now().Add(50 * time.Minute)}
+		d := start(t, e, delivery.Config{CacheBytes: -1, RetryFor: 1000 * time.Hour, KeepFor: 96 * time.Hour}, s)
+		time.Sleep(49 * time.Minute)
+		synctest.Wait()
+		n, _ := e.keeps(topicURL)
+		equal(t, "kept", n, 1)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		sameSeqs(t, "sent", s.seqs(), 1)
+		wantGaps(t, "who waited", e.gapsOf(waits.ID))
+
+		s.setAnswer(unlessRefuses)
+		d.fill(topicURL, 1)
+		d.listen(topicURL, refuses)
+		time.Sleep(90 * time.Hour)
+		e.with(func() { e.saveErr = errAway })
+		time.Sleep(90 * time.Hour)
+		e.with(func() { e.saveErr = nil })
+		time.Sleep(59 * time.Minute)
+		synctest.Wait()
+		n, _ = e.keeps(topicURL)
+		equal(t, "kept when the engine is back", n, 1)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		n, _ = e.keeps(topicURL)
+		equal(t, "kept when all have had an attempt", n, 0)
+	})
+}
+
 // Of the processes that share an engine one trims by size and age, also while it
 // does not know what all need; the subscriptions of others have their gaps.
 func TestBoundsTogether(t *testing.T) {

@@ -13,7 +13,11 @@ func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
 	t := &trimmer{Dispatcher: d}
 	for sleep(ctx, d.cfg.TrimInterval) {
 		d.forgetTopics()
-		if err := t.trim(ctx, saves); err != nil && ctx.Err() == nil {
+		err := t.trim(ctx, saves)
+		if errors.Is(err, ErrUnavailable) {
+			t.since = time.Time{}
+		}
+		if err != nil && ctx.Err() == nil {
 			d.log.Warn("the logs could not be trimmed; it is tried again", "error", err)
 		}
 	}
@@ -31,6 +35,7 @@ type mark struct {
 func (t *trimmer) trim(ctx, saves context.Context) error {
 	marks := t.slowest()
 	if len(marks) == 0 {
+		t.since = time.Time{}
 		t.metrics.logs.Store(nil)
 		return nil
 	}
@@ -46,6 +51,7 @@ func (t *trimmer) trim(ctx, saves context.Context) error {
 		return err
 	}
 	if !slowest.trims {
+		t.since = time.Time{}
 		t.metrics.logs.Store(nil) // another process tells
 		return nil
 	}
