@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -14,8 +15,13 @@ import (
 	"carillon/subscription"
 )
 
-// topicStripes is how many locks the topics share for their appends.
-const topicStripes = 256
+// topicStripes is how many locks the topics share for their appends, and
+// maxStates of how many topics of each the state is remembered: of 8,192 in all,
+// in a few MiB.
+const (
+	topicStripes = 256
+	maxStates    = 32
+)
 
 // DB is an open store. Its parts implement the interfaces of the rooms; they may
 // be used from any goroutine.
@@ -26,7 +32,7 @@ type DB struct {
 	// positions and gaps. Who takes several takes them in order.
 	shards [subscription.Shards]shard
 	// topics guard the appends, so that sequence numbers are consecutive.
-	topics [topicStripes]sync.Mutex
+	topics [topicStripes]stripe
 	// pings guards the pings and their count.
 	pings struct {
 		sync.Mutex
@@ -65,6 +71,29 @@ func (db *DB) forget(batches []delivery.Batch) {
 	for _, batch := range batches {
 		db.shards[batch.Tenure.Shard].settled = nil
 	}
+}
+
+// stripe is the lock of some topics, and what their stored states are, so that an
+// append need not look: as the store has them, or not there. Whoever stores a state
+// under the lock remembers or forgets it.
+type stripe struct {
+	sync.Mutex
+	states map[topicID]topicState
+}
+
+// remember notes a state that is stored next thing under the lock. If that fails
+// the engine is broken, and nobody will ask.
+func (s *stripe) remember(t topicID, state topicState) {
+	if known, is := s.states[t]; is {
+		state.key = known.key
+	} else {
+		if s.states == nil || len(s.states) >= maxStates {
+			s.states = make(map[topicID]topicState)
+		}
+		state.key = strings.Clone(state.key) // it may be a part of a request
+	}
+	state.until, state.previous = strings.Clone(state.until), strings.Clone(state.previous)
+	s.states[t] = state
 }
 
 // Open opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign and
@@ -143,7 +172,7 @@ func (db *DB) shardLock(id subscription.ID) sync.Locker {
 }
 
 // topicLock is the lock that guards the topic's log.
-func (db *DB) topicLock(t topicID) sync.Locker { return &db.topics[stripeOf(t)] }
+func (db *DB) topicLock(t topicID) *stripe { return &db.topics[stripeOf(t)] }
 
 func stripeOf(t topicID) int { return int(t[0]) % topicStripes }
 

@@ -106,3 +106,11 @@ func SizeOf(n *delivery.Notification) int64 { return sizeOf(encodeHead(n), uint6
 
 // Cached is how many bytes of what was read stay in memory.
 func (db *DB) Cached() int64 { return db.engine.cache.Metrics().Size }
+
+// RememberedTopics is of how many topics the state is remembered.
+func (db *DB) RememberedTopics() (n int) {
+	for i := range db.topics {
+		n += len(db.topics[i].states)
+	}
+	return n
+}

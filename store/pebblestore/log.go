@@ -33,10 +33,13 @@ func (l *Log) Append(
 	topic := topicIDOf(key)
 	next := newTopicState(key, 0, delivery.Last{ID: id, Until: p.Until, Digest: p.Digest()})
 	var receipt delivery.Receipt
-	err := l.db.engine.change(ctx, grows, l.db.topicLock(topic), func(b *pebble.Batch) error {
-		state, err := l.state(key)
-		if err != nil {
-			return err
+	stripe := l.db.topicLock(topic)
+	err := l.db.engine.change(ctx, grows, stripe, func(b *pebble.Batch) (err error) {
+		state, known := stripe.states[topic]
+		if !known || state.key != key {
+			if state, err = l.state(key); err != nil {
+				return err
+			}
 		}
 		if repeats(state, next) {
 			receipt = delivery.Receipt{
@@ -54,10 +57,14 @@ func (l *Log) Append(
 		}
 		head := encodeHead(&n)
 		next.bytes = state.bytes + sizeOf(head, uint64(len(p.Body)))
-		return errors.Join(
+		err = errors.Join(
 			b.Set(topicKey(kindTopic, topic), encodeTopic(next), nil),
 			b.Set(logKey(kindHead, topic, next.head), head, nil),
 			b.Set(logKey(kindBody, topic, next.head), p.Body, nil))
+		if err == nil {
+			stripe.remember(topic, next)
+		}
+		return err
 	})
 	if err != nil {
 		return delivery.Receipt{}, fmt.Errorf("append to the log of %q: %w", key, err)

@@ -116,8 +116,10 @@ func (l *Log) trimSome(ctx context.Context, key string, what trimming) (went del
 	return went, nil
 }
 
-// deleteBelow deletes the topic's notifications below end, and stores its state.
+// deleteBelow deletes the topic's notifications below end, and stores its state,
+// under the topic's lock.
 func (l *Log) deleteBelow(topic topicID, end uint64, state topicState) error {
+	delete(l.db.topicLock(topic).states, topic)
 	b := l.db.engine.db.NewBatch()
 	for _, kind := range []byte{kindHead, kindBody} {
 		if err := b.DeleteRange(logKey(kind, topic, 0), logKey(kind, topic, end), nil); err != nil {

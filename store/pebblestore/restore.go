@@ -279,7 +279,9 @@ func (w *headWriter) state(topic string) (topicState, error) {
 // write puts the heads in the batch.
 func (w *headWriter) write(b *pebble.Batch) error {
 	for key, state := range w.states {
-		if err := b.Set(topicKey(kindTopic, topicIDOf(key)), encodeTopic(state), nil); err != nil {
+		topic := topicIDOf(key)
+		delete(w.log.db.topicLock(topic).states, topic)
+		if err := b.Set(topicKey(kindTopic, topic), encodeTopic(state), nil); err != nil {
 			return err
 		}
 	}
