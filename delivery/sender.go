@@ -141,18 +141,16 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 	if w == nil {
 		w = new(wire)
 	}
-	message, err := w.of(s, a.Notification)
+	message, line, err := w.of(s, a)
 	if err != nil {
 		return Outcome{Class: ClassProtocol, Err: err}
 	}
 	lines := s.lines.Get().(*[]byte)
-	*lines = (*lines)[:0]
-	switch {
-	case a.Secret == "":
-	case a.shared:
-		*lines = w.sign(*lines, s, a)
-	default:
-		*lines = s.appendSignature(*lines, a)
+	*lines = append((*lines)[:0], line...)
+	if a.Secret != "" && line == nil {
+		if *lines = s.appendSignature(*lines, a); a.shared {
+			w.keep(a.Secret, *lines)
+		}
 	}
 	answer, err := s.client.Post(ctx, &h1.Request{
 		Secure: secure, Authority: authority, Target: target, Message: message, Lines: *lines,

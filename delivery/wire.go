@@ -16,18 +16,24 @@ const maxSignatures = 128
 // wire is what the deliveries of one notification have in common, made by the
 // HTTPSender at its first delivery and held for as long as the notification is.
 type wire struct {
-	once    sync.Once
-	message *h1.Message // the body and the fields that are the same for all
-	err     error       // why there is none
-
-	mu         sync.Mutex                     // guards signatures
+	mu         sync.Mutex                     // guards everything below
+	message    *h1.Message                    // the body and the fields that are the same for all
+	err        error                          // why there is none
 	signatures map[subscription.Secret][]byte // lines, never changed
 }
 
-// of returns the message of a notification.
-func (w *wire) of(s *HTTPSender, n *Notification) (*h1.Message, error) {
-	w.once.Do(func() { w.message, w.err = s.message(n) })
-	return w.message, w.err
+// of returns the message of the attempt's notification, and the line of its signature
+// if that is known.
+func (w *wire) of(s *HTTPSender, a *Attempt) (message *h1.Message, line []byte, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.message == nil && w.err == nil {
+		w.message, w.err = s.message(a.Notification)
+	}
+	if a.shared {
+		line = w.signatures[a.Secret]
+	}
+	return w.message, line, w.err
 }
 
 // message makes what all subscribers get: WebSub §7.
@@ -43,26 +49,18 @@ func (s *HTTPSender) message(n *Notification) (*h1.Message, error) {
 	return h1.NewMessage(n.Body, fields...)
 }
 
-// sign appends the signature's line. Where others may have the same secret it is
-// computed once for all of them.
-func (w *wire) sign(b []byte, s *HTTPSender, a *Attempt) []byte {
-	w.mu.Lock()
-	line, ok := w.signatures[a.Secret]
-	w.mu.Unlock()
-	if ok {
-		return append(b, line...)
-	}
-	// Some may compute the same at the same time: nobody waits for a large body.
-	b = s.appendSignature(b, a)
+// keep keeps the line of a signature for others who have the same secret. Some may
+// compute the same at the same time: so nobody waits for a large body.
+func (w *wire) keep(secret subscription.Secret, line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.signatures) < maxSignatures {
-		if w.signatures == nil {
-			w.signatures = map[subscription.Secret][]byte{}
-		}
-		w.signatures[a.Secret] = append([]byte(nil), b...)
+	if len(w.signatures) >= maxSignatures {
+		return
 	}
-	return b
+	if w.signatures == nil {
+		w.signatures = map[subscription.Secret][]byte{}
+	}
+	w.signatures[secret] = append([]byte(nil), line...)
 }
 
 // appendSignature appends the line X-Hub-Signature (WebSub §7.1).
