@@ -27,43 +27,25 @@ var _ delivery.Cursors = (*Cursors)(nil)
 // part's positions are read after it, so that a position is never older than
 // its subscription.
 func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[delivery.Member, error] {
-	return func(yield func(delivery.Member, error) bool) {
-		parts := func(ctx context.Context) iter.Seq2[part, error] { return c.parts(ctx, s) }
-		for p, err := range ahead(ctx, parts) {
-			if err != nil {
-				yield(delivery.Member{}, fmt.Errorf("list the members of shard %d: %w", s, err))
-				return
-			}
-			for i, position := range p.positions {
-				m, ok := c.member(s, p.subs[2*i], p.subs[2*i+1], position)
-				if ok && !yield(m, nil) {
-					return
-				}
-			}
-		}
+	e := c.db.engine
+	scan := func(ctx context.Context) iter.Seq2[[]string, error] {
+		return e.scan(ctx, scanHash, e.keys.subs(s), scanMembers)
 	}
-}
-
-// part is a part of a shard's members.
-type part struct {
-	subs      []string // ids and records, by turns
-	positions []string // empty for none
-}
-
-// parts reads the members.
-func (c *Cursors) parts(ctx context.Context, s subscription.Shard) iter.Seq2[part, error] {
-	return func(yield func(part, error) bool) {
-		e := c.db.engine
-		scan := func(ctx context.Context) iter.Seq2[[]string, error] {
-			return e.scan(ctx, scanHash, e.keys.subs(s), scanMembers)
-		}
+	return func(yield func(delivery.Member, error) bool) {
 		for subs, err := range ahead(ctx, scan) {
 			var positions []string
 			if err == nil {
 				positions, err = c.positions(ctx, s, subs)
 			}
-			if !yield(part{subs, positions}, err) || err != nil {
+			if err != nil {
+				yield(delivery.Member{}, fmt.Errorf("list the members of shard %d: %w", s, err))
 				return
+			}
+			for i, position := range positions {
+				m, ok := c.member(s, subs[2*i], subs[2*i+1], position)
+				if ok && !yield(m, nil) {
+					return
+				}
 			}
 		}
 	}

@@ -58,20 +58,22 @@ func unseen(part []string, width int, seen map[string]struct{}) []string {
 // ahead gives what seq gives, and meanwhile lets it go on to the next: so the server
 // works while what it gave before is taken in. seq gets a context that ends with the
 // loop, and has returned when the loop is over.
-func ahead[T any](ctx context.Context, seq func(ctx context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+func ahead(
+	ctx context.Context, seq func(ctx context.Context) iter.Seq2[[]string, error],
+) iter.Seq2[[]string, error] {
 	type given struct {
-		value T
-		err   error
+		part []string
+		err  error
 	}
-	return func(yield func(T, error) bool) {
+	return func(yield func([]string, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		left := make(chan struct{})
 		next := make(chan given, 1)
 		go func() {
 			defer close(next)
-			for value, err := range seq(ctx) {
+			for part, err := range seq(ctx) {
 				select {
-				case next <- given{value, err}:
+				case next <- given{part, err}:
 				case <-left:
 					return
 				}
@@ -84,7 +86,7 @@ func ahead[T any](ctx context.Context, seq func(ctx context.Context) iter.Seq2[T
 			}
 		}()
 		for g := range next {
-			if !yield(g.value, g.err) {
+			if !yield(g.part, g.err) {
 				return
 			}
 		}
