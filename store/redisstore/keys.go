@@ -3,7 +3,6 @@ package redisstore
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 
 	"carillon/subscription"
 )
@@ -42,7 +41,7 @@ func (k keys) gaps(id subscription.ID) string { // zset: first → gap
 
 func (k keys) topic(key, name string) string {
 	sum := sha256.Sum256([]byte(key))
-	return fmt.Sprintf("%s:{topic-%s}:%s", k.prefix, hex.EncodeToString(sum[:16]), name)
+	return k.prefix + ":{topic-" + hex.EncodeToString(sum[:16]) + "}:" + name
 }
 
 func (k keys) log(topic string) string   { return k.topic(topic, "log") }   // stream: notifications
