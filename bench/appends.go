@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -34,7 +33,7 @@ func (a appenders) close() {
 // openAppenders opens the yardstick of a store: on Pebble another one beside it on
 // the same disk, on Redis another database of the same server.
 func openAppenders(ctx context.Context, s *store, n, size int) (appenders, error) {
-	body := bytes.Repeat([]byte("x"), size)
+	body := content(size)
 	if s.redis == nil {
 		return pebbleAppenders(filepath.Join(s.dir, "yardstick"), n, body)
 	}

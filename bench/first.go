@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +66,7 @@ func (e *env) firsts(ctx context.Context, s *store) (f firstTimes, err error) {
 	if _, err := h.awaitSubscriptions(ctx, 1); err != nil {
 		return f, err
 	}
-	client, body := newClient(), bytes.Repeat([]byte("x"), e.plan.bodyBytes)
+	client, body := newClient(), content(e.plan.bodyBytes)
 	for i := range e.plan.firsts + 1 {
 		one := firstTimes{}
 		if err := one.measure(ctx, h, topic, body, here.arrived, writers[0], func() error { return fastPost(client, callback, body) }); err != nil {

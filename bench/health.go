@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -17,75 +16,84 @@ type crowd struct {
 // waits are how long deliveries to healthy callbacks were under way, in
 // milliseconds, from before the publication was sent to the arrival.
 type waits struct {
-	crowd
-	all, first []float64 // of every burst, and of the first
+	all, first []float64 // of every burst, and of the first of each round
+	bursts     []float64 // the p99 of each burst
 }
 
-// healthy measures the crowds one after the other, each with a hub of its own,
-// and reports them; the first is what the others are divided by.
+// healthy measures the crowds in turn, each time with a hub of its own, and
+// reports them; the first is what the others are divided by.
 func (e *env) healthy(ctx context.Context, crowds []crowd) (ratios map[engine][]float64, err error) {
 	ratios = map[engine][]float64{}
 	for _, on := range e.engines {
-		var all []waits
-		for _, c := range crowds {
-			e.log("on %s: %s", on, c.name)
-			err := e.with(ctx, on, func(_ engine, s *store) error {
-				w, err := e.wait(ctx, s, c)
-				all = append(all, w)
-				return err
-			})
-			if err != nil {
-				return nil, fmt.Errorf("on %s: %s: %w", on, c.name, err)
+		all := make([]waits, len(crowds))
+		for round := range e.plan.crowdRounds {
+			for i, c := range crowds {
+				e.log("on %s, round %d: %s", on, round+1, c.name)
+				err := e.with(ctx, on, func(_ engine, s *store) error { return e.wait(ctx, s, c, &all[i]) })
+				if err != nil {
+					return nil, fmt.Errorf("on %s: %s: %w", on, c.name, err)
+				}
 			}
 		}
-		var rows [][]string
-		for _, w := range all {
-			ratio := quantile(w.all, 0.99) / quantile(all[0].all, 0.99)
-			ratios[on] = append(ratios[on], ratio)
-			rows = append(rows, []string{
-				w.name, ms(quantile(w.all, 0.5)), ms(quantile(w.all, 0.99)), fmt.Sprintf("%.2f", ratio),
-				ms(quantile(w.first, 0.99)), fmt.Sprintf("%.2f", quantile(w.first, 0.99)/quantile(all[0].first, 0.99)),
-				fmt.Sprint(len(w.all)),
-			})
-		}
-		e.report.table([]string{on.String() + ": healthy callbacks", "p50", "p99", "÷ the first line", "first burst alone, p99", "÷ the first line", "deliveries timed"}, rows)
+		ratios[on] = e.reportWaits(on, crowds, all)
 	}
 	return ratios, nil
 }
 
-// wait measures one crowd.
-func (e *env) wait(ctx context.Context, s *store, c crowd) (w waits, err error) {
-	w.crowd = c
+// reportWaits returns the ratios of the p99.
+func (e *env) reportWaits(on engine, crowds []crowd, all []waits) (ratios []float64) {
+	var rows [][]string
+	for i, w := range all {
+		row := []string{crowds[i].name, ms(quantile(w.all, 0.5))}
+		for _, column := range []struct {
+			of, base []float64
+			q        float64
+		}{{w.all, all[0].all, 0.99}, {w.first, all[0].first, 0.99}, {w.bursts, all[0].bursts, 0.5}} {
+			figure := quantile(column.of, column.q)
+			row = append(row, ms(figure), fmt.Sprintf("%.2f", figure/quantile(column.base, column.q)))
+		}
+		rows = append(rows, append(row, fmt.Sprint(len(w.all))))
+		ratios = append(ratios, quantile(w.all, 0.99)/quantile(all[0].all, 0.99))
+	}
+	e.report.table([]string{
+		on.String() + ": healthy callbacks", "p50", "p99", "÷ the first line", "p99 of the first bursts", "÷ the first line",
+		"p99 of the median burst", "÷ the first line", "deliveries timed",
+	}, rows)
+	return ratios
+}
+
+// wait measures one crowd, and adds to what was measured of it.
+func (e *env) wait(ctx context.Context, s *store, c crowd, w *waits) error {
 	topic := e.town.topic("crowd")
 	people := c.people(topic)
 	if err := e.moveIn(ctx, s, people); err != nil {
-		return w, err
+		return err
 	}
 	h, err := startHub(ctx, e.binary, s.flag())
 	if err != nil {
-		return w, err
+		return err
 	}
 	defer h.kill() // what hangs would hold up its end
 	if _, err := h.awaitSubscriptions(ctx, people.n); err != nil {
-		return w, err
+		return err
 	}
 	if err := e.warmTopic(ctx, h); err != nil {
-		return w, err
+		return err
 	}
 	if _, err := e.town.ways(); err != nil { // forgets what came before
-		return w, err
+		return err
 	}
 	before, err := e.town.count()
 	if err != nil {
-		return w, err
+		return err
 	}
 	if err := e.bursts(ctx, h, topic); err != nil {
-		return w, err
+		return err
 	}
 	if err := e.town.await(ctx, before+int64(c.healthy*e.plan.bursts)); err != nil {
-		return w, err
+		return err
 	}
-	return w, w.take(e.town)
+	return w.take(e.town, c.healthy, e.plan.bursts)
 }
 
 // warmTopic has the hub know the publisher: a publication to a topic without subscribers.
@@ -98,7 +106,7 @@ func (e *env) warmTopic(ctx context.Context, h *hub) error {
 
 // bursts publishes in a steady rhythm.
 func (e *env) bursts(ctx context.Context, h *hub, topic string) error {
-	padding := bytes.Repeat([]byte("x"), e.plan.bodyBytes)
+	padding := content(e.plan.bodyBytes)
 	begin := time.Now()
 	for i := range e.plan.bursts {
 		if err := pause(ctx, time.Until(begin.Add(time.Duration(i)*e.plan.burstEvery))); err != nil {
@@ -112,21 +120,27 @@ func (e *env) bursts(ctx context.Context, h *hub, topic string) error {
 	return nil
 }
 
-func (w *waits) take(t *town) error {
+// take adds what the sink has timed.
+func (w *waits) take(t *town, healthy, bursts int) error {
 	ways, err := t.ways()
 	if err != nil {
 		return err
 	}
+	each := make([][]float64, bursts)
 	for _, way := range ways {
-		took := millis(time.Duration(way.Took))
-		w.all = append(w.all, took)
-		if way.Burst == 0 {
-			w.first = append(w.first, took)
+		if way.Burst < 0 || int(way.Burst) >= bursts {
+			return fmt.Errorf("the sink timed a publication %d that there was not", way.Burst)
 		}
+		each[way.Burst] = append(each[way.Burst], millis(time.Duration(way.Took)))
 	}
-	if len(w.first) < w.healthy {
-		return fmt.Errorf("the sink timed %d deliveries of the first burst, not %d", len(w.first), w.healthy)
+	for i, burst := range each {
+		if len(burst) < healthy {
+			return fmt.Errorf("the sink timed %d deliveries of burst %d, not %d", len(burst), i+1, healthy)
+		}
+		w.all = append(w.all, burst...)
+		w.bursts = append(w.bursts, quantile(burst, 0.99))
 	}
+	w.first = append(w.first, each[0]...)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -111,6 +112,13 @@ type publication struct {
 	hub  *hub
 	link string
 	body []byte
+}
+
+// content is a body that no store can make smaller, and that bears no stamp.
+func content(n int) []byte {
+	body := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(body) // it always fills it
+	return body
 }
 
 func (h *hub) publication(topic string, body []byte) *publication {

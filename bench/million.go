@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -125,7 +124,7 @@ func (m *millionHub) deliverOnce(ctx context.Context) (time.Duration, error) {
 }
 
 func (m *millionHub) publication(topic string) *publication {
-	return m.hub.publication(topic, bytes.Repeat([]byte("x"), m.plan.bodyBytes))
+	return m.hub.publication(topic, content(m.plan.bodyBytes))
 }
 
 // weight is what a hub process holds.

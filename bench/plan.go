@@ -26,7 +26,8 @@ type plan struct {
 
 	// sick, slow
 	healthyHosts int
-	bursts       int
+	crowdRounds  int
+	bursts       int // in each round
 	burstEvery   time.Duration
 
 	firsts  int // publications to an idle hub
@@ -44,7 +45,7 @@ var fullPlan = plan{
 	rest:          5 * time.Second,
 	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 300, loaded: 250, loadedEvery: 25 * time.Millisecond,
 	writers: 64, roundFor: 2 * time.Second,
-	healthyHosts: 100, bursts: 20, burstEvery: 500 * time.Millisecond,
+	healthyHosts: 100, crowdRounds: 2, bursts: 16, burstEvery: 500 * time.Millisecond,
 	firsts: 200, entries: 50_000,
 	keepBytes: 200_000_000, retainFor: time.Minute, retainRate: 40_000_000, retainBytes: 100_000,
 }
@@ -54,7 +55,7 @@ var quickPlan = plan{
 	rest:          100 * time.Millisecond,
 	subscriptions: 1000, settle: 0, quiet: 5, loaded: 5, loadedEvery: 5 * time.Millisecond,
 	writers: 4, roundFor: 100 * time.Millisecond,
-	healthyHosts: 20, bursts: 2, burstEvery: 100 * time.Millisecond,
+	healthyHosts: 20, crowdRounds: 1, bursts: 2, burstEvery: 100 * time.Millisecond,
 	firsts: 3, entries: 100,
 	keepBytes: 5_000_000, retainFor: 2 * time.Second, retainRate: 5_000_000, retainBytes: 50_000,
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -68,7 +67,7 @@ func (e *env) publishersOn(ctx context.Context, s *store) (*manyPublishers, erro
 		writers.close()
 		return nil, err
 	}
-	body := bytes.Repeat([]byte("x"), e.plan.bodyBytes)
+	body := content(e.plan.bodyBytes)
 	for i := range e.plan.writers {
 		p.to = append(p.to, p.hub.publication(e.town.topic(fmt.Sprintf("publisher-%d", i)), body))
 	}

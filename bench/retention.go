@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -122,7 +121,7 @@ const lookEvery = time.Second
 
 // publishLong publishes in a steady rhythm, and looks at the size now and then.
 func (e *env) publishLong(ctx context.Context, h *hub, s *store, topic string, l *longRun) error {
-	one := h.publication(topic, bytes.Repeat([]byte("x"), e.plan.retainBytes))
+	one := h.publication(topic, content(e.plan.retainBytes))
 	every := time.Duration(float64(time.Second) * float64(e.plan.retainBytes) / float64(e.plan.retainRate))
 	begin := time.Now()
 	looked := begin

@@ -13,15 +13,14 @@ func sick(ctx context.Context, e *env) error {
 	well := hosts * (100 - hanging - refusing - failing) / 100 // hosts that stay healthy
 	healthy := n * (100 - hanging - refusing - failing) / 100
 	e.report.section("Healthy callbacks beside sick ones")
-	e.report.note("%d callbacks on %d hosts; %d publications, one every %s. Sick: %d%% hang, %d%% refuse the connection, %d%% answer 500. "+
-		"Timed: from before the publication is sent to the arrival at a healthy callback. Each line is a hub of its own that has just started, so the first burst also opens the connections.",
-		n, hosts, e.plan.bursts, e.plan.burstEvery, hanging, refusing, failing)
+	e.report.note("%d callbacks on %d hosts; %d rounds of %d publications, one every %s. Sick: %d%% hang, %d%% refuse the connection, %d%% answer 500. "+
+		"Timed: from before the publication is sent to the arrival at a healthy callback. Each line and round is a hub of its own that has just started, so the first burst also opens the connections.",
+		n, hosts, e.plan.crowdRounds, e.plan.bursts, e.plan.burstEvery, hanging, refusing, failing)
 	ratios, err := e.healthy(ctx, []crowd{
 		{"all healthy", n, e.spread(n, 0, hosts)},
 		{"sick: whole hosts", healthy, e.withSick(healthy, well, hosts-well)},
 		{"sick: each on a host of its own", healthy, e.withSick(healthy, hosts, n-healthy)},
 		{"the same healthy ones alone", healthy, e.spread(healthy, 0, hosts)},
-		{"all healthy, once more", n, e.spread(n, 0, hosts)},
 	})
 	for on, r := range ratios {
 		e.report.put(goalSick, on, r[1])

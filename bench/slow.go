@@ -9,16 +9,13 @@ func slow(ctx context.Context, e *env) error {
 	n, hosts := e.plan.callbacks, e.plan.healthyHosts
 	healthy := n * (100 - slowing) / 100
 	e.report.section("Healthy callbacks beside a slow host")
-	e.report.note("%d callbacks, %d%% of them on one host that takes %s for each, the others on %d hosts; %d publications, one every %s; timed as above.",
-		n, slowing, slowAnswer, hosts-1, e.plan.bursts, e.plan.burstEvery)
+	e.report.note("%d callbacks, %d%% of them on one host that takes %s for each, the others on %d hosts; %d rounds of %d publications, one every %s; timed as above.",
+		n, slowing, slowAnswer, hosts-1, e.plan.crowdRounds, e.plan.bursts, e.plan.burstEvery)
 	others := e.spread(healthy, 1, hosts)
 	ratios, err := e.healthy(ctx, []crowd{
 		{"without that host", healthy, others},
 		{"beside it", healthy, func(topic string) people {
 			return others(topic).and(group(n-healthy, topic, func(i int) string { return e.town.callback(0, pathSlow, i) }))
-		}},
-		{"that host is as quick as the others", n, func(topic string) people {
-			return others(topic).and(group(n-healthy, topic, func(i int) string { return e.town.callback(0, pathCallback, i) }))
 		}},
 	})
 	for on, r := range ratios {

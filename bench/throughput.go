@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -92,7 +91,7 @@ func (e *env) startBusy(ctx context.Context, s *store) (*busyHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &busyHub{env: e, hub: h, store: s, one: h.publication(topic, bytes.Repeat([]byte("x"), e.plan.bodyBytes))}
+	b := &busyHub{env: e, hub: h, store: s, one: h.publication(topic, content(e.plan.bodyBytes))}
 	if err := b.warmUp(ctx); err != nil {
 		h.stop()
 		return nil, err
