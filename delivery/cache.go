@@ -81,9 +81,14 @@ func (t *topic) find(from Seq) *note {
 func (d *Dispatcher) read(ctx context.Context, t *topic, from Seq, careful, look bool) (*note, error) {
 	at := place{t, from}
 	d.mu.Lock()
-	if nt := t.find(from); nt != nil {
+	nt, size := t.wants(from)
+	if nt != nil {
 		defer d.mu.Unlock()
 		return d.admit(nt, 1, careful, look)
+	}
+	if !look && !d.fits(size, careful) {
+		d.mu.Unlock()
+		return nil, errNoRoom // as somebody found out who read it before
 	}
 	if l := d.cache.loads[at]; l != nil {
 		l.waiters++

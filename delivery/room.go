@@ -62,17 +62,17 @@ func (d *Dispatcher) admit(nt *note, users int, careful, look bool) (*note, erro
 	return nt, nil
 }
 
-// wants returns the counted bytes that an attempt of an entry needs beyond what is
-// held, as far as is known, and its note if that is in memory. mu is held.
-func (e *entry) wants() (*note, int64) {
-	from := e.settled + 1
-	if nt := e.topic.find(from); nt != nil {
+// wants returns the counted bytes that an attempt needs which reads a topic from a
+// place, beyond what is held and as far as is known, and the note if that is in
+// memory. mu is held.
+func (t *topic) wants(from Seq) (*note, int64) {
+	if nt := t.find(from); nt != nil {
 		if nt.users > 0 {
 			return nt, 0
 		}
 		return nt, nt.counted()
 	}
-	if r := &e.topic.refused; r.low <= from && from <= r.seq {
+	if r := &t.refused; r.low <= from && from <= r.seq {
 		return nil, r.size
 	}
 	return nil, 0
@@ -104,7 +104,7 @@ func (d *Dispatcher) unpark(now int64) *flight {
 				q.pop()
 				continue
 			}
-			nt, size := e.wants()
+			nt, size := e.topic.wants(e.settled + 1)
 			if !d.fits(size, l == int(again)) {
 				break
 			}

@@ -225,7 +225,7 @@ func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
 		if !d.eligible(e, now) {
 			continue
 		}
-		nt, size := e.wants()
+		nt, size := e.topic.wants(e.settled + 1)
 		if size == 0 {
 			return e, nt
 		}

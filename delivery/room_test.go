@@ -1,0 +1,200 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/delivery"
+)
+
+const kib = 1 << 10
+
+// bigTopic is the topic of a body of so many KiB, which is published to it with a
+// subscription on a host of its own.
+func bigTopic(t *testing.T, d *running, name string, size int) (callback string) {
+	t.Helper()
+	topic := "https://example.com/" + name
+	callback = "https://" + name + ".example/"
+	d.Activated(subscriptionOf(topic, callback))
+	synctest.Wait() // its head is read
+	body := []byte(strings.Repeat("x", size*kib))
+	if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topic, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	return callback
+}
+
+// times notes when each callback had its delivery, and what the bodies took.
+type times struct {
+	mu   sync.Mutex
+	d    *running
+	at   map[string]time.Time
+	most int64
+}
+
+func (w *times) arrived(callback string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at[callback] = time.Now()
+	held, _ := w.d.HeldBytes()
+	w.most = max(w.most, held)
+}
+
+// Attempts hold no more than MaxBytes of bodies. Who waits for room holds neither a
+// slot nor a body, small ones do not wait, and all have their turn.
+func TestMaxBytes(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		size         int // KiB
+		most         int64
+		within, same time.Duration
+	}{
+		// Three at a time, for a second each, in the order of coming.
+		{"three at a time", 300, 3 * 300 * kib, 7 * time.Second, 0},
+		{"each larger than all", 2000, 2000 * kib, 20 * time.Second, 0},
+		{"small ones do not count", 64, 0, time.Second, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, w := newEngine(), &times{at: map[string]time.Time{}}
+				w.d = start(t, e, delivery.Config{MaxBytes: 1000 * kib, CacheBytes: -1, MaxSlow: -1}, sendFunc(
+					func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+						w.arrived(a.Callback)
+						if len(a.Notification.Body) < kib {
+							return delivered
+						}
+						return work(time.Second)
+					}))
+				begun := time.Now()
+				const bodies = 20
+				for i := range bodies {
+					bigTopic(t, w.d, fmt.Sprint("big", i), c.size)
+				}
+				synctest.Wait()
+				held, cached := w.d.HeldBytes()
+				equal(t, "held", held, c.most)
+				equal(t, "cached", cached, 0)
+				if c.most > 0 {
+					equal(t, "wait without a slot", w.d.Stats().Ready, bodies-int(c.most)/(c.size*kib))
+				}
+				small := bigTopic(t, w.d, "small", 0)
+				synctest.Wait()
+				w.mu.Lock()
+				equal(t, "a small one, after", w.at[small].Sub(begun), 0)
+				w.mu.Unlock()
+				time.Sleep(c.within - time.Millisecond)
+				if c.most > 0 {
+					equal(t, "the last one is under way", w.d.Stats().InFlight > 0, true)
+				}
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				equal(t, "all had theirs", len(w.at), bodies+1)
+				equal(t, "in flight", w.d.Stats().InFlight, 0)
+				equal(t, "held at most", w.most, c.most)
+				held, _ = w.d.HeldBytes()
+				equal(t, "held at the end", held, 0)
+			})
+		})
+	}
+}
+
+// One body that many wait for is read a few times, not once for each.
+func TestManyWaitForOneBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		var sent atomic.Int64
+		d := start(t, e, delivery.Config{MaxBytes: 100 * kib, CacheBytes: -1}, sendFunc(
+			func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+				if a.Notification.Topic == topicURL {
+					sent.Add(1)
+					return work(time.Millisecond)
+				}
+				return work(10 * time.Second)
+			}))
+		bigTopic(t, d, "first", 90)
+		synctest.Wait()
+		const subscribers = 5000
+		for i := range subscribers {
+			d.subscribe(e, fmt.Sprintf("https://h%d.example/%d", i%100, i))
+		}
+		e.with(func() { e.reads = 0 })
+		d.publish(strings.Repeat("x", 80*kib))
+		synctest.Wait()
+		equal(t, "sent while there is no room", sent.Load(), 0)
+		equal(t, "in flight", d.Stats().InFlight, 1)
+		equal(t, "ready", d.Stats().Ready, subscribers)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		equal(t, "sent", sent.Load(), subscribers)
+		if e.reads > 20 {
+			t.Errorf("%d reads of one body", e.reads)
+		}
+	})
+}
+
+// Callbacks that hang hold bodies until the deadline. Once they are known they leave
+// half of the room to others, however many of them there are.
+func TestBodiesOfHangingCallbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, w := newEngine(), &times{at: map[string]time.Time{}}
+		w.d = start(t, e, delivery.Config{MaxBytes: 1000 * kib, RetryFirst: time.Second, RetryMax: 2 * time.Second}, sendFunc(
+			func(ctx context.Context, a *delivery.Attempt) delivery.Outcome {
+				w.arrived(a.Callback)
+				if strings.HasPrefix(a.Callback, "https://dead") {
+					return hang(ctx)
+				}
+				return delivered
+			}))
+		for i := range 10 {
+			bigTopic(t, w.d, fmt.Sprint("dead", i), 200)
+		}
+		// All had their first attempt, and failed.
+		time.Sleep(5 * time.Minute)
+		for i := range 20 {
+			time.Sleep(7 * time.Second)
+			begun := time.Now()
+			healthy := bigTopic(t, w.d, fmt.Sprint("healthy", i), 400)
+			synctest.Wait()
+			if held, _ := w.d.HeldBytes(); held > 400*kib || held == 0 {
+				t.Errorf("those that hang hold %d bytes", held)
+			}
+			w.mu.Lock()
+			equal(t, "the healthy one, after", w.at[healthy].Sub(begun), 0)
+			w.mu.Unlock()
+		}
+	})
+}
+
+// A subscription that ends, whose lease ends or whose shard is lost while it waits for
+// room is passed over.
+func TestEndWhileWaitingForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, w := newEngine(), &times{at: map[string]time.Time{}}
+		w.d = start(t, e, delivery.Config{MaxBytes: 100 * kib}, sendFunc(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+			w.arrived(a.Callback)
+			return work(10 * time.Second)
+		}))
+		bigTopic(t, w.d, "first", 90)
+		synctest.Wait()
+		ends := w.d.subscribe(e, "https://ends.example/")
+		stays := w.d.subscribe(e, "https://stays.example/")
+		expires := subscriptionOf(topicURL, "https://expires.example/")
+		expires.Expires = time.Now().Add(time.Second)
+		w.d.Activated(expires)
+		w.d.publish(strings.Repeat("x", 80*kib))
+		synctest.Wait()
+		equal(t, "wait", w.d.Stats().Ready, 3)
+		w.d.Ended(ends.ID)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "had theirs", len(w.at), 2)
+		equal(t, "one that stays had it", w.at[stays.Callback].IsZero(), false)
+		equal(t, "ready", w.d.Stats().Ready, 0)
+	})
+}
