@@ -108,6 +108,70 @@ func TestNoPlace(t *testing.T) {
 	})
 }
 
+// Who waits in vain is told so before the time is over, as there was none left to
+// ask in; whoever asks next is not told the same.
+func TestWaitingInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPipeServer(deadBut(zone{"late.dead.example.": healthy["healthy.example."]}))
+		names := newNames(t, egress.NamesConfig{MaxPerDomain: 2, Resolver: server.resolver()})
+		var asking sync.WaitGroup
+		asking.Go(func() { dnsError(t, names, "dead.example") })
+		synctest.Wait()
+		began := time.Now()
+		dnsError(t, names, "late.dead.example")
+		if took := time.Since(began); took != 3750*time.Millisecond {
+			t.Errorf("waited for %s, want three quarters of the 5s", took)
+		}
+		lookup(t, names, "late.dead.example")
+		asking.Wait()
+	})
+}
+
+// All who wait together are bounded, whatever domains they are of.
+func TestAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPipeServer(deadBut(healthy))
+		names := newNames(t, egress.NamesConfig{MaxQuestions: 2, Resolver: server.resolver()})
+		var asking sync.WaitGroup
+		for i := range 17 {
+			asking.Go(func() { dnsError(t, names, fmt.Sprintf("dead%d.example", i)) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		dnsError(t, names, "healthy.example")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the 35th question waited for %s", took)
+		}
+		asking.Wait()
+		lookup(t, names, "healthy.example")
+	})
+}
+
+// Places are given back, those of a domain while others of it are taken.
+func TestPlacesComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPipeServer(func(network string, m dnsmessage.Message) *dnsmessage.Message {
+			if m.Questions[0].Name.String() == "dead.example." {
+				return nil
+			}
+			return addresses(60, "192.0.2.1").reply(m)
+		})
+		names := newNames(t, egress.NamesConfig{MaxQuestions: 4, MaxPerDomain: 4, Resolver: server.resolver()})
+		var asking sync.WaitGroup
+		asking.Go(func() { dnsError(t, names, "dead.example") })
+		synctest.Wait()
+		began := time.Now()
+		for i := range 100 {
+			lookup(t, names, fmt.Sprintf("n%d.dead.example", i))
+			synctest.Wait()
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %s: places were not given back", took)
+		}
+		asking.Wait()
+	})
+}
+
 // The names below a public suffix belong to different owners.
 func TestOwnersOfNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -216,12 +280,18 @@ func (f *forger) Write(b []byte) (int, error) {
 	if m.Questions[0].Type != typeA {
 		right = records{soa: &soa{3600, 3600}}.reply(m)
 	}
-	wrongID, wrongName, wrongType, noResponse := m, m, m, m
+	wrongID, wrongName, wrongType := m, m, m
 	wrongID.ID++
 	wrongName.Questions = []dnsmessage.Question{{Name: dnsmessage.MustNewName("evil.example."), Type: m.Questions[0].Type, Class: dnsmessage.ClassINET}}
 	wrongType.Questions = []dnsmessage.Question{{Name: m.Questions[0].Name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET}}
 	forged := addresses(1, "192.0.2.66")
-	for _, m := range []*dnsmessage.Message{forged.reply(wrongID), forged.reply(wrongName), forged.reply(wrongType), &noResponse, right, forged.reply(m)} {
+	forged.soa = &soa{1, 1}
+	if m.Questions[0].Type != typeA {
+		forged.answer = nil
+	}
+	noResponse := forged.reply(m)
+	noResponse.Response = false
+	for _, m := range []*dnsmessage.Message{forged.reply(wrongID), forged.reply(wrongName), forged.reply(wrongType), noResponse, right, forged.reply(m)} {
 		packed, err := m.Pack()
 		if err != nil {
 			return 0, err

@@ -50,7 +50,7 @@ type NamesConfig struct {
 	// TTL is how long addresses are remembered that came without a lifetime: from
 	// /etc/hosts, for example; 30 s if 0.
 	TTL time.Duration
-	// MaxTTL is how long addresses are remembered at most; 10 min if 0.
+	// MaxTTL bounds the lifetime that a name server may tell; 10 min if 0.
 	MaxTTL time.Duration
 	// Timeout bounds one question: waiting for its turn, all name servers of the
 	// system and all attempts together; 5 s if 0.

@@ -258,23 +258,44 @@ func TestAskerGivesUp(t *testing.T) {
 // A name server that never answers costs the patience once, and a failure that
 // is not the asker's deadline.
 func TestSilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newPipeServer(zone{"a.example.": {typeA: {silent: true}, typeAAAA: {silent: true}}}.answer)
-		names := newNames(t, egress.NamesConfig{Resolver: server.resolver()})
-		began := time.Now()
-		e := dnsError(t, names, "a.example")
-		if !e.IsTimeout || e.IsNotFound || errors.Is(e, context.DeadlineExceeded) {
-			t.Errorf("%v: timeout %v, not found %v", e, e.IsTimeout, e.IsNotFound)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it took %s", took)
-		}
-		asked, began := server.all(), time.Now()
-		dnsError(t, names, "a.example")
-		if took := time.Since(began); took != 0 || server.all() != asked {
-			t.Errorf("the failure was not remembered: it took %s", took)
-		}
-	})
+	for _, patience := range []time.Duration{time.Second, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			server := newPipeServer(zone{"a.example.": {typeA: {silent: true}, typeAAAA: {silent: true}}}.answer)
+			names := newNames(t, egress.NamesConfig{Timeout: patience, Resolver: server.resolver()})
+			began := time.Now()
+			e := dnsError(t, names, "a.example")
+			if !e.IsTimeout || e.IsNotFound || errors.Is(e, context.DeadlineExceeded) {
+				t.Errorf("%v: timeout %v, not found %v", e, e.IsTimeout, e.IsNotFound)
+			}
+			if took := time.Since(began); took > patience {
+				t.Errorf("it took %s", took)
+			}
+			asked, began := server.all(), time.Now()
+			dnsError(t, names, "a.example")
+			if took := time.Since(began); took != 0 || server.all() != asked {
+				t.Errorf("the failure was not remembered: it took %s", took)
+			}
+		})
+	}
+}
+
+// That name servers failed says more than that there are no addresses of the
+// other family: it may be different soon.
+func TestFailureComesFirst(t *testing.T) {
+	none, failed := records{soa: &soa{60, 60}}, records{rcode: dnsmessage.RCodeServerFailure}
+	for name, types := range map[string]map[dnsmessage.Type]records{
+		"IPv4 failed": {typeA: failed, typeAAAA: none},
+		"IPv6 failed": {typeA: none, typeAAAA: failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newPipeServer(zone{"a.example.": types}.answer)
+				if e := dnsError(t, newNames(t, egress.NamesConfig{Resolver: server.resolver()}), "a.example"); e.IsNotFound {
+					t.Errorf("%v, want the failure", e)
+				}
+			})
+		})
+	}
 }
 
 // A packet that is lost costs 2 s.
@@ -307,7 +328,7 @@ func TestRoomForNames(t *testing.T) {
 			return records{rcode: dnsmessage.RCodeNameError, soa: &soa{60, 60}}.reply(m)
 		})
 		names := newNames(t, egress.NamesConfig{MaxNames: 3, Resolver: server.resolver()})
-		for _, host := range []string{"a.example", "b.example", "c.example", "a.example", "d.example", "a.example"} {
+		for _, host := range []string{"a.example", "b.example", "c.example", "a.example", "d.example"} {
 			dnsError(t, names, host)
 		}
 		before := server.all()
@@ -351,7 +372,7 @@ func TestTTLOfWhatHasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		server := newPipeServer(zone{}.answer)
-		names, err := egress.NewNames(egress.NamesConfig{TTL: 3 * time.Second, Resolver: server.resolver()}, registry)
+		names, err := egress.NewNames(egress.NamesConfig{TTL: 3 * time.Second, MaxTTL: time.Second, Resolver: server.resolver()}, registry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,6 +399,7 @@ func TestNamesMetrics(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		server := newPipeServer(zone{
 			"a.example.": {typeA: addresses(60, "192.0.2.1"), typeAAAA: addresses(60, "2001:db8::1")},
+			"o.example.": {typeA: addresses(0, "192.0.2.1"), typeAAAA: {answer: []dnsmessage.Resource{cname(0, "o.example.", "p.example.")}, soa: &soa{60, 60}}},
 			"f.example.": {typeA: {rcode: dnsmessage.RCodeServerFailure}, typeAAAA: {rcode: dnsmessage.RCodeServerFailure}},
 		}.answer)
 		names, err := egress.NewNames(egress.NamesConfig{Resolver: server.resolver()}, registry)
@@ -386,21 +408,23 @@ func TestNamesMetrics(t *testing.T) {
 		}
 		lookup(t, names, "a.example")
 		lookup(t, names, "a.example")
+		lookup(t, names, "o.example")                       // holds for no time: not remembered
+		dnsError(t, names, strings.Repeat("long.", 60)+"x") // longer than names are: neither asked about nor remembered
 		dnsError(t, names, "b.example")
 		dnsError(t, names, "f.example")
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP carillon_egress_dns_lookups_total Names looked up for a dial: known (cached) or not (asked).
 # TYPE carillon_egress_dns_lookups_total counter
-carillon_egress_dns_lookups_total{result="asked"} 3
+carillon_egress_dns_lookups_total{result="asked"} 4
 carillon_egress_dns_lookups_total{result="cached"} 1
 # HELP carillon_egress_dns_names Names that are remembered.
 # TYPE carillon_egress_dns_names gauge
 carillon_egress_dns_names 3
 # HELP carillon_egress_dns_questions_total Questions by their end: answered with addresses, the name has none (missing), the name servers failed, or refused because too many were under way.
 # TYPE carillon_egress_dns_questions_total counter
-carillon_egress_dns_questions_total{result="answered"} 2
+carillon_egress_dns_questions_total{result="answered"} 3
 carillon_egress_dns_questions_total{result="failed"} 2
-carillon_egress_dns_questions_total{result="missing"} 2
+carillon_egress_dns_questions_total{result="missing"} 3
 carillon_egress_dns_questions_total{result="refused"} 0
 # HELP carillon_egress_dns_questions_under_way Questions that name servers have to answer.
 # TYPE carillon_egress_dns_questions_under_way gauge

@@ -79,10 +79,10 @@ func (n *Names) judge(key questionKey, t *tap, addrs []netip.Addr, err error) (a
 			kept[i] = addrs[i].Unmap()
 		}
 		ttl, ok := t.positive()
-		if !ok {
+		if ttl = min(ttl, n.cfg.MaxTTL); !ok {
 			ttl = n.cfg.TTL
 		}
-		return answer{addrs: kept, unrouted: key.family == six && !routed(kept[0])}, min(ttl, n.cfg.MaxTTL)
+		return answer{addrs: kept, unrouted: key.family == six && !routed(kept[0])}, ttl
 	}
 	e := plain(key.name, err)
 	if !e.IsNotFound {

@@ -117,6 +117,7 @@ func TestDialTimeoutBoundsLookup(t *testing.T) {
 // wire dials addresses that take their time, and tells what was dialed.
 type wire struct {
 	takes map[string]time.Duration // how long until an address connects; the others fail at once
+	deaf  bool                     // to the context: it connects although nobody wants it any more
 
 	mu     sync.Mutex
 	dialed []string
@@ -133,11 +134,13 @@ func (w *wire) dial(ctx context.Context, addr netip.Addr) (net.Conn, error) {
 	}
 	select {
 	case <-time.After(d):
-		w.opened(1)
-		return &wireConn{wire: w, addr: addr}, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		if !w.deaf {
+			return nil, ctx.Err()
+		}
 	}
+	w.opened(1)
+	return &wireConn{wire: w, addr: addr}, nil
 }
 
 func (w *wire) opened(n int) {
@@ -204,4 +207,19 @@ func TestConnect(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The connection that comes too late is closed.
+func TestLateConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{deaf: true, takes: map[string]time.Duration{"::1": time.Second, "192.0.2.1": 0}}
+		conn, err := egress.Connect(t.Context(), w.dial, []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("192.0.2.1")})
+		if err != nil || conn.(*wireConn).addr.String() != "192.0.2.1" {
+			t.Fatalf("%v, %v", conn, err)
+		}
+		synctest.Wait()
+		if w.open != 1 {
+			t.Errorf("%d connections are open, want 1", w.open)
+		}
+	})
 }
