@@ -67,31 +67,41 @@ func (d *Dispatcher) fill(e *entry, sub subscription.Subscription) {
 	if sub.Lease < 0 || sub.Lease/time.Second > math.MaxUint32 || sub.Lease%time.Second != 0 {
 		e.lease, r.lease = 0, sub.Lease
 	}
-	d.fillText(e, &r, rest, string(sub.Secret))
+	r.secret = d.fillText(e, rest, string(sub.Secret))
 	e.start = Seq(sub.Start)
 	e.settled = max(e.settled, e.start) // a new life of the same subscription starts anew
 	e.created, e.expires = nanos(sub.Created), nanos(sub.Expires)
 	e.rare = nil
 	if r != (rare{}) {
-		e.rare = &r
+		e.rare = new(rare)
+		*e.rare = r
 	}
 }
 
-// fillText takes over a callback's rest and a secret: one that others have too is
-// held once. mu is held.
-func (d *Dispatcher) fillText(e *entry, r *rare, rest, secret string) {
+// fillText takes over a callback's rest and a secret, which is returned where there is
+// no place for it. One that others have too is held once. mu is held.
+func (d *Dispatcher) fillText(e *entry, rest, secret string) (long subscription.Secret) {
 	d.secrets.drop(e.secret)
-	e.secret, e.own = d.secrets.share(secret), 0
+	e.secret = 0
+	if secret != e.text[len(e.text)-int(e.own):] { // or it is known from this very entry
+		e.secret = d.secrets.share(secret)
+	}
 	switch {
 	case e.secret != 0:
 		secret = ""
 	case len(secret) > math.MaxUint8: // WebSub §5.1 ends them at 200 bytes
-		r.secret, secret = subscription.Secret(strings.Clone(secret)), ""
+		long, secret = subscription.Secret(strings.Clone(secret)), ""
 	}
-	e.text, e.own = strings.Clone(rest+secret), uint8(len(secret))
-	if e.own > 0 {
+	e.own = uint8(len(secret))
+	if rest == "" || secret == "" {
+		e.text = strings.Clone(rest + secret)
+	} else {
+		e.text = rest + secret
+	}
+	if secret != "" {
 		d.secrets.note(e.text[len(rest):])
 	}
+	return long
 }
 
 // callback returns the callback as in the request.
@@ -179,10 +189,12 @@ func (e *entry) position() Position {
 
 // origin returns the name of a callback's host, which may be a part of the callback.
 func origin(callback string) string {
-	const mark = "://"
-	scheme, rest, _ := strings.Cut(callback, mark)
-	if scheme != "http" && scheme != "https" {
-		return hostOf(callback)
+	rest, secure := strings.CutPrefix(callback, "https://")
+	if !secure {
+		var plain bool
+		if rest, plain = strings.CutPrefix(callback, "http://"); !plain {
+			return hostOf(callback)
+		}
 	}
 	end := 0
 	for ; end < len(rest) && rest[end] != '/' && rest[end] != '?' && rest[end] != '#'; end++ {
@@ -193,7 +205,7 @@ func origin(callback string) string {
 	if name := rest[:end]; end == 0 || strings.HasSuffix(name, ":80") || strings.HasSuffix(name, ":443") {
 		return hostOf(callback)
 	}
-	return callback[:len(scheme)+len(mark)+end]
+	return callback[:len(callback)-len(rest)+end]
 }
 
 func nanos(t time.Time) int64 {

@@ -108,6 +108,10 @@ func TestSharedSecret(t *testing.T) {
 			sub.Secret = subscription.Secret(fmt.Sprint("secret ", i/5))
 			d.Activated(sub)
 		}
+		alone := subscriptionOf(topicURL, "https://h20.example/")
+		alone.Secret = "secret 4"
+		d.Activated(alone)
+		d.Activated(alone) // a renewal
 		equal(t, "shared", d.SharedSecrets(), 2)
 		d.publish("x")
 		synctest.Wait()
