@@ -13,9 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"carillon/internal/h1"
 )
@@ -180,73 +178,6 @@ func TestStaleConnection(t *testing.T) {
 	})
 }
 
-// What comes on an idle connection answers nothing, and its end is seen before anything
-// is sent.
-func TestUnasked(t *testing.T) {
-	for name, unasked := range map[string]string{
-		"a late answer": "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n",
-		"an end":        "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			ways(t, func(t *testing.T, w way) {
-				if w.name == "wrapped" {
-					return // nothing can be seen through it
-				}
-				var last *net.TCPConn
-				dial := w.cfg.Dial
-				w.cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					c, err := dial(ctx, network, address)
-					if err == nil {
-						last = c.(*net.TCPConn)
-					}
-					return c, err
-				}
-				say := make(chan bool)
-				s := w.serve(t, func(n int, c net.Conn, r *bufio.Reader) {
-					if n == 1 {
-						take(r)
-						_, _ = io.WriteString(c, ok204)
-						<-say
-						_, _ = io.WriteString(c, unasked)
-						if unasked != "" {
-							_, _ = io.Copy(io.Discard, c)
-						}
-						return
-					}
-					answering(ok204)(n, c, r)
-				})
-				client := newClient(t, w.cfg)
-				equal(t, "status", s.status(t, client, "one"), 204)
-				say <- true
-				arrived(t, last)
-				client.Age(time.Second)
-				equal(t, "status", s.status(t, client, "two"), 204)
-				equal(t, "connections", s.connections(), 2)
-				equal(t, "left", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
-				client.Age(time.Second)
-				equal(t, "status", s.status(t, client, "three"), 204)
-				equal(t, "connections, all being quiet", s.connections(), 2)
-			})
-		})
-	}
-}
-
-// arrived waits until something can be read.
-func arrived(t *testing.T, c *net.TCPConn) {
-	t.Helper()
-	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = raw.Read(func(fd uintptr) bool {
-		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
-		return err != syscall.EAGAIN
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // An answer that comes before the request is out counts, and its connection is closed.
 func TestEarlyAnswer(t *testing.T) {
 	ways(t, func(t *testing.T, w way) {
@@ -329,35 +260,6 @@ func TestConnectionBound(t *testing.T) {
 			t.Errorf("%d connections", n)
 		}
 	})
-}
-
-// A slot that is lost, by a failed dial or a closed connection, goes to who waits.
-func TestSlotIsHandedOn(t *testing.T) {
-	cfg := config()
-	cfg.MaxConnsPerHost = 1
-	dialing, fail := make(chan bool), make(chan bool)
-	cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
-		dialing <- true
-		<-fail
-		return nil, io.ErrClosedPipe
-	}
-	client := newClient(t, cfg)
-	var wg sync.WaitGroup
-	for range 3 {
-		wg.Go(func() {
-			_, err := client.Post(t.Context(), &h1.Request{Authority: "h.example", Target: "/", Message: message(t, "")})
-			if !errors.Is(err, io.ErrClosedPipe) {
-				t.Error(err)
-			}
-		})
-	}
-	for range 3 {
-		<-dialing
-		equal(t, "connections", client.Stats().Conns, 1)
-		fail <- true
-	}
-	wg.Wait()
-	equal(t, "left", client.Stats(), h1.Stats{})
 }
 
 // Idle connections are bounded, for a host and in all, and end after a time.

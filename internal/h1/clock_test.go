@@ -316,3 +316,61 @@ func TestDeadlineOnSockets(t *testing.T) {
 		}
 	})
 }
+
+// A connection that is there too late serves the next request, as one that may have
+// ended meanwhile.
+func TestLateConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config()
+		dial, dials := piped(func(c net.Conn, r *bufio.Reader) { answering(ok204)(1, c, r) }), 0
+		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials++; dials > 1 {
+				return dial(ctx, network, address)
+			}
+			time.Sleep(2 * cfg.Timeout)
+			client, server := net.Pipe()
+			return client, server.Close()
+		}
+		client := newClient(t, cfg)
+		if _, err := client.Post(t.Context(), request(t, "")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the first: %v", err)
+		}
+		equal(t, "left", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
+		if _, err := client.Post(t.Context(), request(t, "")); err != nil {
+			t.Errorf("the second: %v", err)
+		}
+		equal(t, "dials", dials, 2)
+		client.CloseIdleConnections()
+	})
+}
+
+// A slot that is lost, by a dial that failed, goes to who waits.
+func TestSlotIsHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config()
+		cfg.MaxConnsPerHost = 1
+		dials := 0
+		cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			time.Sleep(time.Second)
+			return nil, io.ErrClosedPipe
+		}
+		client := newClient(t, cfg)
+		errs := make(chan error, 3)
+		for range cap(errs) {
+			go func() {
+				_, err := client.Post(t.Context(), request(t, ""))
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		equal(t, "while one dials", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, UnderWay: 3})
+		for range cap(errs) {
+			if err := <-errs; !errors.Is(err, io.ErrClosedPipe) {
+				t.Error(err)
+			}
+		}
+		equal(t, "dials", dials, 3)
+		equal(t, "left", client.Stats(), h1.Stats{})
+	})
+}

@@ -24,7 +24,7 @@ type conn struct {
 	plain bool
 
 	// Guarded by Client.mu:
-	used         bool // it has carried an answer
+	used         bool // it was in the pool
 	since        time.Duration
 	prev, next   *conn // in idleList
 	above, below *conn // among the idle ones of its host
@@ -104,7 +104,7 @@ func (cn *conn) quiet() bool {
 	return true
 }
 
-// close closes a connection that is well; nil is none.
+// close closes a connection that is well. Nil is none, here and for abort.
 func (cn *conn) close() {
 	if cn != nil {
 		_ = cn.nc.Close()
@@ -114,6 +114,9 @@ func (cn *conn) close() {
 // abort closes a connection on which something may hang: without the farewell of
 // TLS, which waits for whoever does not read.
 func (cn *conn) abort() {
+	if cn == nil {
+		return
+	}
 	if secured, ok := cn.nc.(*tls.Conn); ok {
 		_ = secured.NetConn().Close()
 		return

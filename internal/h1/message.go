@@ -37,6 +37,3 @@ func NewMessage(body []byte, fields ...Field) (*Message, error) {
 	m.lines = appendLength(m.lines, len(body))
 	return m, nil
 }
-
-// Size is what a Message takes besides its body, in bytes.
-func (m *Message) Size() int { return cap(m.lines) }

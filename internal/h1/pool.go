@@ -155,7 +155,7 @@ func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, i
 // end takes an exchange off the list, gives its connection back and returns the
 // error that its caller gets. It must not be used afterwards.
 func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err error) error {
-	var closing *conn
+	var closing, aborting *conn
 	c.mu.Lock()
 	why := x.broken
 	if cn != nil {
@@ -163,22 +163,18 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 			if x.limited {
 				_ = cn.nc.SetDeadline(time.Time{})
 			}
-			cn.used = true
 			closing = c.giveBack(cn)
 		} else {
 			c.freeSlot(h)
-			closing = cn
+			aborting = cn
 		}
 	} else if h != nil {
 		c.forget(h)
 	}
 	c.delist(x)
 	c.mu.Unlock()
-	if closing != nil && err != nil {
-		closing.abort()
-	} else {
-		closing.close()
-	}
+	closing.close()
+	aborting.abort()
 	x.release()
 	c.exchanges.Put(x)
 	switch {
@@ -196,7 +192,9 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 // returns the one to close instead, if any. mu is held.
 func (c *Client) giveBack(cn *conn) *conn {
 	h := cn.host
-	cn.since = c.seen
+	// From now on it may end without a fault of whoever uses it, also where it has not
+	// carried anything yet.
+	cn.used, cn.since = true, c.seen
 	if len(h.waiting) > 0 {
 		c.hand(h, cn)
 		return nil
