@@ -50,7 +50,8 @@ func (c *caller) write(text string, piece int) {
 	c.t.Helper()
 	for part := range slices.Chunk([]byte(text), piece) {
 		if _, err := c.conn.Write(part); err != nil {
-			c.t.Fatal(err)
+			c.t.Error(err) // it may run beside the test
+			return
 		}
 	}
 }
@@ -156,6 +157,28 @@ func TestSinkHolds(t *testing.T) {
 	held.want(http.StatusNoContent, "")
 	if n := s.count.Load(); n != 3 {
 		t.Errorf("counted %d, want 3", n)
+	}
+}
+
+// Wherever a request is cut, it is counted and timed once, when it is whole.
+func TestQuickPieces(t *testing.T) {
+	body := string(stamp(nil, time.Now(), 3)) + "x"
+	one := fmt.Sprintf("POST /callback/1 HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	for cut := range len(one) {
+		s := &sink{}
+		q := &quick{sink: s, buf: make([]byte, connBuffer)}
+		for i, part := range []string{one[:cut], one[cut:]} {
+			q.w += copy(q.buf[q.w:], part)
+			if q.use() {
+				t.Fatalf("cut at %d: not taken for a notification", cut)
+			}
+			if n := s.count.Load(); int(n) != i {
+				t.Fatalf("cut at %d: counted %d after part %d", cut, n, i)
+			}
+		}
+		if string(q.out) != noContent || len(s.ways) != 1 || s.ways[0].Burst != 3 {
+			t.Errorf("cut at %d: answered %q, timed %+v", cut, q.out, s.ways)
+		}
 	}
 }
 
