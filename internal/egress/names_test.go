@@ -152,6 +152,29 @@ func TestBothFamilies(t *testing.T) {
 	})
 }
 
+// Where the addresses of one family are forgotten first, those that are asked for
+// are waited for although the others are there.
+func TestFamiliesHoldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		zone := zone{"a.example.": {typeA: addresses(60, "192.0.2.1"), typeAAAA: addresses(10, "2001:db8::1")}}
+		server := newPipeServer(func(network string, m dnsmessage.Message) *dnsmessage.Message {
+			time.Sleep(20 * time.Millisecond)
+			return zone.answer(network, m)
+		})
+		names := newNames(t, egress.NamesConfig{Resolver: server.resolver()})
+		for range 2 {
+			began := time.Now()
+			if got := lookup(t, names, "a.example"); len(got) != 2 || time.Since(began) != 20*time.Millisecond {
+				t.Errorf("%v after %s, want both after 20ms", got, time.Since(began))
+			}
+			time.Sleep(11 * time.Second)
+		}
+		if a, aaaa := server.questions("a.example.", typeA), server.questions("a.example.", typeAAAA); a != 1 || aaaa != 2 {
+			t.Errorf("%d questions for IPv4 and %d for IPv6, want 1 and 2", a, aaaa)
+		}
+	})
+}
+
 // Each address is the first in its turn, as name servers hand them out.
 func TestAddressesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -277,6 +300,26 @@ func TestSilence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A resolver that reaches no name server fails as well, when its time is over.
+func TestNoNameServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := newNames(t, egress.NamesConfig{Resolver: &net.Resolver{
+			PreferGo: true,
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}})
+		began := time.Now()
+		if e := dnsError(t, names, "a.example"); e.IsNotFound || errors.Is(e, context.DeadlineExceeded) {
+			t.Errorf("%v, want a failure that is not the asker's deadline", e)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 // That name servers failed says more than that there are no addresses of the

@@ -121,13 +121,16 @@ type wire struct {
 
 	mu     sync.Mutex
 	dialed []string
-	open   int
+	open   int // connections
+	busy   int // dials under way
 }
 
 func (w *wire) dial(ctx context.Context, addr netip.Addr) (net.Conn, error) {
 	w.mu.Lock()
 	w.dialed = append(w.dialed, addr.String())
+	w.busy++
 	w.mu.Unlock()
+	defer func() { w.mu.Lock(); w.busy--; w.mu.Unlock() }()
 	d, ok := w.takes[addr.String()]
 	if !ok {
 		return nil, errors.New(addr.String() + " refuses")
@@ -209,17 +212,19 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// The connection that comes too late is closed.
+// Who is late stops, and the connection that comes all the same is closed.
 func TestLateConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &wire{deaf: true, takes: map[string]time.Duration{"::1": time.Second, "192.0.2.1": 0}}
-		conn, err := egress.Connect(t.Context(), w.dial, []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("192.0.2.1")})
-		if err != nil || conn.(*wireConn).addr.String() != "192.0.2.1" {
-			t.Fatalf("%v, %v", conn, err)
-		}
-		synctest.Wait()
-		if w.open != 1 {
-			t.Errorf("%d connections are open, want 1", w.open)
-		}
-	})
+	for _, deaf := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wire{deaf: deaf, takes: map[string]time.Duration{"::1": time.Second, "192.0.2.1": 0}}
+			conn, err := egress.Connect(t.Context(), w.dial, []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("192.0.2.1")})
+			if err != nil || conn.(*wireConn).addr.String() != "192.0.2.1" {
+				t.Fatalf("%v, %v", conn, err)
+			}
+			synctest.Wait()
+			if w.open != 1 || w.busy != 0 {
+				t.Errorf("%d connections are open, want 1; %d are under way", w.open, w.busy)
+			}
+		})
+	}
 }

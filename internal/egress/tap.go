@@ -34,7 +34,7 @@ type tap struct {
 	mu    sync.Mutex
 	asked bool           // a name server was asked at all
 	have  *time.Duration // lifetime of the last answer with addresses
-	none  *time.Duration // least lifetime of an answer without
+	none  *time.Duration // lifetime of the last one without
 }
 
 // tapKey is where a context holds the tap of its question: net keeps the values
@@ -161,10 +161,10 @@ func (t *tap) see(question, msg []byte) {
 	}
 	switch {
 	case found:
-		t.note(&t.have, ttl, false)
+		t.note(&t.have, ttl)
 	case h.RCode == dnsmessage.RCodeNameError, h.RCode == dnsmessage.RCodeSuccess:
 		if soa, ok := negativeTTL(&p); ok {
-			t.note(&t.none, min(ttl, soa), true)
+			t.note(&t.none, min(ttl, soa))
 		}
 	}
 }
@@ -218,13 +218,10 @@ func seconds(ttl uint32) time.Duration {
 	return time.Duration(ttl) * time.Second
 }
 
-// note sets what was learned, or the lesser of it and what was known.
-func (t *tap) note(at **time.Duration, ttl time.Duration, least bool) {
+// note sets what was learned.
+func (t *tap) note(at **time.Duration, ttl time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if *at != nil && least {
-		ttl = min(ttl, **at)
-	}
 	*at = &ttl
 }
 
