@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,39 @@ type shard struct {
 	// Save need not look: what it has of a subscription is so, and the subscription
 	// is there. What is saved often is in it.
 	settled map[subscription.ID]delivery.Seq
+	// lease is a key before which the index of leases has no entry of the shard that
+	// counts, nil: not known; indexed is how many were put there.
+	lease   []byte
+	indexed uint64
+}
+
+// firstLease is where to look for the first entry of the shard in the index of
+// leases, and how many were put there before.
+func (s *shard) firstLease() (from []byte, indexed uint64) {
+	s.Lock()
+	defer s.Unlock()
+	if s.lease == nil {
+		return []byte{kindExpiry}, s.indexed
+	}
+	return s.lease, s.indexed
+}
+
+// passed notes that there is no entry that counts before the key, unless one was
+// put in the index since: nobody knows whether it was seen.
+func (s *shard) passed(key []byte, indexed uint64) {
+	s.Lock()
+	defer s.Unlock()
+	if s.indexed == indexed {
+		s.lease = key
+	}
+}
+
+// indexes notes an entry that is put in the index under the lock.
+func (s *shard) indexes(key []byte) {
+	s.indexed++
+	if bytes.Compare(key, s.lease) < 0 {
+		s.lease = key
+	}
 }
 
 // remember notes a position that is written under the lock of the shard.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -113,4 +114,12 @@ func (db *DB) RememberedTopics() (n int) {
 		n += len(db.topics[i].states)
 	}
 	return n
+}
+
+// LookForExpired does to the index of leases what Expired does that sees nothing in
+// it, and calls meanwhile before it is at the end.
+func (db *DB) LookForExpired(s subscription.Shard, now time.Time, meanwhile func()) {
+	_, indexed := db.shards[s].firstLease()
+	meanwhile()
+	db.shards[s].passed(expiryEnd(now), indexed)
 }

@@ -84,7 +84,7 @@ func (r *Restore) putMembers(b *pebble.Batch, members []delivery.Member) error {
 		err := errors.Join(subs.unindex(b, m.ID),
 			b.Set(memberKey(kindSubscription, m.ID), encodeSubscription(m.Subscription), nil),
 			b.Set(memberKey(kindPosition, m.ID), encodePosition(m.Position), nil),
-			b.Set(expiryKey(m.Expires, m.ID), nil, nil))
+			subs.index(b, m.Subscription))
 		if err != nil {
 			return err
 		}

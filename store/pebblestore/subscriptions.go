@@ -82,7 +82,7 @@ func (s *Subscriptions) Activate(ctx context.Context, r subscription.Request, su
 		}
 		return errors.Join(
 			b.Set(memberKey(kindSubscription, sub.ID), encodeSubscription(sub), nil),
-			b.Set(expiryKey(sub.Expires, sub.ID), nil, nil))
+			s.index(b, sub))
 	})
 	return about("activate subscription", r.ID, err)
 }
@@ -144,7 +144,8 @@ func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscripti
 
 // Expired implements subscription.Store. The index is by time, and its keys tell
 // the shard: of other shards nothing else is read. An entry that its subscription
-// has outlived is passed over.
+// has outlived is passed over. It begins where the shard's first entry was found the
+// last time, so that portion after portion the index is gone through once.
 func (s *Subscriptions) Expired(
 	ctx context.Context, shard subscription.Shard, now time.Time, limit int,
 ) ([]subscription.Subscription, error) {
@@ -162,7 +163,12 @@ func (s *Subscriptions) expired(
 		return nil, err
 	}
 	defer s.db.engine.leave()
-	w, err := s.db.engine.walk(s.db.engine.db, []byte{kindExpiry}, expiryEnd(now))
+	from, indexed := s.db.shards[shard].firstLease()
+	end := expiryEnd(now)
+	if bytes.Compare(from, end) >= 0 {
+		return nil, nil
+	}
+	w, err := s.db.engine.walk(s.db.engine.db, from, end)
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +191,12 @@ func (s *Subscriptions) expired(
 	}
 	if err := errors.Join(err, w.close()); err != nil {
 		return nil, err
+	}
+	if len(expired) > 0 {
+		end = expiryKey(expired[0].Expires, expired[0].ID)
+	}
+	if limit > 0 {
+		s.db.shards[shard].passed(end, indexed)
 	}
 	return expired, nil
 }
@@ -228,6 +240,13 @@ func (s *Subscriptions) settle(b *pebble.Batch, r subscription.Request) error {
 		return subscription.ErrSuperseded
 	}
 	return b.Delete(key, nil)
+}
+
+// index puts the subscription in the index of leases.
+func (s *Subscriptions) index(b *pebble.Batch, sub subscription.Subscription) error {
+	key := expiryKey(sub.Expires, sub.ID)
+	s.db.shards[subscription.ShardOf(sub.ID)].indexes(key)
+	return b.Set(key, nil, nil)
 }
 
 // unindex takes the stored subscription out of the index of leases. One that is
