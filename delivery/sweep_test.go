@@ -168,6 +168,45 @@ func TestNothingNeededGoesWithinTheBounds(t *testing.T) {
 	}
 }
 
+// What is young comes on top of the bound, and losses that go on are told of once a
+// minute, all of them.
+func TestYoungComesOnTop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{answer: unlessRefuses}
+		d := start(t, e, delivery.Config{KeepAtLeast: 10 * time.Second, KeepBytes: 500, CacheBytes: -1}, s)
+		d.listen(huge, refuses)
+		d.fill(huge, 10)
+		time.Sleep(5*time.Second + time.Millisecond)
+		d.fill(huge, 20)
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		n, first := e.keeps(huge)
+		equal(t, "young", n, 20)
+		equal(t, "the first of them", first, 11)
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		n, _ = e.keeps(huge)
+		equal(t, "within the bound", n, 5)
+		for range 90 {
+			time.Sleep(2 * time.Second)
+			d.fill(huge, 1)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		d.fill(huge, 1)
+		time.Sleep(time.Minute)
+		d.stop()
+		equal(t, "lines", strings.Count(d.logs.String(), "bound=keep-bytes"), 6)
+		total := 0
+		for part := range strings.SplitSeq(d.logs.String(), "bound=keep-bytes limit=500 notifications=") {
+			var went int
+			_, _ = fmt.Sscan(part, &went)
+			total += went
+		}
+		equal(t, "told of", total, 116)
+	})
+}
+
 // What is older than KeepFor goes, also the whole of a log: who needed it has a gap
 // up to the head, and what comes next is tried at once.
 func TestKeepFor(t *testing.T) {
