@@ -74,8 +74,20 @@ func TestSharedWire(t *testing.T) {
 			equal(t, string(secret), <-got, "sha256="+hex.EncodeToString(mac.Sum(nil)))
 		}
 	}
-	if n := w.Signatures(); n == 0 || n >= many {
+	if n := w.Signatures(); n < 100 || n >= many {
 		t.Errorf("%d signatures are kept of %d", n, many)
+	}
+	// What is kept is used: it shows where the body is not that of the others.
+	kept, other := attemptOn(url, "secret 0"), *notification
+	other.Body = []byte("another")
+	s.Send(t.Context(), delivery.Sharing(kept, &w, true))
+	want := <-got
+	kept.Notification = &other
+	s.Send(t.Context(), delivery.Sharing(kept, &w, true))
+	equal(t, "signature kept", <-got, want)
+	s.Send(t.Context(), delivery.Sharing(kept, &w, false))
+	if <-got == want {
+		t.Error("the signature of another's body, where none is shared")
 	}
 	s.Send(t.Context(), delivery.Sharing(attemptOn(url, ""), &w, true))
 	equal(t, "without a secret", <-got, "")
