@@ -54,21 +54,26 @@ func throughput(ctx context.Context, e *env) error {
 		}
 		field = append(field, contestant{"hub, " + on.String(), on, b.round})
 	}
-	var rounds []map[string]usage
+	rounds, err := e.runRounds(ctx, field)
+	if err != nil {
+		return err
+	}
+	e.reportThroughput(field, rounds, redis)
+	return nil
+}
+
+func (e *env) runRounds(ctx context.Context, field []contestant) (rounds []map[string]usage, err error) {
 	for i := range e.plan.rounds {
 		e.log("round %d of %d", i+1, e.plan.rounds)
 		round := map[string]usage{}
 		for _, c := range field {
-			u, err := c.round(ctx)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+			if round[c.name], err = c.round(ctx); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
-			round[c.name] = u
 		}
 		rounds = append(rounds, round)
 	}
-	e.reportThroughput(field, rounds, redis)
-	return nil
+	return rounds, nil
 }
 
 // busyHub is a hub with many subscriptions to one topic.
