@@ -76,8 +76,13 @@ func (h *dueHeap) Pop() any {
 	return last
 }
 
-// wake has the entries of a topic looked at: O(1), whatever their number.
+// wake has the idle entries of a topic looked at: O(1), whatever their number. The
+// others look at the head by themselves when their turn is over: so where deliveries
+// do not keep up, what is published costs no walk.
 func (d *Dispatcher) wake(t *topic) {
+	if t.idle == 0 {
+		return
+	}
 	if t.walking {
 		t.again = true // those that were passed already come in a second walk
 		return
@@ -100,13 +105,13 @@ func (d *Dispatcher) walkSome(now int64) (more bool) {
 	for budget := walkStretch; d.walks.head != nil; {
 		t := d.walks.head
 		t.walk = min(t.walk, len(t.entries))
-		for ; t.walk > 0 && budget > 0; budget-- {
+		for ; t.walk > 0 && t.idle > 0 && budget > 0; budget-- {
 			t.walk--
 			if e := t.entries[t.walk]; e.state == idle {
 				d.place(e, now)
 			}
 		}
-		if t.walk > 0 {
+		if t.walk > 0 && t.idle > 0 {
 			return true
 		}
 		if d.walks.head = t.next; d.walks.head == nil {

@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/uuid"
@@ -53,27 +54,30 @@ func TestEntrySetSize(t *testing.T) {
 // A walk misses nobody who is there throughout, or says that it may have.
 func TestEntrySetWalk(t *testing.T) {
 	walks := 0
-	rapid.Check(t, func(t *rapid.T) {
+	for range 500 {
 		set, there := delivery.NewEntrySet(), map[subscription.ID]bool{}
 		var leave []subscription.ID
-		for range rapid.IntRange(1, 100).Draw(t, "entries") {
+		for range 1 + rand.N(100) {
 			id := uuid.New()
 			set.Put(id, 0)
-			if rapid.Bool().Draw(t, "leaves") {
+			if rand.N(2) == 0 {
 				leave = append(leave, id)
 			} else {
 				there[id] = true
 			}
 		}
-		seen := map[subscription.ID]bool{}
+		seen, coming := map[subscription.ID]bool{}, rand.N(20)
 		moved := set.Each(func(id subscription.ID) { seen[id] = true }, func() {
-			if len(leave) > 0 {
+			if coming > 0 {
+				set.Put(uuid.New(), 0)
+				coming--
+			} else if len(leave) > 0 {
 				set.Remove(leave[0])
 				leave = leave[1:]
 			}
 		})
 		if moved {
-			return
+			continue
 		}
 		walks++
 		for id := range there {
@@ -81,7 +85,7 @@ func TestEntrySetWalk(t *testing.T) {
 				t.Fatalf("%s was there, and not seen", id)
 			}
 		}
-	})
+	}
 	if walks == 0 {
 		t.Error("no walk came to its end")
 	}

@@ -27,6 +27,7 @@ type topic struct {
 	key     string
 	at      int // index in Dispatcher.topicList
 	entries []*entry
+	idle    int // how many of them are idle: only those need to be woken
 	removed int // counts the entries that left
 	head    Seq // the highest number that is known to have been durable
 	known   bool
@@ -132,6 +133,7 @@ func (d *Dispatcher) insert(sh *shardTable, sub subscription.Subscription) *entr
 	d.fill(e, sub)
 	sh.entries.put(e)
 	d.counts[idle]++
+	e.topic.idle++
 	return e
 }
 
@@ -221,5 +223,11 @@ func (d *Dispatcher) hostOf(name string) *host {
 func (d *Dispatcher) setState(e *entry, to state) {
 	d.counts[e.state]--
 	d.counts[to]++
+	if e.state == idle {
+		e.topic.idle--
+	}
+	if to == idle {
+		e.topic.idle++
+	}
 	e.state = to
 }

@@ -58,3 +58,12 @@ func (d *Dispatcher) HeldBytes() (held, cached int64) {
 
 // Slowest is what would be marked.
 func (d *Dispatcher) Slowest() map[string]Seq { return merge(d.slowest()) }
+
+// EachOfShard walks a shard as surveys do. f may add to it: that is what others do
+// between two stretches.
+func (d *Dispatcher) EachOfShard(s subscription.Shard, f func(id subscription.ID, add func(subscription.Subscription))) bool {
+	sh := d.shards[s]
+	return d.eachEntry(sh, func(e *entry) {
+		f(e.id, func(sub subscription.Subscription) { d.upsert(sh, sub) })
+	})
+}

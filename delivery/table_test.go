@@ -142,7 +142,7 @@ func TestSurveysDuringChanges(t *testing.T) {
 	var come []subscription.Subscription
 	for i := range staying + passing {
 		sub := subscriptionOf(topicURL, fmt.Sprintf("https://h%d.example/%d", i%10, i))
-		sub.Start = 7
+		sub.Start, sub.ID[len(sub.ID)-1] = 7, 0 // all in one shard: more than one stretch of it
 		if i%2 == 0 {
 			sub.Start = 3
 			there[sub.ID] = true
@@ -182,4 +182,40 @@ func TestSurveysDuringChanges(t *testing.T) {
 	}
 	close(stop)
 	<-changing
+}
+
+// A walk through a shard that grows meanwhile, so that its entries change their
+// places, begins again.
+func TestSurveyOfAShardThatGrows(t *testing.T) {
+	d, err := delivery.New(delivery.Config{}, newEngine().stores(), newEngine(), &attempts{}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Gained(t.Context(), delivery.Tenure{Shard: 0}); err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	one := func() subscription.Subscription {
+		sub := subscriptionOf(topicURL, fmt.Sprintf("https://h.example/%d", next))
+		sub.ID[len(sub.ID)-1] = 0
+		next++
+		return sub
+	}
+	missing := map[subscription.ID]bool{}
+	for range 5000 {
+		sub := one()
+		missing[sub.ID] = true
+		d.Activated(sub)
+	}
+	looks := 0
+	held := d.EachOfShard(0, func(id subscription.ID, add func(subscription.Subscription)) {
+		delete(missing, id)
+		if looks++; looks == 3000 {
+			for range 5000 {
+				add(one())
+			}
+		}
+	})
+	equal(t, "held", held, true)
+	equal(t, "missed", len(missing), 0)
 }
