@@ -183,3 +183,23 @@ func TestEndWhileASaveIsSlow(t *testing.T) {
 		equal(t, "saved", e.positions[sub.ID].Settled, 1)
 	})
 }
+
+// Outcomes that cannot be saved any more, as their shard is lost, do not hold up others.
+func TestUnsavedOutcomesGoWithTheShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		d := start(t, e, delivery.Config{HandoverTimeout: time.Second}, &attempts{})
+		sub := d.subscribe(e, callback)
+		e.with(func() { e.saveErr = errAway })
+		d.publish("x")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		equal(t, "unsaved", d.Stats().Unsaved, 1)
+		d.Lost(subscription.ShardOf(sub.ID))
+		equal(t, "unsaved after the loss", d.Stats().Unsaved, 0)
+		e.with(func() { e.saveErr = nil })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "unsaved at the end", d.Stats().Unsaved, 0)
+	})
+}

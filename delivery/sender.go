@@ -53,7 +53,8 @@ type Outcome struct {
 	Err error
 }
 
-// Sender makes delivery attempts. Send is called from many goroutines and
+// Sender makes delivery attempts. Send is called from many goroutines, has the
+// Attempt until it returns and no longer (it is used again for another), and
 // returns within a bound of its own, or soon after ctx ends.
 type Sender interface {
 	Send(ctx context.Context, a *Attempt) Outcome
