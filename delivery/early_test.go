@@ -167,3 +167,89 @@ func TestNoPressure(t *testing.T) {
 		equal(t, "slow", d.Stats().Slow, 20)
 	})
 }
+
+// Slots that become short while attempts are under way already are noticed then.
+func TestPressureThatArises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		d := start(t, e, delivery.Config{MaxInFlight: 20}, sendFunc(
+			func(ctx context.Context, _ *delivery.Attempt) delivery.Outcome { return hang(ctx) }))
+		d.subscribe(e, "https://first.example/")
+		d.publish("x")
+		time.Sleep(10 * time.Millisecond)
+		for i := range 39 {
+			d.subscribe(e, fmt.Sprintf("https://h%d.example/", i))
+		}
+		synctest.Wait()
+		d.publish("y")
+		time.Sleep(25 * time.Millisecond)
+		synctest.Wait()
+		equal(t, "in flight", d.Stats().InFlight, 40)
+	})
+}
+
+// An attempt that gave its slot back early counts for its host until it is slow.
+func TestEarlyAttemptsOfAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		var mu sync.Mutex
+		dead := 0
+		d := start(t, e, delivery.Config{MaxInFlight: 40, MaxSlow: 4000}, sendFunc(
+			func(ctx context.Context, a *delivery.Attempt) delivery.Outcome {
+				if strings.HasPrefix(a.Callback, "https://dead.") {
+					mu.Lock()
+					dead++
+					mu.Unlock()
+				}
+				return hang(ctx)
+			}))
+		for i := range 100 {
+			d.Activated(subscriptionOf(topicURL, fmt.Sprintf("https://dead.example/%d", i)))
+			for other := range 4 { // with the one before more than there are slots
+				d.Activated(subscriptionOf(topicURL, fmt.Sprintf("https://h%d.example/%d", other, i)))
+			}
+		}
+		synctest.Wait()
+		d.publish("x")
+		var got []int
+		for range 3 {
+			time.Sleep(240 * time.Millisecond)
+			synctest.Wait()
+			mu.Lock()
+			got = append(got, dead)
+			mu.Unlock()
+		}
+		// Ten at a time, which is where a host begins, then half as many, and half of those.
+		equal(t, "attempts", fmt.Sprint(got), "[10 15 17]")
+	})
+}
+
+// Who could not give a slot back as too many were slow does so when one of them ends.
+func TestSlotIsGivenBackWhenThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		var mu sync.Mutex
+		var started []time.Duration
+		begun := time.Now()
+		d := start(t, e, delivery.Config{MaxInFlight: 1, MaxSlow: 1}, sendFunc(
+			func(ctx context.Context, _ *delivery.Attempt) delivery.Outcome {
+				mu.Lock()
+				started = append(started, time.Since(begun))
+				first := len(started) == 1
+				mu.Unlock()
+				if first {
+					return work(time.Second)
+				}
+				return hang(ctx)
+			}))
+		for i := range 3 {
+			d.subscribe(e, fmt.Sprintf("https://h%d.example/", i))
+		}
+		d.publish("x")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		equal(t, "started", fmt.Sprint(started), "[0s 25ms 1s]")
+	})
+}
