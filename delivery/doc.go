@@ -27,6 +27,9 @@
 // No attempt takes off, and all wait as ready, while positions cannot be saved,
 // the log cannot be read, or another process may own the shards (see below).
 //
+// Bounded are the attempts under way (Config.MaxInFlight, MaxPerHost, MaxSlow) and the
+// bodies that they hold (MaxBytes). Who waits for either is ready and holds nothing.
+//
 // What it guarantees: deliveries of one subscription are one at a time and in
 // the order of the log; a notification is passed over only if a gap says so; a
 // callback that was backing off before a restart is still backing off after it.
