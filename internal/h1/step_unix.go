@@ -33,7 +33,7 @@ func (x *exchange) step(fd uintptr) bool {
 		// What came before the connection broke may be an answer.
 	}
 	for {
-		n, err := syscall.Read(int(fd), x.in[x.n:])
+		n, err := readFD(fd, x.in[x.n:])
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -57,7 +57,7 @@ func (x *exchange) step(fd uintptr) bool {
 func (x *exchange) writeNow(fd uintptr) {
 	for !x.sentAll() {
 		rest := x.unsent()
-		n, err := syscall.Write(int(fd), rest)
+		n, err := writeFD(fd, rest)
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -83,7 +83,7 @@ func netError(op string, err error) error {
 func nothingThere(fd uintptr) bool {
 	var one [1]byte
 	for {
-		_, err := syscall.Read(int(fd), one[:])
+		_, err := readFD(fd, one[:])
 		if err != syscall.EINTR {
 			return err == syscall.EAGAIN
 		}
