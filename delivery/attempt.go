@@ -81,7 +81,8 @@ func (d *Dispatcher) try(ctx context.Context, f *flight) {
 	if f.was.gone {
 		r.outcome.Class = ClassGone // said already; its end is still to be stored
 	} else {
-		f.attempt.Callback, f.attempt.Notification, f.attempt.wire = f.was.callback(), n, &f.note.wire
+		d.aim(&f.attempt, f.host, &f.was)
+		f.attempt.Notification, f.attempt.wire = n, &f.note.wire
 		r.outcome = d.sender.Send(ctx, &f.attempt)
 		r.tried = r.outcome.Class != ClassNone
 	}

@@ -46,6 +46,7 @@ type Dispatcher struct {
 	marks   Marks // nil where this process has the engine to itself
 	ender   Ender
 	sender  Sender
+	splits  bool // the sender takes callbacks in two parts (aim)
 	log     *slog.Logger
 	metrics *metrics
 
@@ -124,6 +125,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
 	}
+	_, d.splits = sender.(*HTTPSender)
 	var err error
 	if d.metrics, err = newMetrics(d, reg); err != nil {
 		return nil, fmt.Errorf("delivery: metrics: %w", err)

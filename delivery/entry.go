@@ -109,7 +109,15 @@ func (e *entry) callback() string {
 	if e.rare != nil && e.rare.callback != "" {
 		return e.rare.callback
 	}
-	return e.host.name + e.text[:len(e.text)-int(e.own)]
+	return e.host.name + e.rest()
+}
+
+// rest returns what follows the host's name in the callback, if that begins with it.
+func (e *entry) rest() string {
+	if e.rare != nil && e.rare.callback != "" {
+		return ""
+	}
+	return e.text[:len(e.text)-int(e.own)]
 }
 
 // topicURL returns the topic as subscribed to; topic.key is what it is compared by.

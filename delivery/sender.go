@@ -33,6 +33,9 @@ type Attempt struct {
 	// Number is 1 for the first attempt, one more after each failure in a row.
 	Number uint32
 
+	// Where host is set, Callback is empty: its name and rest make it up.
+	host *host
+	rest string
 	// wire belongs to the notification; nil: nobody shares it.
 	wire *wire
 	// shared: other subscriptions to the topic may have the same secret, so that a
@@ -134,7 +137,7 @@ func (s *HTTPSender) CloseIdleConnections() { s.client.CloseIdleConnections() }
 
 // Send makes one attempt.
 func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
-	secure, authority, target, err := egress.RequestTarget(a.Callback)
+	secure, authority, target, err := a.target()
 	if err != nil {
 		return Outcome{Class: ClassProtocol, Err: err}
 	}

@@ -48,16 +48,20 @@ type topic struct {
 
 // host is what callbacks with one scheme, name and port share.
 type host struct {
-	name    string
-	queue   [lanes]queue
-	ringed  [lanes]*host // the next in each ring
-	shrunk  int64        // when limit was last cut, Unix nanoseconds
-	entries int32
-	young   [lanes]int32 // attempts under way that are not slow
-	slow    int32        // attempts under way that have given their slot back
-	limit   int32        // how many may be young
-	inRing  [lanes]bool
-	last    lane // of the latest attempt
+	name string
+	// authority is the name and port as requests spell them, empty where that takes the
+	// whole callback; secure: https. They never change.
+	authority string
+	secure    bool
+	queue     [lanes]queue
+	ringed    [lanes]*host // the next in each ring
+	shrunk    int64        // when limit was last cut, Unix nanoseconds
+	entries   int32
+	young     [lanes]int32 // attempts under way that are not slow
+	slow      int32        // attempts under way that have given their slot back
+	limit     int32        // how many may be young
+	inRing    [lanes]bool
+	last      lane // of the latest attempt
 }
 
 // shardTable is a shard that this process owns.
@@ -214,6 +218,7 @@ func (d *Dispatcher) hostOf(name string) *host {
 	h := d.hosts[name]
 	if h == nil {
 		h = &host{name: strings.Clone(name), limit: int32(max(1, d.cfg.MaxPerHost/4))}
+		h.secure, h.authority = plainAuthority(h.name)
 		d.hosts[h.name] = h
 	}
 	return h
