@@ -21,8 +21,9 @@ type plan struct {
 	loaded        int           // and while deliveries run
 	loadedEvery   time.Duration
 
-	writers  int           // publishers: how many publish at once
-	roundFor time.Duration // and how long in each round
+	writers   int           // publishers: how many publish at once
+	roundFor  time.Duration // and how long in each round: long enough to pay for what the stores put off
+	roundRest time.Duration // before each
 
 	// sick, slow
 	healthyHosts int
@@ -41,10 +42,10 @@ type plan struct {
 }
 
 var fullPlan = plan{
-	callbacks: 10_000, publications: 30, publishers: 4, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 5,
+	callbacks: 10_000, publications: 30, publishers: 4, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 3,
 	rest:          5 * time.Second,
-	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 300, loaded: 250, loadedEvery: 25 * time.Millisecond,
-	writers: 64, roundFor: 2 * time.Second,
+	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 1000, loaded: 600, loadedEvery: 10 * time.Millisecond,
+	writers: 64, roundFor: 5 * time.Second, roundRest: 2 * time.Second,
 	healthyHosts: 100, crowdRounds: 2, bursts: 12, burstEvery: 500 * time.Millisecond,
 	firsts: 200, entries: 50_000,
 	keepBytes: 200_000_000, retainFor: time.Minute, retainRate: 40_000_000, retainBytes: 100_000,
@@ -54,7 +55,7 @@ var quickPlan = plan{
 	callbacks: 100, publications: 3, publishers: 2, loopShare: 1, connections: 8, bodyBytes: 1024, rounds: 1,
 	rest:          100 * time.Millisecond,
 	subscriptions: 1000, settle: 0, quiet: 5, loaded: 5, loadedEvery: 5 * time.Millisecond,
-	writers: 4, roundFor: 100 * time.Millisecond,
+	writers: 4, roundFor: 100 * time.Millisecond, roundRest: 10 * time.Millisecond,
 	healthyHosts: 20, crowdRounds: 1, bursts: 2, burstEvery: 100 * time.Millisecond,
 	firsts: 3, entries: 100,
 	keepBytes: 5_000_000, retainFor: 2 * time.Second, retainRate: 5_000_000, retainBytes: 50_000,
