@@ -69,7 +69,7 @@ func (q *quick) serve(conn *net.TCPConn, before []byte) (rest []byte, err error)
 // turn reads what there is and answers it. wait: there is no more for now.
 func (q *quick) turn(fd int) (wait, other bool) {
 	for {
-		n, err := syscall.Read(fd, q.buf[q.w:])
+		n, err := readFD(fd, q.buf[q.w:])
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -97,7 +97,7 @@ func (q *quick) turn(fd int) (wait, other bool) {
 // write writes the answers; false: not all of them could be.
 func (q *quick) write(fd int) bool {
 	for len(q.out) > 0 {
-		n, err := syscall.Write(fd, q.out)
+		n, err := writeFD(fd, q.out)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
