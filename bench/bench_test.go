@@ -60,7 +60,7 @@ func TestBench(t *testing.T) {
 }
 
 var goals = []goal{
-	goalSpeed, goalSpeedFast, goalCPU, goalQuiet, goalLoaded, goalMemory, goalReady, goalPublishes,
+	goalSpeed, goalSpeedFast, goalCPU, goalQuiet, goalLoaded, goalMemory, goalWorked, goalReady, goalPublishes,
 	goalSick, goalSickEach, goalSlow, goalFirst, goalDocuments, goalBounded, goalRefused, goalGaps,
 }
 

@@ -11,6 +11,7 @@ var (
 	goalQuiet  = atMost(1.3, "publish answered, p99: 1,000,000 subscriptions ÷ 1, nothing being delivered", "")
 	goalLoaded = atMost(1.3, "publish answered, p99: 1,000,000 subscriptions ÷ 1, while deliveries run", "")
 	goalMemory = atMost(350, "memory of an idle subscription at 1,000,000, RSS", " B")
+	goalWorked = atMost(350, "the same after one notification to each of them", " B")
 	goalReady  = atMost(5, "ready after a restart with 1,000,000 subscriptions", " s")
 )
 
@@ -154,6 +155,7 @@ func (m *millionHub) reportMemory(rest, worked weight, took time.Duration) {
 		row(fmt.Sprintf("%s after one notification to all, which took %s", m.plan.settle, seconds(took)), worked),
 	})
 	m.report.put(goalMemory, m.on, (rest.resident-m.empty.resident)/float64(m.plan.subscriptions))
+	m.report.put(goalWorked, m.on, (worked.resident-m.empty.resident)/float64(m.plan.subscriptions))
 }
 
 // pauseBetween lets what a publication sets off come to rest before the next, so
