@@ -13,7 +13,7 @@ import (
 const (
 	// garbageRoom is how much garbage may lie about before it is collected, as far as
 	// the bounds on the collector's percentage allow it.
-	garbageRoom = 128 << 20
+	garbageRoom = 64 << 20
 	// leastPercent bounds what collecting often costs, mostPercent is Go's own rule.
 	leastPercent, mostPercent = 25, 100
 	// memoryLook is how often the heap is looked at.
