@@ -42,7 +42,7 @@ type plan struct {
 }
 
 var fullPlan = plan{
-	callbacks: 10_000, publications: 30, publishers: 4, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 3,
+	callbacks: 10_000, publications: 30, publishers: 4, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 5,
 	rest:          5 * time.Second,
 	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 1000, loaded: 600, loadedEvery: 10 * time.Millisecond,
 	writers: 64, roundFor: 5 * time.Second, roundRest: 2 * time.Second,
