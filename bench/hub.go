@@ -156,10 +156,18 @@ func (h *hub) metric(name string) (float64, error) {
 	return values[name], err
 }
 
-func (h *hub) metrics(names ...string) (map[string]float64, error) {
+func (h *hub) scrape() ([]byte, error) {
 	status, text, err := h.client.Get(nil, "http://"+h.admin+"/metrics")
 	if err != nil || status != http.StatusOK {
 		return nil, errors.Join(fmt.Errorf("the hub's metrics: status %d", status), err)
+	}
+	return text, nil
+}
+
+func (h *hub) metrics(names ...string) (map[string]float64, error) {
+	text, err := h.scrape()
+	if err != nil {
+		return nil, err
 	}
 	values := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
@@ -175,6 +183,27 @@ func (h *hub) metrics(names ...string) (map[string]float64, error) {
 		return nil, fmt.Errorf("the hub has not all of the metrics %q", names)
 	}
 	return values, nil
+}
+
+// classDelivered is the class of attempts that a callback took.
+const classDelivered = "delivered"
+
+// attempts are the delivery attempts so far, by the class of their outcome.
+func (h *hub) attempts() (map[string]float64, error) {
+	text, err := h.scrape()
+	if err != nil {
+		return nil, err
+	}
+	classes := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		if rest, ours := strings.CutPrefix(line, `carillon_delivery_attempts_total{class="`); ours {
+			class, value, _ := strings.Cut(rest, `"} `)
+			if classes[class], err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return classes, nil
 }
 
 // cpu is what the process has used, in steps of 10 ms.

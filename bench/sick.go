@@ -1,10 +1,17 @@
 package main
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
+// The figures of this scenario. All healthy are more callbacks than the healthy ones
+// beside the sick, so that these are also divided by themselves alone.
 var (
-	goalSick     = atMost(1.2, "healthy p99, 10% hanging, 5% refusing, 5% answering 500 (whole hosts) ÷ all healthy", "")
-	goalSickEach = atMost(1.2, "healthy p99, the same with each sick callback on a host of its own ÷ all healthy", "")
+	goalsSick          = goalsOfHealthy("10% hanging, 5% refusing, 5% answering 500 (whole hosts) ÷ all healthy")
+	goalsSickEach      = goalsOfHealthy("each sick callback on a host of its own ÷ all healthy")
+	goalsSickAlone     = goalsOfHealthy("sick whole hosts ÷ the same healthy ones alone")
+	goalsSickEachAlone = goalsOfHealthy("each sick callback on a host of its own ÷ the same healthy ones alone")
 )
 
 // sick measures what healthy callbacks feel of those that hang, refuse or fail.
@@ -14,17 +21,20 @@ func sick(ctx context.Context, e *env) error {
 	healthy := n * (100 - hanging - refusing - failing) / 100
 	e.report.section("Healthy callbacks beside sick ones")
 	e.report.note("%d callbacks on %d hosts; %d rounds of %d publications, one every %s. Sick: %d%% hang, %d%% refuse the connection, %d%% answer 500. "+
-		"Timed: from before the publication is sent to the arrival at a healthy callback. Each line and round is a hub of its own that has just started, so the first burst also opens the connections.",
-		n, hosts, e.plan.crowdRounds, e.plan.bursts, e.plan.burstEvery, hanging, refusing, failing)
-	ratios, err := e.healthy(ctx, []crowd{
+		"Timed: from before the publication is sent to the arrival at a healthy callback. Each line and round is a hub of its own that has just started, so the first burst also opens the connections. "+
+		"`hub %s`, so that there are time-outs and retries from the beginning to the end.",
+		n, hosts, e.plan.crowdRounds, e.plan.bursts, e.plan.burstEvery, hanging, refusing, failing, strings.Join(crowdFlags, " "))
+	waited, err := e.healthy(ctx, []crowd{
 		{"all healthy", n, e.spread(n, 0, hosts)},
 		{"sick: whole hosts", healthy, e.withSick(healthy, well, hosts-well)},
 		{"sick: each on a host of its own", healthy, e.withSick(healthy, hosts, n-healthy)},
 		{"the same healthy ones alone", healthy, e.spread(healthy, 0, hosts)},
 	})
-	for on, r := range ratios {
-		e.report.put(goalSick, on, r[1])
-		e.report.put(goalSickEach, on, r[2])
+	for on, w := range waited {
+		e.putHealthy(goalsSick, on, w[1], w[0])
+		e.putHealthy(goalsSickEach, on, w[2], w[0])
+		e.putHealthy(goalsSickAlone, on, w[1], w[3])
+		e.putHealthy(goalsSickEachAlone, on, w[2], w[3])
 	}
 	return err
 }
