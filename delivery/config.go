@@ -116,7 +116,7 @@ type Config struct {
 	// RetryFor, so that giving up, which looks at age as well but tries once
 	// more, comes first. After a start, or an engine that was away, nothing goes by age
 	// before RetryMax is over: everybody has an attempt for what was kept. At least
-	// KeepAtLeast.
+	// KeepAtLeast; negative: no bound by age.
 	KeepFor time.Duration
 	// KeepBytes bounds what all logs together take (TopicState.Bytes), so that
 	// subscriptions which do not keep up cannot fill the engine, which would then
@@ -162,7 +162,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
 	c.HandoverTimeout = cmp.Or(c.HandoverTimeout, 5*time.Second)
 	c.KeepAtLeast = cmp.Or(c.KeepAtLeast, 5*time.Minute)
-	c.KeepFor = cmp.Or(c.KeepFor, max(c.KeepAtLeast, c.RetryFor+min(keepLonger, math.MaxInt64-c.RetryFor)))
+	c.KeepFor = max(cmp.Or(c.KeepFor, max(c.KeepAtLeast, c.RetryFor+min(keepLonger, math.MaxInt64-c.RetryFor))), 0)
 	c.KeepBytes = max(cmp.Or(c.KeepBytes, DefaultKeepBytes), 0)
 	c.TrimInterval = cmp.Or(c.TrimInterval, min(max(c.KeepAtLeast/5, time.Second), time.Minute))
 	c.CacheBytes = max(cmp.Or(c.CacheBytes, 64<<20), 0)
@@ -199,7 +199,7 @@ func (c Config) validate(marks bool) error {
 	if c.FlushCount < 2 {
 		errs = append(errs, fmt.Errorf("field FlushCount is %d: it must be at least 2", c.FlushCount))
 	}
-	if c.KeepFor < c.KeepAtLeast {
+	if c.KeepFor > 0 && c.KeepFor < c.KeepAtLeast {
 		errs = append(errs, fmt.Errorf("field KeepFor is %s: it must not be shorter than KeepAtLeast (%s)", c.KeepFor, c.KeepAtLeast))
 	}
 	if marks && c.KeepAtLeast/(markLife+1) < c.TrimInterval {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -21,24 +22,45 @@ type trimmer struct {
 	since     time.Time // when it began; zero while it does not
 }
 
+// maxLossTopics bounds what is remembered by topic until it is told.
+const maxLossTopics = 1024
+
 // loss is what went although somebody may still have needed it.
 type loss struct {
-	topics int
 	Trimmed
-	worst Trimmed // of one topic
-	topic string  // which
+	byTopic map[string]Trimmed // of those that lost most
+	others  int                // topics that were in byTopic before; one that came back counts again
 }
 
 func (l *loss) add(topic string, went Trimmed) {
 	if went.Notifications == 0 {
 		return
 	}
-	l.topics++
-	l.Notifications += went.Notifications
-	l.Bytes += went.Bytes
-	if l.topic == "" || went.Bytes > l.worst.Bytes {
-		l.topic, l.worst = topic, went
+	l.Trimmed = l.plus(went)
+	of, found := l.byTopic[topic]
+	if !found && len(l.byTopic) == maxLossTopics {
+		for _, least := range l.worst()[maxLossTopics/2:] {
+			delete(l.byTopic, least)
+			l.others++
+		}
 	}
+	if l.byTopic == nil {
+		l.byTopic = map[string]Trimmed{}
+	}
+	l.byTopic[topic] = of.plus(went)
+}
+
+func (l *loss) topics() int { return len(l.byTopic) + l.others }
+
+// worst are the topics in byTopic, those that lost most first.
+func (l *loss) worst() []string {
+	return slices.SortedFunc(maps.Keys(l.byTopic), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.byTopic[b].Bytes, l.byTopic[a].Bytes), cmp.Compare(a, b))
+	})
+}
+
+func (t Trimmed) plus(more Trimmed) Trimmed {
+	return Trimmed{t.Notifications + more.Notifications, t.Bytes + more.Bytes}
 }
 
 // logsState is what a sweep has found that the logs take.
@@ -67,7 +89,7 @@ func (t *trimmer) sweep(ctx context.Context, n needs) error {
 	}
 	// After a standstill, however long, everybody has an attempt first for what is
 	// there: nobody pauses for longer than RetryMax.
-	if now.Sub(t.since) > t.cfg.RetryMax {
+	if t.cfg.KeepFor > 0 && now.Sub(t.since) > t.cfg.RetryMax {
 		s.old = now.Add(-t.cfg.KeepFor)
 	}
 	err := t.eachLog(ctx, s, t.trimLog)
@@ -161,8 +183,9 @@ func waterLevel(sizes []int64, bound int64) int64 {
 }
 
 // tell says what went although somebody may have needed it, in a line now and then.
+// Whether that is a gap shows when it is to be read: memory may have it still.
 func (t *trimmer) tell(now time.Time) {
-	if t.age.topics+t.size.topics == 0 || now.Sub(t.told) < lossInterval {
+	if t.age.Notifications+t.size.Notifications == 0 || now.Sub(t.told) < lossInterval {
 		return
 	}
 	t.told = now
@@ -174,10 +197,11 @@ func (t *trimmer) tell(now time.Time) {
 		{&t.age, "keep-for", t.cfg.KeepFor},
 		{&t.size, "keep-bytes", t.cfg.KeepBytes},
 	} {
-		if l.topics > 0 {
-			t.log.Warn("notifications were trimmed that not every subscription is known to have: who still needed them has a gap",
+		if l.Notifications > 0 {
+			worst := l.worst()[0]
+			t.log.Warn("notifications were trimmed that not every subscription is known to have: who still needs them may have a gap",
 				"bound", l.bound, "limit", l.limit, "notifications", l.Notifications, "bytes", l.Bytes,
-				"topics", l.topics, "topic", l.topic, "notifications_of_topic", l.worst.Notifications)
+				"topics", l.topics(), "topic", worst, "notifications_of_topic", l.byTopic[worst].Notifications)
 		}
 		*l.loss = loss{}
 	}

@@ -140,11 +140,55 @@ func TestKeepBytes(t *testing.T) {
 	})
 }
 
+// What went from a log is delivered from memory all the same where that still has
+// it: it is no gap, and the line does not say that it is one.
+func TestTrimmedButInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{answer: unlessRefuses}
+		d := start(t, e, delivery.Config{KeepBytes: 500}, s)
+		waits := d.listen(huge, refuses)
+		d.fill(huge, 10)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		equal(t, "trimmed by size", d.metric("trimmed_total", "size"), 5)
+		s.setAnswer(nil)
+		s.take()
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		sameSeqs(t, "delivered", s.seqs(), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+		wantGaps(t, "who waited", e.gapsOf(waits.ID))
+		equal(t, "gaps counted", d.metric("gaps_total", "trimmed"), 0)
+		d.stop()
+		equal(t, "lines", strings.Count(d.logs.String(), "who still needs them may have a gap"), 1)
+	})
+}
+
+// What is remembered of losses until they are told of is bounded; the sums are
+// right, and the topic that lost most is named.
+func TestLossesAreBounded(t *testing.T) {
+	l := &delivery.Loss{}
+	l.Add(middle, delivery.Trimmed{Notifications: 5, Bytes: 5})
+	l.Add(middle, delivery.Trimmed{Notifications: 4, Bytes: 4})
+	l.Add(huge, delivery.Trimmed{Notifications: 8, Bytes: 8})
+	l.Add(idle, delivery.Trimmed{})
+	for i := range 10_000 {
+		l.Add(fmt.Sprintf("%s%d", small, i), delivery.Trimmed{Notifications: 1, Bytes: 1})
+		if kept := l.Kept(); kept > delivery.MaxLossTopics {
+			t.Fatalf("%d topics are remembered", kept)
+		}
+	}
+	topics, worst := l.Told()
+	equal(t, "topics", topics, 10_002)
+	equal(t, "that lost most", worst, middle)
+	equal(t, "in all", l.Trimmed, delivery.Trimmed{Notifications: 10_017, Bytes: 10_017})
+}
+
 // Nothing goes by size as long as all fits, by age before its time, or if there is no bound.
 func TestNothingNeededGoesWithinTheBounds(t *testing.T) {
 	for name, cfg := range map[string]delivery.Config{
 		"exactly the bound": {KeepBytes: 7000},
 		"no bound":          {KeepBytes: -1},
+		"no bound by age":   {KeepFor: -1},
 		"by default":        {},
 		"all is young":      {KeepBytes: 1, KeepAtLeast: 4 * time.Hour},
 	} {
@@ -202,6 +246,9 @@ func TestYoungComesOnTop(t *testing.T) {
 			var went int
 			_, _ = fmt.Sscan(part, &went)
 			total += went
+			if of := fmt.Sprintf("topics=1 topic=%s notifications_of_topic=%d\n", huge, went); went > 0 && !strings.Contains(part, of) {
+				t.Errorf("one topic lost it all: want %q in %q", of, part)
+			}
 		}
 		equal(t, "told of", total, 116)
 	})
@@ -370,7 +417,8 @@ func TestBoundsConfig(t *testing.T) {
 	}{
 		{delivery.Config{KeepFor: 5 * time.Minute}, ""},
 		{delivery.Config{KeepFor: 5*time.Minute - 1}, "KeepFor"},
-		{delivery.Config{KeepFor: -1}, "KeepFor"},
+		{delivery.Config{KeepFor: 1}, "KeepFor"},
+		{delivery.Config{KeepFor: -1}, ""},
 		{delivery.Config{KeepAtLeast: 1000 * time.Hour}, ""},
 		{delivery.Config{RetryFor: math.MaxInt64}, ""},
 		{delivery.Config{KeepAtLeast: 4 * time.Second}, ""},
