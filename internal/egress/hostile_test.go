@@ -91,7 +91,7 @@ func TestNoPlace(t *testing.T) {
 		names := newNames(t, egress.NamesConfig{MaxQuestions: 8, MaxPerDomain: 2, Resolver: server.resolver()})
 		for round := range 2 { // the second one finds as much room as the first
 			var asking sync.WaitGroup
-			for i := range 17 {
+			for i := range 41 {
 				asking.Go(func() {
 					began := time.Now()
 					if e := dnsError(t, names, fmt.Sprintf("n%d.r%d.dead.example", i, round)); time.Since(began) == 0 {
@@ -100,7 +100,8 @@ func TestNoPlace(t *testing.T) {
 				})
 				synctest.Wait()
 			}
-			// 2 are under way and 32 wait: what comes now is refused at once.
+			// 2 are under way and 80 wait, half of all that may: what comes now is
+			// refused at once.
 			began := time.Now()
 			e := dnsError(t, names, "late.dead.example")
 			if took := time.Since(began); took != 0 || !e.IsTemporary || e.IsNotFound {
@@ -141,14 +142,14 @@ func TestAllWhoWait(t *testing.T) {
 		server := newPipeServer(deadBut(healthy))
 		names := newNames(t, egress.NamesConfig{MaxQuestions: 2, Resolver: server.resolver()})
 		var asking sync.WaitGroup
-		for i := range 17 {
+		for i := range 21 {
 			asking.Go(func() { dnsError(t, names, fmt.Sprintf("dead%d.example", i)) })
 		}
 		synctest.Wait()
 		began := time.Now()
 		dnsError(t, names, "healthy.example")
 		if took := time.Since(began); took != 0 {
-			t.Errorf("the 35th question waited for %s", took)
+			t.Errorf("the 43rd question waited for %s", took)
 		}
 		asking.Wait()
 		lookup(t, names, "healthy.example")

@@ -60,7 +60,8 @@ type NamesConfig struct {
 	MaxQuestions int
 	// MaxPerDomain bounds the questions under way about the names of one
 	// registered domain, so that one that never answers leaves room for others;
-	// 32 if 0.
+	// 32 if 0. One that answers within half a second has room for more, up to half
+	// of MaxQuestions.
 	MaxPerDomain int
 	// Resolver asks the name servers; the system's if nil. Its Dial is what the
 	// questions go through. One without PreferGo may leave that Dial out and
