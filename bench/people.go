@@ -101,7 +101,7 @@ func (r *register) Members(_ context.Context, shard subscription.Shard) iter.Seq
 			topic, callback := r.of(i)
 			sub := subscription.Subscription{
 				ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback,
-				Secret: subscription.Secret(fmt.Sprintf("secret-%d", i)),
+				Secret: subscription.Secret(secretOf(i)),
 				Lease:  lease, Expires: r.now.Add(lease), Created: r.now,
 			}
 			if !yield(delivery.Member{Subscription: sub}, nil) {

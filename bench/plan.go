@@ -8,6 +8,7 @@ type plan struct {
 	callbacks    int // subscriptions to the topic that is published to
 	publications int // in each round of a hub
 	publishers   int // that publish these
+	checked      int // publications of the round that is not measured
 	loopShare    int // the net/http loop makes one request for so many deliveries
 	connections  int // of the bare loops
 	bodyBytes    int // of every notification that is not stamped
@@ -42,7 +43,7 @@ type plan struct {
 }
 
 var fullPlan = plan{
-	callbacks: 10_000, publications: 30, publishers: 4, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 5,
+	callbacks: 10_000, publications: 30, publishers: 4, checked: 10, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 5,
 	rest:          5 * time.Second,
 	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 1000, loaded: 600, loadedEvery: 10 * time.Millisecond,
 	writers: 64, roundFor: 5 * time.Second, roundRest: 2 * time.Second,
@@ -52,7 +53,7 @@ var fullPlan = plan{
 }
 
 var quickPlan = plan{
-	callbacks: 100, publications: 3, publishers: 2, loopShare: 1, connections: 8, bodyBytes: 1024, rounds: 1,
+	callbacks: 100, publications: 3, publishers: 2, checked: 3, loopShare: 1, connections: 8, bodyBytes: 1024, rounds: 1,
 	rest:          100 * time.Millisecond,
 	subscriptions: 1000, settle: 0, quiet: 5, loaded: 5, loadedEvery: 5 * time.Millisecond,
 	writers: 4, roundFor: 100 * time.Millisecond, roundRest: 10 * time.Millisecond,

@@ -43,9 +43,12 @@ const slowAnswer = time.Second
 //	GET  /await?n=N                     the same, once they are N
 //	GET  /ways                          takes what was noted of stamped bodies
 //	POST /hold, /release
+//	POST /check                         looks at every notification from now on
+//	GET  /checked?callbacks=N&each=M    no longer, and tells what was wrong: see checker
 type sink struct {
 	count   atomic.Int64
 	holds   atomic.Pointer[chan struct{}] // closed by the release; nil: nothing is held
+	checks  atomic.Pointer[checker]       // nil: nobody looks
 	arrived chan int64                    // when stamped bodies arrive, Unix nanoseconds; nil: nobody asks
 
 	mu   sync.Mutex
@@ -170,11 +173,18 @@ func (s *sink) answer(req *http.Request, body []byte) *http.Response {
 			close(*held)
 		}
 		return answer(http.StatusNoContent, nil)
+	case req.Method == http.MethodPost && path == "/check":
+		s.checks.Store(&checker{next: map[string]int{}})
+		return answer(http.StatusNoContent, nil)
 	case req.Method == http.MethodPost:
 		if held := s.holds.Load(); held != nil && strings.HasPrefix(path, pathHeld) {
 			<-*held
 		}
-		s.stamped(body)
+		if c := s.checks.Load(); c != nil {
+			c.take(req, body)
+		} else {
+			s.stamped(body)
+		}
 		s.count.Add(1)
 		return answer(http.StatusNoContent, nil)
 	case query.Has("hub.challenge"):
@@ -183,6 +193,8 @@ func (s *sink) answer(req *http.Request, body []byte) *http.Response {
 		return answer(http.StatusOK, strconv.AppendInt(nil, s.count.Load(), 10))
 	case path == "/await":
 		return s.awaitCount(query.Get("n"))
+	case path == "/checked":
+		return s.checked(query.Get("callbacks"), query.Get("each"))
 	case path == "/ways":
 		return answer(http.StatusOK, s.takeWays())
 	case strings.HasPrefix(path, pathTopic):
@@ -209,6 +221,17 @@ func (s *sink) awaitCount(n string) *http.Response {
 		time.Sleep(time.Millisecond)
 	}
 	return answer(http.StatusOK, strconv.AppendInt(nil, s.count.Load(), 10))
+}
+
+// checked ends a check.
+func (s *sink) checked(callbacks, each string) *http.Response {
+	n, err := strconv.Atoi(callbacks)
+	m, err2 := strconv.Atoi(each)
+	c := s.checks.Swap(nil)
+	if c == nil || err != nil || err2 != nil {
+		return answer(http.StatusBadRequest, nil)
+	}
+	return answer(http.StatusOK, []byte(c.verdict(n, m)))
 }
 
 func (s *sink) holding() bool { return s.holds.Load() != nil }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"crypto/hmac"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
@@ -204,4 +206,59 @@ func TestSinkTimes(t *testing.T) {
 	if len(ways) != 1 || ways[0].Burst != 17 || ways[0].Took != arrived-at.UnixNano() || ways[0].Took <= 0 {
 		t.Errorf("noted %+v, arrived %d after", ways, arrived-at.UnixNano())
 	}
+}
+
+// A check finds what is lost, doubled, out of order or badly signed, and what it
+// does not look at is counted only.
+func TestSinkChecks(t *testing.T) {
+	const callbacks = 2
+	for name, c := range map[string]struct {
+		numbers []int // as they come to the second callback
+		secret  string
+		fault   string
+	}{
+		"all":          {[]int{0, 1, 2}, "secret-1", ""},
+		"lost":         {[]int{0, 2}, "secret-1", "notification 2 came where 1 was due"},
+		"lost at last": {[]int{0, 1}, "secret-1", "had 2 notifications, not 3"},
+		"doubled":      {[]int{0, 1, 1, 2}, "secret-1", "notification 1 came where 2 was due"},
+		"out of order": {[]int{1, 0, 2}, "secret-1", "notification 1 came where 0 was due"},
+		"after it":     {[]int{0, 1, 2, 3}, "secret-1", "had 4 notifications, not 3"},
+		"badly signed": {[]int{0, 1, 2}, "secret-0", "notification 0 is signed"},
+		"nothing":      {nil, "secret-1", "1 callbacks had notifications, not 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, address := startSink(t)
+			town := &town{hosts: []string{address}, client: newClient()}
+			if err := town.check(); err != nil {
+				t.Fatal(err)
+			}
+			conn := dial(t, address)
+			for _, n := range []int{0, 1, 2} {
+				conn.write(signed("/callback/0", n, "secret-0"), 1000)
+				conn.want(http.StatusNoContent, "")
+			}
+			for _, n := range c.numbers {
+				conn.write(signed("/callback/1", n, c.secret), 1000)
+				conn.want(http.StatusNoContent, "")
+			}
+			err := town.checked(callbacks, 3)
+			if got := fmt.Sprint(err); c.fault == "" && err != nil || !strings.Contains(got, c.fault) {
+				t.Errorf("found %q, want %q", got, c.fault)
+			}
+			conn.write(request("/callback/0", 10), 1000)
+			conn.want(http.StatusNoContent, "")
+			if n, want := s.count.Load(), int64(4+len(c.numbers)); n != want {
+				t.Errorf("counted %d, want %d", n, want)
+			}
+		})
+	}
+}
+
+// signed is the request of a notification with this number.
+func signed(path string, number int, secret string) string {
+	body := stamp(nil, time.Now(), number)
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: callback\r\nContent-Length: %d\r\nX-Hub-Signature: sha256=%x\r\n\r\n%s",
+		path, len(body), mac.Sum(nil), body)
 }

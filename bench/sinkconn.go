@@ -147,7 +147,7 @@ var (
 // head reads the head of a request and the stamp in its body. whole: both are there.
 func (q *quick) head() (whole, ours bool) {
 	data := q.buf[q.r:q.w]
-	if !startsLike(data, callbackStart) && (!startsLike(data, heldStart) || q.sink.holding()) {
+	if q.sink.checks.Load() != nil || !startsLike(data, callbackStart) && (!startsLike(data, heldStart) || q.sink.holding()) {
 		return false, false
 	}
 	end := bytes.Index(data, headEnd)

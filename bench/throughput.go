@@ -33,6 +33,7 @@ func throughput(ctx context.Context, e *env) error {
 		{roleFastHTTP, noEngine, func(ctx context.Context) (usage, error) { return e.runLoop(ctx, roleFastHTTP, total) }},
 	}
 	var redis *busyHub
+	var hubs []*busyHub
 	for _, on := range e.engines {
 		s, err := e.newStore(ctx, on)
 		if err != nil {
@@ -52,10 +53,18 @@ func throughput(ctx context.Context, e *env) error {
 		if on == onRedis {
 			redis = b
 		}
+		hubs = append(hubs, b)
 		field = append(field, contestant{"hub, " + on.String(), on, b.round})
+	}
+	before, err := e.town.count()
+	if err != nil {
+		return err
 	}
 	rounds, err := e.runRounds(ctx, field)
 	if err != nil {
+		return err
+	}
+	if err := e.settled(ctx, before, rounds, hubs); err != nil {
 		return err
 	}
 	e.reportThroughput(field, rounds, redis)
@@ -66,7 +75,8 @@ func (e *env) runRounds(ctx context.Context, field []contestant) (rounds []map[s
 	for i := range e.plan.rounds {
 		e.log("round %d of %d", i+1, e.plan.rounds)
 		round := map[string]usage{}
-		for _, c := range field {
+		for j := range field {
+			c := field[(i+j)%len(field)] // another order each time
 			if round[c.name], err = c.round(ctx); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
@@ -76,12 +86,46 @@ func (e *env) runRounds(ctx context.Context, field []contestant) (rounds []map[s
 	return rounds, nil
 }
 
+// settled requires that all that was owed was delivered, and nothing twice.
+func (e *env) settled(ctx context.Context, before int64, rounds []map[string]usage, hubs []*busyHub) error {
+	if err := e.town.quiet(ctx, time.Second); err != nil {
+		return err
+	}
+	count, err := e.town.count()
+	if err != nil {
+		return err
+	}
+	owed := int64(0)
+	for _, round := range rounds {
+		for _, u := range round {
+			owed += int64(u.Deliveries)
+		}
+	}
+	if count-before != owed {
+		return fmt.Errorf("the sink counted %d requests in these rounds, not %d", count-before, owed)
+	}
+	for _, b := range hubs {
+		classes, err := b.hub.attempts()
+		if err != nil {
+			return err
+		}
+		for class, n := range classes {
+			if owed := b.owed; class == classDelivered && int(n) != owed || class != classDelivered && n > 0 {
+				return fmt.Errorf("the hub counted %.0f attempts of class %q, and had %d deliveries to make", n, class, owed)
+			}
+		}
+	}
+	return nil
+}
+
 // busyHub is a hub with many subscriptions to one topic.
 type busyHub struct {
 	*env
 	hub    *hub
 	store  *store
+	topic  string
 	one    *publication
+	owed   int     // deliveries so far
 	atRest float64 // commands a second of a Redis whose hub has nothing to do
 }
 
@@ -96,7 +140,7 @@ func (e *env) startBusy(ctx context.Context, s *store) (*busyHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &busyHub{env: e, hub: h, store: s, one: h.publication(topic, content(e.plan.bodyBytes))}
+	b := &busyHub{env: e, hub: h, store: s, topic: topic, one: h.publication(topic, content(e.plan.bodyBytes))}
 	if err := b.warmUp(ctx); err != nil {
 		h.stop()
 		return nil, err
@@ -111,6 +155,9 @@ func (b *busyHub) warmUp(ctx context.Context) error {
 	if err := b.deliver(ctx, 1); err != nil {
 		return err
 	}
+	if err := b.check(ctx); err != nil {
+		return fmt.Errorf("the round that is checked: %w", err)
+	}
 	if b.store.redis == nil {
 		return nil
 	}
@@ -121,6 +168,32 @@ func (b *busyHub) warmUp(ctx context.Context) error {
 	}
 	b.atRest, err = b.store.redis.watchAtRest(ctx, b.plan.rest)
 	return err
+}
+
+// check delivers some notifications while the sink looks at each.
+func (b *busyHub) check(ctx context.Context) error {
+	before, err := b.town.count()
+	if err != nil {
+		return err
+	}
+	if err := b.town.check(); err != nil {
+		return err
+	}
+	for i := range b.plan.checked { // one after another: so their order is known
+		body := append(stamp(nil, time.Now(), i), content(b.plan.bodyBytes)...)[:b.plan.bodyBytes]
+		if _, err := b.hub.publication(b.topic, body).send(); err != nil {
+			return err
+		}
+	}
+	n := b.plan.callbacks * b.plan.checked
+	b.owed += n
+	if err := b.town.await(ctx, before+int64(n)); err != nil {
+		return err
+	}
+	if err := b.town.quiet(ctx, b.plan.rest/5); err != nil { // until then nothing comes twice
+		return err
+	}
+	return b.town.checked(b.plan.callbacks, b.plan.checked)
 }
 
 // deliver publishes so many notifications at once, and returns when the last
@@ -141,6 +214,7 @@ func (b *busyHub) deliver(ctx context.Context, publications int) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	b.owed += b.plan.callbacks * publications
 	return b.town.await(ctx, before+int64(b.plan.callbacks*publications))
 }
 
@@ -177,9 +251,11 @@ func (b *busyHub) round(ctx context.Context) (usage, error) {
 func (e *env) reportThroughput(field []contestant, rounds []map[string]usage, redis *busyHub) {
 	e.report.section("Deliveries per second, and CPU for each")
 	e.report.note("%d callbacks on one host, %d bytes, %d rounds of %d deliveries (of the net/http loop: %d), medians. Hub: durable, in order, signed with sha256. "+
-		"The loops: %d connections, nothing but the POST.",
+		"The loops: %d connections, nothing but the POST. All run with Go's defaults (so a loop, whose heap is small, collects often); every round has another order. "+
+		"Checked: before the rounds %d notifications to every callback of each hub, none lost, doubled, out of order or badly signed; "+
+		"after them the sink has counted exactly what was owed, and so has each hub, without a failed attempt.",
 		e.plan.callbacks, e.plan.bodyBytes, e.plan.rounds, e.plan.callbacks*e.plan.publications,
-		e.plan.callbacks*e.plan.publications/e.plan.loopShare, e.plan.connections)
+		e.plan.callbacks*e.plan.publications/e.plan.loopShare, e.plan.connections, e.plan.checked)
 	var rows [][]string
 	for _, c := range field {
 		speed := func(to string) float64 {

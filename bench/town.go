@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -106,6 +107,21 @@ func (t *town) hold() error {
 
 func (t *town) release() error {
 	_, err := t.ask(http.MethodPost, "/release")
+	return err
+}
+
+// check has the sink look at every notification; checked ends that, and returns an
+// error unless so many callbacks had so many each, in order and signed.
+func (t *town) check() error {
+	_, err := t.ask(http.MethodPost, "/check")
+	return err
+}
+
+func (t *town) checked(callbacks, each int) error {
+	fault, err := t.ask(http.MethodGet, fmt.Sprintf("/checked?callbacks=%d&each=%d", callbacks, each))
+	if err == nil && len(fault) > 0 {
+		err = errors.New(string(fault))
+	}
 	return err
 }
 
