@@ -50,8 +50,7 @@ type Dispatcher struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	appends chan appending // taken by those appenders that wait
-	overdue atomic.Int64   // appends that go on after their callers were told
+	overdue atomic.Int64 // appends that go on after their callers were told
 
 	// Signals, each with room for one that nobody waits for yet.
 	kicked    chan struct{} // the schedule changed
@@ -100,7 +99,6 @@ type Dispatcher struct {
 	readPauses  int           // pauses in a row
 	unsaved     int           // outcomes not saved yet
 	saveFailing bool
-	appenders   int           // that wait for publications, or carry one out after they did
 	drained     chan struct{} // closed when nothing is under way, once Run ends
 }
 
@@ -116,7 +114,6 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 	d := &Dispatcher{
 		cfg: cfg, records: stores.Log, cursors: stores.Cursors, marks: stores.Marks, ender: ender, sender: sender,
 		log:       cmp.Or(logger, slog.New(slog.DiscardHandler)),
-		appends:   make(chan appending),
 		kicked:    make(chan struct{}, 1),
 		asked:     make(chan struct{}, 1),
 		flushSoon: make(chan struct{}, 1),

@@ -57,14 +57,23 @@ func (d *Dispatcher) append(ctx context.Context, n *Notification) (Receipt, erro
 		return Receipt{}, fmt.Errorf("%w: an earlier append has not ended", ErrUnavailable)
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.PublishTimeout)
-	a := appending{ctx, cancel, n, make(chan appendEnd)}
-	select {
-	case d.appends <- a:
-	default:
-		go d.appender(a)
+	type result struct {
+		Receipt
+		err error
 	}
+	ended := make(chan result)
+	go func() {
+		defer cancel()
+		r, err := d.records.Append(ctx, n.Publication, n.ID, n.Accepted)
+		select {
+		case ended <- result{r, err}:
+		case <-ctx.Done(): // the caller was told
+			d.overdue.Add(-1)
+			d.doubt(n.Topic)
+		}
+	}()
 	select {
-	case r := <-a.ended:
+	case r := <-ended:
 		if r.err != nil {
 			d.doubt(n.Topic)
 		}
@@ -75,61 +84,6 @@ func (d *Dispatcher) append(ctx context.Context, n *Notification) (Receipt, erro
 	case <-ctx.Done():
 		d.overdue.Add(1)
 		return Receipt{}, fmt.Errorf("%w: no end of it within %s", ErrUnavailable, d.cfg.PublishTimeout)
-	}
-}
-
-// appending is an append, and where its end is told while ctx stands.
-type appending struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	n      *Notification
-	ended  chan appendEnd
-}
-
-type appendEnd struct {
-	Receipt
-	err error
-}
-
-// maxAppenders is how many goroutines that have appended wait for more to do while
-// Run runs. One is needed for each publication, as the engine may hang and the caller
-// is not to; one that was made for it alone would have its stack to grow each time.
-const maxAppenders = 64
-
-// appender appends, and then what else is handed to it until Run ends. Nobody
-// waits for it.
-func (d *Dispatcher) appender(a appending) {
-	d.carryOut(a)
-	d.mu.Lock()
-	over := d.drained
-	if !d.running || d.appenders == maxAppenders {
-		d.mu.Unlock()
-		return
-	}
-	d.appenders++
-	d.mu.Unlock()
-	for {
-		select {
-		case a := <-d.appends:
-			d.carryOut(a)
-		case <-over:
-			d.mu.Lock()
-			d.appenders--
-			d.mu.Unlock()
-			return
-		}
-	}
-}
-
-// carryOut appends, and tells the caller while that one waits.
-func (d *Dispatcher) carryOut(a appending) {
-	defer a.cancel()
-	r, err := d.records.Append(a.ctx, a.n.Publication, a.n.ID, a.n.Accepted)
-	select {
-	case a.ended <- appendEnd{r, err}:
-	case <-a.ctx.Done(): // the caller was told
-		d.overdue.Add(-1)
-		d.doubt(a.n.Topic)
 	}
 }
 
