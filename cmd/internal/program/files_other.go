@@ -2,6 +2,6 @@
 
 package program
 
-// openFiles returns how many files the process may have open: here no limit is
+// OpenFiles returns how many files the process may have open: here no limit is
 // known.
-func openFiles() int { return 1 << 30 }
+func OpenFiles() int { return 1 << 30 }

@@ -4,9 +4,9 @@ package program
 
 import "syscall"
 
-// openFiles returns how many files the process may have open. Go has raised
+// OpenFiles returns how many files the process may have open. Go has raised
 // the limit as far as it may when the process began.
-func openFiles() int {
+func OpenFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
 		return 1 << 30

@@ -48,7 +48,7 @@ func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
 // connections leaves descriptors to the store, to the other listeners and to
 // what goes out. Further connections wait.
 func Limited(ln net.Listener) net.Listener {
-	return netutil.LimitListener(ln, max(1, min(maxConnections, openFiles()/2)))
+	return netutil.LimitListener(ln, max(1, min(maxConnections, OpenFiles()/2)))
 }
 
 // Serve answers requests on ln until ctx ends, then finishes those under way

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"log/slog"
+	"math"
+
+	"carillon/internal/egress"
+)
+
+// Bounds on what goes out besides maxInFlight, where the process may open enough
+// files.
+const (
+	maxSlow   = 4 * maxInFlight // delivery.Config.MaxSlow
+	maxIdle   = 4 * maxInFlight // connections kept for the next delivery
+	maxAsking = 512             // connections kept for the next check or verification
+)
+
+// outgoing is how much may go out at a time. Each of it holds a file open.
+type outgoing struct {
+	inFlight, slow, idle int // of deliveries
+	questions            int // to name servers
+	asking               int // idle connections of checks and verifications
+}
+
+// outgoingWithin has a process that may open few files send less at a time. A
+// connection that cannot be opened for want of files would be held against the
+// callback, and the store would want for them as well. The public listener takes
+// half of them (program.Limited), what goes out 13/32, and the rest is for the
+// store, the operator's listener, and for what has a bound of its own that is small.
+func outgoingWithin(files int) outgoing {
+	share := func(most, of32 int) int { return max(1, min(most, files/32*of32)) }
+	return outgoing{
+		inFlight:  share(maxInFlight, 2),
+		slow:      share(maxSlow, 4),
+		idle:      share(maxIdle, 4),
+		questions: share(egress.DefaultMaxQuestions, 2),
+		asking:    share(maxAsking, 1),
+	}
+}
+
+// tell says in the log that there are few files.
+func (o outgoing) tell(logger *slog.Logger, files int) {
+	if o == outgoingWithin(math.MaxInt) {
+		return
+	}
+	logger.Warn("the process may open few files: less goes out at a time", "open_files", files,
+		"deliveries", o.inFlight, "slow_deliveries", o.slow, "idle_connections", o.idle, "name_questions", o.questions)
+}
