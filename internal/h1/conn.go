@@ -9,19 +9,14 @@ import (
 	"time"
 )
 
-// lookAfter is how long a connection may have been idle without being looked at
-// before it is used: a server that closes it, or says 408 on it, does so after a
-// while, and under load the look would cost more than the repetition saves.
-const lookAfter = 10 * time.Millisecond
-
 // conn is a connection. It belongs to one exchange at a time, or to the pool.
 type conn struct {
 	host *host
 	nc   net.Conn
-	// raw is the socket under nc, nil where there is none; plain tells that nc
-	// itself is that socket, so that bytes may go past it.
-	raw   syscall.RawConn
-	plain bool
+	// raw is nc's socket where bytes may go past nc, else nil.
+	raw syscall.RawConn
+	// socket is the socket under TLS, nil where there is no TLS or no socket.
+	socket *socket
 
 	// Guarded by Client.mu:
 	used         bool // it was in the pool
@@ -39,17 +34,19 @@ func (c *Client) dial(ctx context.Context, h *host) (*conn, error) {
 	cn := &conn{host: h, nc: nc}
 	// Only a socket as net gives it: what wraps one may have something to say to
 	// its bytes.
-	if tcp, ok := nc.(*net.TCPConn); ok {
+	if tcp, ok := nc.(*net.TCPConn); ok && canStep {
 		if cn.raw, err = tcp.SyscallConn(); err != nil {
 			_ = nc.Close()
 			return nil, err
 		}
-		cn.plain = canStep
 	}
 	if !h.key.secure {
 		return cn, nil
 	}
-	cn.plain = false
+	if cn.raw != nil {
+		cn.socket = &socket{Conn: nc, raw: cn.raw}
+		cn.raw, nc = nil, cn.socket
+	}
 	if cn.nc, err = c.handshake(ctx, h, nc); err != nil {
 		_ = nc.Close()
 		return nil, err
@@ -76,32 +73,6 @@ func (c *Client) handshake(ctx context.Context, h *host, nc net.Conn) (net.Conn,
 		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}
 	return secured, nil
-}
-
-// quiet tells whether nothing has come on an idle connection, neither bytes nor its
-// end: both are no answer to what is sent next. It is called by its user.
-func (cn *conn) quiet() bool {
-	if cn.raw != nil && canStep {
-		quiet := false
-		if err := cn.raw.Read(func(fd uintptr) bool { quiet = nothingThere(fd); return true }); err != nil || !quiet {
-			return false
-		}
-	}
-	secured, ok := cn.nc.(*tls.Conn)
-	if !ok {
-		return true
-	}
-	// What TLS has read already and not given out; with a deadline that has passed
-	// it reads no more.
-	if secured.SetReadDeadline(longAgo) != nil {
-		return false
-	}
-	var one [1]byte
-	n, err := secured.Read(one[:])
-	if timeout, ok := err.(net.Error); n > 0 || !ok || !timeout.Timeout() {
-		return false
-	}
-	return true
 }
 
 // close closes a connection that is well. Nil is none, here and for abort.

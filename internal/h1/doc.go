@@ -10,7 +10,9 @@
 //     idle ones are closed after a while. No goroutine and no timer belongs to a
 //     connection or an attempt, and none is left when nothing is open.
 //   - An answer is never taken for that of another request: a connection is used
-//     again only if its answer was complete and nothing came behind it.
+//     again only if its answer was complete, and it is looked at each time just
+//     before: nothing may have come since, no bytes and no end. What comes between
+//     that look and the request cannot be told from an answer to it.
 //   - A request is repeated once, and only where a kept connection failed before a
 //     byte of an answer came: requests must bear that.
 //   - Headers and what is read of bodies are bounded; redirects are not followed,

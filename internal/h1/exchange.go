@@ -52,7 +52,7 @@ type exchange struct {
 	watch      *watch
 
 	// Of the goroutine of Post:
-	look     bool   // see whether the connection is quiet first
+	look     bool   // the connection was used: see whether it is quiet first
 	limited  bool   // the connection has a deadline for reading
 	keep     bool   // the connection can be used again
 	out      []byte // the header, and the body if it is small
@@ -127,21 +127,18 @@ func (x *exchange) received(n int) bool {
 func (x *exchange) exchange(cn *conn) error {
 	x.sent, x.n, x.phase, x.verdict = 0, 0, phaseWrite, incomplete
 	x.err, x.writeErr, x.keep, x.limited, x.answer = nil, nil, false, false, Answer{}
-	if cn.plain {
+	if cn.raw != nil {
 		if err := cn.raw.Read(x.onReady); err != nil && x.err == nil {
 			x.err = err
 		}
 		if x.err == nil && x.verdict != incomplete && x.sentAll() {
 			return x.finish(cn)
 		}
-	} else if x.look && !x.checkQuiet(cn) {
+	} else if x.look && !x.quiet(cn) {
 		return errStale
 	}
 	return x.goOn(cn)
 }
-
-// checkQuiet looks whether an idle connection is still that, where step does not.
-func (x *exchange) checkQuiet(cn *conn) bool { return cn.quiet() && x.lift(cn) }
 
 // goOn does by way of net what is still to be done. What is large is written beside
 // the reading: an answer may come before the request is out, and counts.
@@ -260,19 +257,4 @@ func (x *exchange) limit(set func(time.Time) error, within time.Duration) bool {
 	}
 	x.limited = true
 	return true
-}
-
-// stillQuiet tells whether nothing came behind an answer of which not every byte went
-// through the fast path's buffer.
-func (x *exchange) stillQuiet(cn *conn) bool {
-	x.limited = true
-	return x.lift(cn) && cn.quiet()
-}
-
-// lift takes a deadline for reading away again, so that cn can be looked at.
-func (x *exchange) lift(cn *conn) bool {
-	c := x.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return x.broken == nil && cn.nc.SetReadDeadline(time.Time{}) == nil
 }

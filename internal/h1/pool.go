@@ -27,7 +27,7 @@ func (c *Client) begin(ctx context.Context, x *exchange, r *Request) (*host, *co
 	}
 	if cn := h.idle; cn != nil && x.broken == nil {
 		c.takeIdle(cn)
-		x.use(cn, now)
+		x.use(cn)
 		return h, cn, nil, nil
 	}
 	if h.conns < c.cfg.MaxConnsPerHost {
@@ -40,10 +40,7 @@ func (c *Client) begin(ctx context.Context, x *exchange, r *Request) (*host, *co
 }
 
 // use gives the exchange its connection. mu is held.
-func (x *exchange) use(cn *conn, now time.Duration) {
-	x.conn = cn
-	x.look = cn.used && now-cn.since >= lookAfter
-}
+func (x *exchange) use(cn *conn) { x.conn, x.look = cn, cn.used }
 
 // connect gets an exchange a connection where none was idle: it waits its turn, or
 // dials. On an error it holds none, and no slot.
@@ -81,11 +78,10 @@ func (c *Client) dialFor(ctx context.Context, x *exchange, h *host) (*conn, erro
 // attach gives an exchange the connection that it waited for; one that was broken
 // off meanwhile gives it back.
 func (c *Client) attach(x *exchange, cn *conn) (*conn, error) {
-	now := c.now()
 	c.mu.Lock()
 	why := x.broken
 	if why == nil {
-		x.use(cn, now)
+		x.use(cn)
 		c.mu.Unlock()
 		return cn, nil
 	}
@@ -127,7 +123,6 @@ func (c *Client) await(ctx context.Context, h *host, w *waiter) (*conn, error) {
 // another replaces a connection that turned out to be closed, by an idle one if
 // that will do. Nothing is held on an error.
 func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, idle bool) (*conn, error) {
-	now := c.now()
 	c.mu.Lock()
 	x.conn = nil
 	var cn *conn
@@ -140,14 +135,14 @@ func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, i
 	if cn = h.idle; cn != nil && idle {
 		c.takeIdle(cn)
 		c.freeSlot(h)
-		x.use(cn, now)
+		x.use(cn)
 	}
 	c.mu.Unlock()
 	old.abort()
 	if cn != nil && idle {
 		return cn, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, x.deadline-now)
+	ctx, cancel := context.WithTimeout(ctx, x.deadline-c.now())
 	defer cancel()
 	return c.dialFor(ctx, x, h)
 }

@@ -14,8 +14,10 @@ const canStep = true
 
 // step is called by RawConn.Read, first at once and then whenever the socket has
 // become readable. The first time it writes: the wait for the answer then begins
-// without a read that finds nothing. The wake-up cannot be lost, as RawConn.Read
-// forgets what the socket was before it calls.
+// without a read that finds nothing. RawConn.Read has forgotten by then that there
+// was something to read, and no wake-up comes for that again: so step waits only
+// where it has found nothing itself, by its look at a connection that was used or by
+// a read.
 //
 // It returns false to be called again, and true when the answer's head is there, the
 // request did not go out wholly, or something is wrong.
@@ -27,10 +29,11 @@ func (x *exchange) step(fd uintptr) bool {
 		}
 		x.phase = phaseRead
 		x.writeNow(fd)
-		if x.writeErr == nil {
+		if x.writeErr == nil && (x.look || !x.sentAll()) {
 			return !x.sentAll()
 		}
-		// What came before the connection broke may be an answer.
+		// Else an answer may be there: from a server that did not wait for the request,
+		// or before the connection broke.
 	}
 	for {
 		n, err := readFD(fd, x.in[x.n:])
@@ -88,4 +91,37 @@ func nothingThere(fd uintptr) bool {
 			return err == syscall.EAGAIN
 		}
 	}
+}
+
+// socket is a connection under TLS that can be read without waiting.
+type socket struct {
+	net.Conn
+	raw     syscall.RawConn
+	looking bool // of whoever reads
+}
+
+// Read ends as at a deadline where it would wait and shall not.
+func (s *socket) Read(b []byte) (n int, err error) {
+	if !s.looking {
+		return s.Conn.Read(b)
+	}
+	broken := s.raw.Read(func(fd uintptr) bool {
+		for {
+			n, err = readFD(fd, b)
+			if err != syscall.EINTR {
+				return true
+			}
+		}
+	})
+	switch {
+	case broken != nil:
+		return 0, broken
+	case err == syscall.EAGAIN:
+		return 0, os.ErrDeadlineExceeded
+	case err != nil:
+		return 0, netError("read", err)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }

@@ -1,0 +1,53 @@
+package h1
+
+import (
+	"net"
+	"time"
+)
+
+// lookTime is how long a look takes at a connection that is no socket of ours, or on
+// a system where sockets cannot be read without waiting.
+const lookTime = time.Millisecond
+
+// quiet tells whether nothing has come on a connection, neither bytes nor its end:
+// both are no answer to what is sent next. step does the same by itself.
+func (x *exchange) quiet(cn *conn) bool {
+	switch {
+	case cn.raw != nil:
+		quiet := false
+		err := cn.raw.Read(func(fd uintptr) bool { quiet = nothingThere(fd); return true })
+		return err == nil && quiet
+	case cn.socket != nil:
+		// TLS gives out what it has read already, and then asks the socket.
+		cn.socket.looking = true
+		quiet := readsNothing(cn.nc)
+		cn.socket.looking = false
+		return quiet
+	}
+	return x.limit(cn.nc.SetReadDeadline, lookTime) && readsNothing(cn.nc) && x.lift(cn)
+}
+
+// stillQuiet is quiet for a connection that may have a deadline for reading.
+func (x *exchange) stillQuiet(cn *conn) bool {
+	return (!x.limited || x.lift(cn)) && x.quiet(cn)
+}
+
+// lift takes a deadline for reading away again. It must not undo a breaking off.
+func (x *exchange) lift(cn *conn) bool {
+	c := x.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x.broken != nil || cn.nc.SetReadDeadline(time.Time{}) != nil {
+		return false
+	}
+	x.limited = false
+	return true
+}
+
+// readsNothing tells whether a read ends by its deadline.
+func readsNothing(nc net.Conn) bool {
+	var one [1]byte
+	n, err := nc.Read(one[:])
+	timeout, ok := err.(net.Error)
+	return n == 0 && ok && timeout.Timeout()
+}
