@@ -63,7 +63,7 @@ func parse(name, summary string, flags any, args []string, stdout io.Writer) (*k
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := parser.Parse(args)
+	chosen, err := parser.Parse(joinNegatives(args))
 	if done {
 		return nil, ErrDone
 	}
@@ -71,6 +71,23 @@ func parse(name, summary string, flags any, args []string, stdout io.Writer) (*k
 		return nil, fmt.Errorf("%s (%s --help lists the flags)", withoutDefault(parser.Model, err), name)
 	}
 	return chosen, nil
+}
+
+// joinNegatives joins a flag and the negative number that follows it, which would
+// be taken for a flag else: who judges the value can say what is wrong with it.
+func joinNegatives(args []string) (joined []string) {
+	for i, arg := range args {
+		last := len(joined) - 1
+		switch negative := len(arg) > 1 && arg[0] == '-' && '0' <= arg[1] && arg[1] <= '9'; {
+		case arg == "--":
+			return append(joined, args[i:]...)
+		case negative && last >= 0 && strings.HasPrefix(joined[last], "--") && !strings.Contains(joined[last], "="):
+			joined[last] += "=" + arg
+		default:
+			joined = append(joined, arg)
+		}
+	}
+	return joined
 }
 
 // withoutDefault is what err says without the name of the default command, which

@@ -57,6 +57,24 @@ func TestParsePrecedence(t *testing.T) {
 	}
 }
 
+// A negative number is the value of the flag before it, and no flag.
+func TestParseNegatives(t *testing.T) {
+	f, _, err := parse(t, "--limit", "-1", "--lease-min", "-3m")
+	if err != nil || f.Limit != -1 || f.LeaseMin != -3*time.Minute {
+		t.Errorf("limit = %d, lease-min = %s, err = %v; want -1 and -3m", f.Limit, f.LeaseMin, err)
+	}
+	for name, args := range map[string][]string{
+		"behind a value":   {"--limit=3", "-1"},
+		"without a flag":   {"-1"},
+		"behind the flags": {"--limit=3", "--", "-1"},
+		"a flag":           {"--listen", "--limit", "-1"},
+	} {
+		if f, _, err := parse(t, args...); err == nil {
+			t.Errorf("%s: %q was taken, limit = %d, listen = %q", name, args, f.Limit, f.Listen)
+		}
+	}
+}
+
 func TestParseConfigFromEnvironment(t *testing.T) {
 	t.Setenv("BELL_CONFIG", write(t, "limit: 7\n"))
 	f, _, err := parse(t)
