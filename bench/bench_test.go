@@ -60,7 +60,7 @@ func TestBench(t *testing.T) {
 }
 
 var goals = []goal{
-	goalSpeed, goalSpeedFast, goalCPU, goalQuiet, goalLoaded, goalMemory, goalWorked, goalReady, goalPublishes,
+	goalSpeed, goalSpeedFast, goalCPU, goalQuiet, goalLoaded, goalLoadedOwn, goalMemory, goalWorked, goalReady, goalPublishes,
 	goalsSick[0], goalsSick[1], goalsSickEach[0], goalsSickEach[1], goalsSickAlone[0], goalsSickAlone[1],
 	goalsSickEachAlone[0], goalsSickEachAlone[1], goalsSlow[0], goalsSlow[1],
 	goalFirst, goalDocuments, goalBounded, goalRefused, goalGaps,

@@ -8,8 +8,6 @@ import (
 
 // The figures of this scenario.
 var (
-	goalQuiet  = atMost(1.3, "publish answered, p99: 1,000,000 subscriptions ÷ 1, nothing being delivered", "")
-	goalLoaded = atMost(1.3, "publish answered, p99: 1,000,000 subscriptions ÷ 1, while deliveries run", "")
 	goalMemory = atMost(350, "memory of an idle subscription at 1,000,000, RSS", " B")
 	goalWorked = atMost(350, "the same after one notification to each of them", " B")
 	goalReady  = atMost(5, "ready after a restart with 1,000,000 subscriptions", " s")
@@ -23,7 +21,7 @@ const millionHosts = 100
 // feels them.
 func million(ctx context.Context, e *env) error {
 	e.report.section(fmt.Sprintf("%d subscriptions", e.plan.subscriptions))
-	e.report.note("One topic with %d callbacks on %d hosts, each with a secret of its own, and in the same hub one with a single callback.",
+	e.report.note("One topic with %d callbacks on %d hosts, each with a secret of its own, and in the same hub one with a single callback; for publishing, also one with a single callback in a hub of its own, on a store of its own on this machine.",
 		e.plan.subscriptions, e.millionHosts())
 	return e.onEach(ctx, func(on engine, s *store) error {
 		e.log("on %s: the memory of a hub without subscriptions", on)
@@ -157,89 +155,3 @@ func (m *millionHub) reportMemory(rest, worked weight, took time.Duration) {
 	m.report.put(goalMemory, m.on, (rest.resident-m.empty.resident)/float64(m.plan.subscriptions))
 	m.report.put(goalWorked, m.on, (worked.resident-m.empty.resident)/float64(m.plan.subscriptions))
 }
-
-// pauseBetween lets what a publication sets off come to rest before the next, so
-// that the topic with one subscription does not pay for the other.
-const pauseBetween = 10 * time.Millisecond
-
-// publishing measures how long publishers wait for their answers.
-func (m *millionHub) publishing(ctx context.Context) error {
-	many, one := m.publication(m.many), m.publication(m.one)
-	for _, p := range []*publication{many, one} { // opens the connections, checks the topics
-		if _, err := p.send(); err != nil {
-			return err
-		}
-	}
-	m.log("on %s: publishing while the callbacks hang", m.on)
-	if err := m.town.hold(); err != nil {
-		return err
-	}
-	quiet, err := alternate(ctx, many, one, m.plan.quiet, pauseBetween)
-	if err := m.town.release(); err != nil {
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	m.log("on %s: publishing while deliveries run", m.on)
-	before, err := m.town.count()
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	loaded, err := alternate(ctx, many, one, m.plan.loaded, m.plan.loadedEvery)
-	if err != nil {
-		return err
-	}
-	after, err := m.town.count()
-	if err != nil {
-		return err
-	}
-	speed := float64(after-before) / time.Since(begin).Seconds()
-	m.report.put(goalQuiet, m.on, quiet.ratio(0.99))
-	m.report.put(goalLoaded, m.on, loaded.ratio(0.99))
-	m.report.table([]string{m.on.String() + ": publish answered", "many, p50", "one, p50", "÷", "many, p99", "one, p99", "÷"}, [][]string{
-		quiet.row(fmt.Sprintf("all callbacks hang: %d to each, in turn", len(quiet.many))),
-		loaded.row(fmt.Sprintf("%.0f deliveries/s run: %d to each, in turn", speed, len(loaded.many))),
-	})
-	return nil
-}
-
-// pair is how long publishers waited, in milliseconds, at two topics in turn.
-type pair struct{ many, one []float64 }
-
-// alternateWithin ends a measurement on a machine that is too slow for all of it.
-const alternateWithin = 30 * time.Second
-
-func alternate(ctx context.Context, many, one *publication, n int, between time.Duration) (p pair, err error) {
-	for begin := time.Now(); len(p.many) < n && time.Since(begin) < alternateWithin; {
-		for _, to := range []struct {
-			*publication
-			took *[]float64
-		}{{many, &p.many}, {one, &p.one}} {
-			took, err := to.send()
-			if err != nil {
-				return p, err
-			}
-			*to.took = append(*to.took, millis(took))
-			if err := pause(ctx, between); err != nil {
-				return p, err
-			}
-		}
-	}
-	return p, nil
-}
-
-func (p pair) ratio(q float64) float64 { return quantile(p.many, q) / quantile(p.one, q) }
-
-func (p pair) row(what string) []string {
-	row := []string{what}
-	for _, q := range []float64{0.5, 0.99} {
-		row = append(row, ms(quantile(p.many, q)), ms(quantile(p.one, q)), fmt.Sprintf("%.2f", p.ratio(q)))
-	}
-	return row
-}
-
-func ms(f float64) string { return fmt.Sprintf("%.2f ms", f) }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

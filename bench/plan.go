@@ -18,7 +18,7 @@ type plan struct {
 	// million
 	subscriptions int
 	settle        time.Duration // until the memory of a hub at rest is read
-	quiet         int           // publications to each of the two topics while nothing is delivered
+	quiet         int           // publications to each of the three topics while nothing is delivered
 	loaded        int           // and while deliveries run
 	loadedEvery   time.Duration
 
