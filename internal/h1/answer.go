@@ -18,36 +18,42 @@ type head struct {
 	close      bool   // the server will close the connection, or may
 	length     int    // of the body
 	end        int    // where the body begins
+	at         int    // where the line begins that is not whole yet
+	seen       int    // up to where there is no end of it
 }
+
+func newHead() head { return head{length: -1} }
 
 // maxLength is how long a body the fast path counts; its digits fit into an int.
 const maxLength = 1 << 30
 
-// parse reads the head of an answer from its beginning. It takes the plainest form
-// only: HTTP/1.1 or 1.0, a final status, lines ended by CRLF, at most one
-// Content-Length, no Transfer-Encoding. Its opinion must be that of
-// http.ReadResponse, wherever it has one (FuzzParse).
+// parse reads the head of an answer, of which b is what there is: when it is
+// incomplete, it goes on from there with more. It takes the plainest form only:
+// HTTP/1.1 or 1.0, a final status, lines ended by CRLF, at most one Content-Length,
+// no Transfer-Encoding. Its opinion must be that of http.ReadResponse, wherever it
+// has one (FuzzParse).
 func (h *head) parse(b []byte) verdict {
-	*h = head{length: -1}
-	line, at, v := nextLine(b, 0)
-	if v != simple {
-		return v
-	}
-	if !h.statusLine(line) {
-		return odd
-	}
 	for {
-		if line, at, v = nextLine(b, at); v != simple {
+		first := h.at == 0
+		line, v := h.nextLine(b)
+		switch {
+		case v != simple:
 			return v
-		}
-		if len(line) == 0 {
-			break
-		}
-		if !h.field(line) {
+		case first:
+			if !h.statusLine(line) {
+				return odd
+			}
+		case len(line) == 0:
+			return h.whole()
+		case !h.field(line):
 			return odd
 		}
 	}
-	h.end = at
+}
+
+// whole judges a head that has ended.
+func (h *head) whole() verdict {
+	h.end = h.at
 	if h.status == 204 || h.status == 304 {
 		if h.length > 0 {
 			return odd
@@ -60,17 +66,19 @@ func (h *head) parse(b []byte) verdict {
 	return simple
 }
 
-// nextLine cuts the line that begins at an offset, without its CRLF, and tells
-// where the next one begins.
-func nextLine(b []byte, at int) ([]byte, int, verdict) {
-	n := bytes.IndexByte(b[at:], '\n')
+// nextLine cuts the next line, without its CRLF.
+func (h *head) nextLine(b []byte) ([]byte, verdict) {
+	n := bytes.IndexByte(b[h.seen:], '\n')
 	if n < 0 {
-		return nil, 0, incomplete
+		h.seen = len(b)
+		return nil, incomplete
 	}
-	if n == 0 || b[at+n-1] != '\r' {
-		return nil, 0, odd
+	begin, end := h.at, h.seen+n
+	h.at, h.seen = end+1, end+1
+	if end == begin || b[end-1] != '\r' {
+		return nil, odd
 	}
-	return b[at : at+n-1], at + n + 1, simple
+	return b[begin : end-1], simple
 }
 
 // statusLine reads "HTTP/1.1 200 OK".

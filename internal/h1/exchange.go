@@ -126,7 +126,7 @@ func (x *exchange) received(n int) bool {
 // is as good as new.
 func (x *exchange) exchange(cn *conn) error {
 	x.sent, x.n, x.phase, x.verdict = 0, 0, phaseWrite, incomplete
-	x.err, x.writeErr, x.keep, x.limited, x.answer = nil, nil, false, false, Answer{}
+	x.err, x.writeErr, x.keep, x.limited, x.answer, x.head = nil, nil, false, false, Answer{}, newHead()
 	if cn.raw != nil {
 		if err := cn.raw.Read(x.onReady); err != nil && x.err == nil {
 			x.err = err
