@@ -59,8 +59,7 @@ func (x *exchange) step(fd uintptr) bool {
 // writeNow writes as much of the request as the socket takes without waiting.
 func (x *exchange) writeNow(fd uintptr) {
 	for !x.sentAll() {
-		rest := x.unsent()
-		n, err := writeFD(fd, rest)
+		n, err := writeFD(fd, x.unsent())
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -71,9 +70,6 @@ func (x *exchange) writeNow(fd uintptr) {
 			return
 		}
 		x.sent += n
-		if n < len(rest) {
-			return
-		}
 	}
 }
 
