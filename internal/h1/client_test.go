@@ -299,6 +299,59 @@ func TestIdleBounds(t *testing.T) {
 	})
 }
 
+// A connection that finds no room among the idle ones is closed by a request that has
+// its answer, and must not wait: so there is no farewell of TLS.
+func TestNoRoomToIdle(t *testing.T) {
+	server, client := tlsPair(t)
+	w := way{secure: true, cfg: config(), listen: listenPlain}
+	w.cfg.TLS = client
+	for name, bound := range map[string]*int{"of a host": &w.cfg.IdlePerHost, "in all": &w.cfg.IdleConns} {
+		t.Run(name, func(t *testing.T) {
+			was := *bound
+			defer func() { *bound = was }()
+			*bound = 1
+			asked, release, ended := make(chan bool), make(chan bool), make(chan bool, 2)
+			s := w.serve(t, func(_ int, nc net.Conn, _ *bufio.Reader) {
+				below := &counting{Conn: nc}
+				c := tls.Server(below, server)
+				r := bufio.NewReader(c)
+				take(r)
+				asked <- true
+				<-release
+				before := below.n
+				_, _ = io.WriteString(c, ok204)
+				_, _ = r.ReadByte()
+				ended <- below.n > before
+			})
+			client := newClient(t, w.cfg)
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(func() { s.status(t, client, "x") })
+			}
+			for range 2 {
+				<-asked
+			}
+			close(release)
+			wg.Wait()
+			equal(t, "farewell without room", <-ended, false)
+			client.CloseIdleConnections()
+			equal(t, "farewell otherwise", <-ended, true)
+		})
+	}
+}
+
+// counting counts the bytes that are read.
+type counting struct {
+	net.Conn
+	n int // of whoever reads
+}
+
+func (c *counting) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n += n
+	return n, err
+}
+
 func TestTLS(t *testing.T) {
 	server, client := tlsPair(t)
 	var states []tls.ConnectionState

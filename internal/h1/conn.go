@@ -75,15 +75,11 @@ func (c *Client) handshake(ctx context.Context, h *host, nc net.Conn) (net.Conn,
 	return secured, nil
 }
 
-// close closes a connection that is well. Nil is none, here and for abort.
-func (cn *conn) close() {
-	if cn != nil {
-		_ = cn.nc.Close()
-	}
-}
+// close closes a connection that is well.
+func (cn *conn) close() { _ = cn.nc.Close() }
 
 // abort closes a connection on which something may hang: without the farewell of
-// TLS, which waits for whoever does not read.
+// TLS, which waits for whoever does not read. Nil is none.
 func (cn *conn) abort() {
 	if cn == nil {
 		return

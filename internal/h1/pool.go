@@ -85,9 +85,9 @@ func (c *Client) attach(x *exchange, cn *conn) (*conn, error) {
 		c.mu.Unlock()
 		return cn, nil
 	}
-	closing := c.giveBack(cn)
+	evicted := c.giveBack(cn)
 	c.mu.Unlock()
-	closing.close()
+	evicted.abort()
 	return nil, why
 }
 
@@ -99,7 +99,7 @@ func (c *Client) await(ctx context.Context, h *host, w *waiter) (*conn, error) {
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	var closing *conn
+	var evicted *conn
 	for i := range h.waiting {
 		if h.waiting[i] == w {
 			h.waiting = append(h.waiting[:i], h.waiting[i+1:]...)
@@ -110,13 +110,13 @@ func (c *Client) await(ctx context.Context, h *host, w *waiter) (*conn, error) {
 	if w != nil {
 		// It was given something at the last moment.
 		if cn := <-w.got; cn != nil {
-			closing = c.giveBack(cn)
+			evicted = c.giveBack(cn)
 		} else {
 			c.freeSlot(h)
 		}
 	}
 	c.mu.Unlock()
-	closing.close()
+	evicted.abort()
 	return nil, c.errWait
 }
 
@@ -150,7 +150,7 @@ func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, i
 // end takes an exchange off the list, gives its connection back and returns the
 // error that its caller gets. It must not be used afterwards.
 func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err error) error {
-	var closing, aborting *conn
+	var evicted, aborting *conn
 	c.mu.Lock()
 	why := x.broken
 	if cn != nil {
@@ -158,7 +158,7 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 			if x.limited {
 				_ = cn.nc.SetDeadline(time.Time{})
 			}
-			closing = c.giveBack(cn)
+			evicted = c.giveBack(cn)
 		} else {
 			c.freeSlot(h)
 			aborting = cn
@@ -168,7 +168,7 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 	}
 	c.delist(x)
 	c.mu.Unlock()
-	closing.close()
+	evicted.abort()
 	aborting.abort()
 	x.release()
 	c.exchanges.Put(x)
@@ -184,7 +184,8 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 }
 
 // giveBack hands a connection to whoever waits longest, or lets it idle. It
-// returns the one to close instead, if any. mu is held.
+// returns the one that there is no room for, if any: to be aborted, as a farewell may
+// wait and is not this request's affair. mu is held.
 func (c *Client) giveBack(cn *conn) *conn {
 	h := cn.host
 	// From now on it may end without a fault of whoever uses it, also where it has not
@@ -234,7 +235,7 @@ func (c *Client) forget(h *host) {
 // takeIdle takes an idle connection for use. mu is held.
 func (c *Client) takeIdle(cn *conn) { c.idle.remove(cn) }
 
-// dropIdle takes an idle connection out of the pool, to be closed. mu is held.
+// dropIdle takes an idle connection out of the pool, to be ended. mu is held.
 func (c *Client) dropIdle(cn *conn) *conn {
 	c.idle.remove(cn)
 	c.freeSlot(cn.host)
