@@ -89,16 +89,20 @@ func newRegistry() *prometheus.Registry {
 
 // join makes the rooms, from the ground floor up.
 func (h *house) join(f serveCommand) error {
+	out := outgoingWithin(program.OpenFiles())
+	out.tell(h.logger, program.OpenFiles())
 	// The callbacks that were verified are those that deliveries go to.
-	names, err := egress.NewNames(egress.NamesConfig{TTL: f.DNSTTL}, h.metrics)
+	names, err := egress.NewNames(egress.NamesConfig{TTL: f.DNSTTL, MaxQuestions: out.questions}, h.metrics)
 	if err != nil {
 		return err
 	}
-	asking, err := egress.New(egress.Config{AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names})
+	asking, err := egress.New(egress.Config{
+		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names, IdleConns: out.asking,
+	})
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
-	if err := h.joinDelivery(f, names); err != nil {
+	if err := h.joinDelivery(f, names, out); err != nil {
 		return err
 	}
 	if err := h.joinHub(f, asking); err != nil {
@@ -114,9 +118,9 @@ const (
 	maxPerHost  = 64
 )
 
-func (h *house) joinDelivery(f serveCommand, names *egress.Names) error {
+func (h *house) joinDelivery(f serveCommand, names *egress.Names, out outgoing) error {
 	cfg := delivery.Config{
-		MaxInFlight: maxInFlight, MaxPerHost: maxPerHost,
+		MaxInFlight: out.inFlight, MaxSlow: out.slow, MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
 		DrainTimeout: drainWithin,
 		KeepAtLeast:  f.KeepAtLeast, KeepFor: f.KeepFor, KeepBytes: int64(f.KeepBytes),
@@ -128,7 +132,7 @@ func (h *house) joinDelivery(f serveCommand, names *egress.Names) error {
 	// that is not slow.
 	sending, err := egress.New(egress.Config{
 		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names,
-		MaxConnsPerHost: cfg.ConnsPerHost(), IdlePerHost: maxPerHost, IdleConns: 4 * maxInFlight,
+		MaxConnsPerHost: cfg.ConnsPerHost(), IdlePerHost: maxPerHost, IdleConns: out.idle,
 	})
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
