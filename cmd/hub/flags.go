@@ -46,9 +46,9 @@ type serveCommand struct {
 	RetryMax   time.Duration `default:"1h" help:"Longest pause between two attempts."`
 	RetryFor   time.Duration `default:"72h" help:"How old a notification may be before a failed attempt gives it up."`
 
-	KeepAtLeast time.Duration `default:"5m" help:"Age before which no notification leaves the logs: 5s or more. With less than some minutes a subscription that is being verified may miss its first."`
-	KeepFor     time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then has a gap. Default: a day more than --retry-for."`
-	KeepBytes   byteSize      `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take. Beyond it the greatest are cut, oldest notifications first, and who still waits for those has a gap; what is younger than --keep-at-least stays. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound."`
+	KeepAtLeast time.Duration  `default:"5m" help:"Age before which no notification leaves the logs: 5s or more. With less than some minutes a subscription that is being verified may miss its first."`
+	KeepFor     *time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then may have a gap; 0: no bound by age. Default: a day more than --retry-for."`
+	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the greatest are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound."`
 
 	DeliveryTimeout time.Duration `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer."`
 	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512."`
@@ -59,6 +59,10 @@ type serveCommand struct {
 // minKeepAtLeast is the least --keep-at-least: logs are trimmed each second at most,
 // and what other processes tell of their cursors is a few times that old.
 const minKeepAtLeast = 5 * time.Second
+
+// minKeepBytes is the least --keep-bytes but for 0. With less every log would be cut to
+// a few notifications; it stops a 10 that was to be 10GiB.
+const minKeepBytes = 1_000_000
 
 // maxMaxBody is the largest --max-body: a publication is held in memory.
 const maxMaxBody = 1 << 30
@@ -99,12 +103,24 @@ func (f *serveCommand) Validate() error {
 		return fmt.Errorf("--retry-first (%s) must not be longer than --retry-max (%s)", f.RetryFirst, f.RetryMax)
 	case f.KeepAtLeast < minKeepAtLeast:
 		return fmt.Errorf("--keep-at-least must be %s or more, not %s", minKeepAtLeast, f.KeepAtLeast)
-	case f.KeepFor != 0 && f.KeepFor < f.KeepAtLeast:
-		return fmt.Errorf("--keep-for (%s) must not be shorter than --keep-at-least (%s)", f.KeepFor, f.KeepAtLeast)
+	case f.KeepFor != nil && *f.KeepFor < 0:
+		return fmt.Errorf("--keep-for must be 0 (no bound by age) or more, not %s", *f.KeepFor)
+	case f.KeepFor != nil && *f.KeepFor > 0 && *f.KeepFor < f.KeepAtLeast:
+		return fmt.Errorf("--keep-for (%s) must not be shorter than --keep-at-least (%s); 0 is no bound by age", *f.KeepFor, f.KeepAtLeast)
+	case f.KeepBytes != 0 && f.KeepBytes < minKeepBytes:
+		return fmt.Errorf("--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB", f.KeepBytes)
 	case f.Takeover < minTakeover || f.Takeover > maxTakeover:
 		return fmt.Errorf("--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
 	case f.MaxBody < 1 || f.MaxBody > maxMaxBody:
 		return fmt.Errorf("--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
 	}
 	return f.storeFlags.Validate()
+}
+
+// warn tells of values that can be kept, but lose what others promise.
+func (f *serveCommand) warn(logger *slog.Logger) {
+	if f.KeepFor != nil && *f.KeepFor > 0 && *f.KeepFor < f.RetryFor {
+		logger.Warn("--keep-for is shorter than --retry-for: what is retried for longer than --keep-for leaves its log, and may be a gap before it is given up",
+			"keep-for", *f.KeepFor, "retry-for", f.RetryFor)
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -118,16 +119,23 @@ const (
 	maxPerHost  = 64
 )
 
-func (h *house) joinDelivery(f serveCommand, names *egress.Names, out outgoing) error {
+// deliveryConfig is what the flags say of deliveries.
+func deliveryConfig(f serveCommand) delivery.Config {
 	cfg := delivery.Config{
-		MaxInFlight: out.inFlight, MaxSlow: out.slow, MaxPerHost: maxPerHost,
+		MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
 		DrainTimeout: drainWithin,
-		KeepAtLeast:  f.KeepAtLeast, KeepFor: f.KeepFor, KeepBytes: int64(f.KeepBytes),
+		KeepAtLeast:  f.KeepAtLeast, KeepBytes: cmp.Or(int64(f.KeepBytes), -1), // 0 is no bound
 	}
-	if f.KeepBytes == 0 {
-		cfg.KeepBytes = -1 // no bound
+	if f.KeepFor != nil {
+		cfg.KeepFor = cmp.Or(*f.KeepFor, -1) // likewise
 	}
+	return cfg
+}
+
+func (h *house) joinDelivery(f serveCommand, names *egress.Names, out outgoing) error {
+	cfg := deliveryConfig(f)
+	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
 	sending, err := egress.New(egress.Config{

@@ -39,6 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // run serves until ctx ends.
 func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
+	f.warn(logger)
 	h, err := open(ctx, *f, logger)
 	if err != nil {
 		return err

@@ -40,5 +40,8 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 		*b = byteSize(size)
 		return nil
 	}
+	if err == nil && n < 0 {
+		return fmt.Errorf("%q is negative: a number of bytes is 0 or more, like 500MB or 10GiB", text)
+	}
 	return fmt.Errorf("%q is not a number of bytes, like 1000000, 500MB or 10GiB", text)
 }

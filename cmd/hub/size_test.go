@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"carillon/cmd/internal/program"
+	"carillon/delivery"
 )
 
 func TestByteSize(t *testing.T) {
@@ -19,6 +23,10 @@ func TestByteSize(t *testing.T) {
 			t.Errorf("%s: got %d, error %v; want %d", text, got, err, want)
 		}
 	}
+	var b byteSize
+	if err := b.UnmarshalText([]byte("-1GB")); err == nil || !strings.Contains(err.Error(), "negative") {
+		t.Errorf("-1GB: error %v, want one that says why", err)
+	}
 	for _, text := range []string{"", "GiB", "-1", "-1GiB", "10 G", "1.5", "ten", "NaN", "Inf", "9e18KB", "1KBB", "10gib"} {
 		var got byteSize
 		if err := got.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "10GiB") {
@@ -27,25 +35,27 @@ func TestByteSize(t *testing.T) {
 	}
 }
 
+func parseServe(t *testing.T, args ...string) serveCommand {
+	t.Helper()
+	command, err := program.ParseCommand("hub", "", &commands{}, args, os.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *command.(*serveCommand)
+}
+
 // A size may come from everywhere where flags come from.
 func TestKeepFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hub.yaml")
 	if err := os.WriteFile(file, []byte("keep-bytes: 1000000\nkeep-for: 10h\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	parse := func(args ...string) serveCommand {
-		t.Helper()
-		command, err := program.ParseCommand("hub", "", &commands{}, args, os.Stdout)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return *command.(*serveCommand)
+	parse := func(args ...string) serveCommand { return parseServe(t, args...) }
+	if got := parse(); got.KeepBytes != 10<<30 || got.KeepFor != nil {
+		t.Errorf("by default: %d bytes, %v", got.KeepBytes, got.KeepFor)
 	}
-	if got := parse(); got.KeepBytes != 10<<30 || got.KeepFor != 0 {
-		t.Errorf("by default: %d bytes, %s", got.KeepBytes, got.KeepFor)
-	}
-	if got := parse("--config", file); got.KeepBytes != 1e6 || got.KeepFor.Hours() != 10 {
-		t.Errorf("from the file: %d bytes, %s", got.KeepBytes, got.KeepFor)
+	if got := parse("--config", file); got.KeepBytes != 1e6 || got.KeepFor == nil || got.KeepFor.Hours() != 10 {
+		t.Errorf("from the file: %d bytes, %v", got.KeepBytes, got.KeepFor)
 	}
 	t.Setenv("HUB_KEEP_BYTES", "2GB")
 	if got := parse("--config", file); got.KeepBytes != 2e9 {
@@ -53,5 +63,38 @@ func TestKeepFlags(t *testing.T) {
 	}
 	if got := parse("--config", file, "--keep-bytes=0"); got.KeepBytes != 0 {
 		t.Errorf("from the command line: %d bytes", got.KeepBytes)
+	}
+}
+
+// 0 is no bound, in --keep-for as in --keep-bytes; what is not said is the default.
+func TestKeepNoBound(t *testing.T) {
+	for args, want := range map[string]delivery.Config{
+		"--log-level=info":               {KeepBytes: 10 << 30},
+		"--keep-for=0":                   {KeepBytes: 10 << 30, KeepFor: -1},
+		"--keep-for=0s --keep-bytes=0":   {KeepBytes: -1, KeepFor: -1},
+		"--keep-for=5m --keep-bytes=1MB": {KeepBytes: 1e6, KeepFor: 5 * time.Minute},
+	} {
+		got := deliveryConfig(parseServe(t, strings.Fields(args)...))
+		if got.KeepBytes != want.KeepBytes || got.KeepFor != want.KeepFor {
+			t.Errorf("%s: %d bytes, %s; want %d, %s", args, got.KeepBytes, got.KeepFor, want.KeepBytes, want.KeepFor)
+		}
+	}
+}
+
+// Who keeps notifications for a shorter time than they are retried hears of it at the start.
+func TestKeepShorterThanRetriesIsTold(t *testing.T) {
+	for flag, want := range map[string]int{
+		"--keep-for=71h59m": 1, "--keep-for=72h": 0, "--keep-for=0": 0, "--log-level=info": 0, "--retry-for=1000h": 0,
+	} {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		var stdout, stderr bytes.Buffer
+		args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + t.TempDir(), flag}
+		if code := run(ended, args, &stdout, &stderr); code != 0 {
+			t.Errorf("%s: status %d: %s", flag, code, &stderr)
+		}
+		if got := strings.Count(stderr.String(), "--keep-for is shorter than --retry-for"); got != want {
+			t.Errorf("%s: %d lines tell of it, want %d:\n%s", flag, got, want, &stderr)
+		}
 	}
 }
