@@ -15,13 +15,29 @@ const maxRaw = 64 << 10
 // readFD is syscall.Read for a socket that does not block.
 func readFD(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_READ, fd, p) }
 
-// writeFD is syscall.Write for a socket that does not block, of the beginning of p.
-func writeFD(fd uintptr, p []byte) (int, error) {
-	return call(syscall.SYS_WRITE, fd, p[:min(len(p), maxRaw)])
+// writeFD writes the beginning of a header and the body behind it to a socket that
+// does not block; either may be empty.
+func writeFD(fd uintptr, head, body []byte) (int, error) {
+	head = head[:min(len(head), maxRaw)]
+	body = body[:min(len(body), maxRaw-len(head))]
+	if len(head) == 0 {
+		return call(syscall.SYS_WRITE, fd, body)
+	}
+	if len(body) == 0 {
+		return call(syscall.SYS_WRITE, fd, head)
+	}
+	var pieces [2]syscall.Iovec
+	pieces[0].Base, pieces[1].Base = unsafe.SliceData(head), unsafe.SliceData(body)
+	pieces[0].SetLen(len(head))
+	pieces[1].SetLen(len(body))
+	return result(syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&pieces)), uintptr(len(pieces))))
 }
 
 func call(number, fd uintptr, p []byte) (int, error) {
-	n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	return result(syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))))
+}
+
+func result(n, _ uintptr, errno syscall.Errno) (int, error) {
 	if errno != 0 {
 		return 0, errno
 	}

@@ -6,4 +6,9 @@ import "syscall"
 
 func readFD(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }
 
-func writeFD(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }
+func writeFD(fd uintptr, head, body []byte) (int, error) {
+	if len(head) > 0 {
+		return syscall.Write(int(fd), head)
+	}
+	return syscall.Write(int(fd), body)
+}

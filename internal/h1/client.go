@@ -88,6 +88,7 @@ type Client struct {
 	errTimeout error
 	errWait    error
 	exchanges  sync.Pool
+	joined     sync.Pool // of *[]byte: requests while they are written in one piece
 
 	mu    sync.Mutex // guards everything below
 	hosts map[hostKey]*host
@@ -108,6 +109,7 @@ func New(cfg Config) (*Client, error) {
 		clock:      newClock(cfg.Timeout),
 	}
 	c.exchanges.New = func() any { return newExchange(c) }
+	c.joined.New = func() any { return new([]byte) }
 	return c, nil
 }
 

@@ -20,7 +20,10 @@ import (
 
 func TestRequestOnTheWire(t *testing.T) {
 	ways(t, func(t *testing.T, w way) {
-		for _, body := range []string{"", "small\x00body\r\n", strings.Repeat("b", 100<<10)} {
+		for _, body := range []string{
+			"", "small\x00body\r\n", strings.Repeat("b", 2<<10), strings.Repeat("c", 2<<10+1), strings.Repeat("d", 16<<10),
+			strings.Repeat("e", 16<<10+1), strings.Repeat("f", 64<<10), strings.Repeat("g", 200<<10),
+		} {
 			got := make(chan string, 1)
 			s := w.serve(t, func(_ int, c net.Conn, r *bufio.Reader) {
 				var seen bytes.Buffer

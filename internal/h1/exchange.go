@@ -8,13 +8,17 @@ import (
 
 // Sizes of what an exchange holds while it is under way, from a pool.
 const (
-	// copyBody is up to which size a body is copied behind its header, to go out with
-	// it in one piece. Larger ones are written from where they are.
-	copyBody = 16 << 10
+	// copyBody is up to which size a body is copied behind its header. Larger ones are
+	// written from where they are, once for all who get them: what is under way holds
+	// no more than this, headBytes and its header.
+	copyBody = 2 << 10
+	// joinBody is up to which size a body is copied for TLS while it is written, so that
+	// it goes out with its header.
+	joinBody = 16 << 10
 	// headBytes is how large a header the fast path reads.
 	headBytes = 4 << 10
 	// keptOut is how large a buffer goes back to the pool.
-	keptOut = 64 << 10
+	keptOut = 8 << 10
 )
 
 // Bounds on what is read behind the head of an answer, so that its connection can be
@@ -103,14 +107,6 @@ func (x *exchange) release() {
 
 func (x *exchange) sentAll() bool { return x.sent == len(x.out)+len(x.body) }
 
-// unsent is what goes out next, in one piece.
-func (x *exchange) unsent() []byte {
-	if x.sent < len(x.out) {
-		return x.out[x.sent:]
-	}
-	return x.body[x.sent-len(x.out):]
-}
-
 // received counts bytes of the answer and tells whether there is enough of it.
 func (x *exchange) received(n int) bool {
 	x.n += n
@@ -149,9 +145,8 @@ func (x *exchange) goOn(cn *conn) error {
 	var writing chan error
 	switch {
 	case x.sentAll() || x.err != nil || x.writeErr != nil:
-	case x.sent == 0 && x.body == nil:
-		_, x.writeErr = cn.nc.Write(x.out)
-		x.sent = len(x.out)
+	case x.sent == 0 && len(x.body) <= joinBody:
+		x.writeErr = x.writeJoined(cn.nc)
 	default:
 		writing = make(chan error, 1)
 		go func(head, body []byte) { writing <- writeBoth(cn.nc, head, body) }(x.rest())
@@ -176,6 +171,20 @@ func (x *exchange) rest() (head, body []byte) {
 		return x.out[x.sent:], x.body
 	}
 	return nil, x.body[x.sent-len(x.out):]
+}
+
+// writeJoined writes the request in one piece.
+func (x *exchange) writeJoined(w io.Writer) error {
+	x.sent = len(x.out) + len(x.body)
+	if x.body == nil {
+		_, err := w.Write(x.out)
+		return err
+	}
+	joined := x.client.joined.Get().(*[]byte)
+	*joined = append(append((*joined)[:0], x.out...), x.body...)
+	_, err := w.Write(*joined)
+	x.client.joined.Put(joined)
+	return err
 }
 
 func writeBoth(w io.Writer, head, body []byte) error {

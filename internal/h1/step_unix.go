@@ -59,7 +59,8 @@ func (x *exchange) step(fd uintptr) bool {
 // writeNow writes as much of the request as the socket takes without waiting.
 func (x *exchange) writeNow(fd uintptr) {
 	for !x.sentAll() {
-		n, err := writeFD(fd, x.unsent())
+		head, body := x.rest()
+		n, err := writeFD(fd, head, body)
 		switch {
 		case err == syscall.EINTR:
 			continue
