@@ -10,7 +10,7 @@ import (
 )
 
 // maxSignatures bounds the signatures that are kept with one notification, some 200
-// bytes each. Secrets beyond are signed with anew.
+// bytes each: those that came first. Secrets beyond are signed with anew each time.
 const maxSignatures = 128
 
 // wire is what the deliveries of one notification have in common, made by the
