@@ -43,13 +43,13 @@ type plan struct {
 }
 
 var fullPlan = plan{
-	callbacks: 10_000, publications: 30, publishers: 4, checked: 10, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 5,
+	callbacks: 10_000, publications: 25, publishers: 4, checked: 10, loopShare: 3, connections: 128, bodyBytes: 1024, rounds: 5,
 	rest:          5 * time.Second,
 	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 1000, loaded: 600, loadedEvery: 10 * time.Millisecond,
 	writers: 64, roundFor: 5 * time.Second, roundRest: 2 * time.Second,
-	healthyHosts: 100, crowdRounds: 2, bursts: 16, burstEvery: 500 * time.Millisecond,
+	healthyHosts: 100, crowdRounds: 2, bursts: 14, burstEvery: 500 * time.Millisecond,
 	firsts: 200, entries: 50_000,
-	keepBytes: 200_000_000, retainFor: time.Minute, retainRate: 40_000_000, retainBytes: 100_000,
+	keepBytes: 200_000_000, retainFor: 45 * time.Second, retainRate: 40_000_000, retainBytes: 100_000,
 }
 
 var quickPlan = plan{

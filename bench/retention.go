@@ -19,7 +19,7 @@ var (
 const trimmedGaps = `carillon_delivery_gaps_total{reason="trimmed"}`
 
 // retention publishes much more than the hub may keep, with one subscriber that
-// keeps up and one that hangs: hours of a busy hub, in a minute.
+// keeps up and one that hangs: hours of a busy hub, in less than a minute.
 func retention(ctx context.Context, e *env) error {
 	e.report.section("Storage over a long run")
 	flags := retentionFlags(e.plan)
