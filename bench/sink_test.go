@@ -22,7 +22,7 @@ func startSink(t *testing.T) (s *sink, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listeners[0].Close() })
-	s = &sink{}
+	s = &sink{arrived: make(chan int64, 10)} // more than a test sends with a stamp
 	go s.accept(listeners[0])
 	return s, listeners[0].Addr().String()
 }
@@ -186,7 +186,6 @@ func TestQuickPieces(t *testing.T) {
 
 func TestSinkTimes(t *testing.T) {
 	s, address := startSink(t)
-	s.arrived = make(chan int64, 10)
 	c := dial(t, address)
 	at := time.Now()
 	body := string(stamp(nil, at, 17)) + strings.Repeat("x", 100)
