@@ -45,7 +45,7 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) {
 	r := &f.result
 	id, settled := f.was.id, f.was.settled
 	if f.note == nil {
-		nt, err := d.read(ctx, f.topic, settled+1, f.careful, false)
+		nt, err := d.read(ctx, f.topic, settled+1, f.claim)
 		switch {
 		case errors.Is(err, errNoRoom):
 			r.noRoom = true
@@ -145,7 +145,7 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 	last, end := from, f.head // last is too old; what is behind end is not
 	for last < end {
 		mid := last + (end-last+1)/2
-		nt, err := d.read(ctx, f.topic, mid, true, true)
+		nt, err := d.read(ctx, f.topic, mid, claim{look: true})
 		if errors.Is(err, ErrEndOfLog) {
 			end = mid - 1 // the log has lost its end
 			continue

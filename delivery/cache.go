@@ -39,10 +39,11 @@ type note struct {
 	low Seq
 	// blind: n.After is not known. It is for whoever asks for this very number,
 	// and stands right before it.
-	blind bool
-	found bool // in topic.notes
-	spare bool // in the list of those without users
-	users int
+	blind   bool
+	found   bool // in topic.notes
+	spare   bool // in the list of those without users
+	users   int
+	careful bool // the first of them was
 	// prev and next in that list.
 	prev, next *note
 }
@@ -51,6 +52,7 @@ type note struct {
 type load struct {
 	done    chan struct{}
 	waiters int   // guarded by Dispatcher.mu
+	turn    bool  // likewise: somebody's claim.turn
 	note    *note // set before done is closed
 	err     error // likewise
 }
@@ -78,25 +80,29 @@ func (t *topic) find(from Seq) *note {
 // read returns the first notification of the topic at or after from, to be given
 // back with release. Concurrent readers share one load. It is errNoRoom where the
 // body must wait for others to be given back (see room.go), unless it is for a look only.
-func (d *Dispatcher) read(ctx context.Context, t *topic, from Seq, careful, look bool) (*note, error) {
+func (d *Dispatcher) read(ctx context.Context, t *topic, from Seq, c claim) (*note, error) {
 	at := place{t, from}
 	d.mu.Lock()
 	nt, size := t.wants(from)
+	l := d.cache.loads[at]
 	if nt != nil {
 		defer d.mu.Unlock()
-		return d.admit(nt, 1, careful, look)
+		d.unbook(t, from, c)
+		return d.admit(nt, 1, c)
 	}
-	if !look && !d.fits(size, careful) {
-		d.mu.Unlock()
-		return nil, errNoRoom // as somebody found out who read it before
-	}
-	if l := d.cache.loads[at]; l != nil {
+	if l != nil {
 		l.waiters++
+		l.turn = l.turn || c.turn
+		d.unbook(t, from, c)
 		d.mu.Unlock()
 		<-l.done // bounded: by the deadline of the one who reads
 		return l.note, l.err
 	}
-	l := &load{done: make(chan struct{})}
+	if c.booked == 0 && !d.open(size, c) {
+		d.mu.Unlock()
+		return nil, errNoRoom // as somebody found out who read it before
+	}
+	l = &load{done: make(chan struct{}), turn: c.turn}
 	d.cache.loads[at] = l
 	d.mu.Unlock()
 
@@ -104,10 +110,12 @@ func (d *Dispatcher) read(ctx context.Context, t *topic, from Seq, careful, look
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.cache.loads, at)
+	d.unbook(t, from, c)
+	c.turn = l.turn
 	if l.err = err; err == nil {
 		nt := d.cache.hold(t, n, false)
 		nt.low = min(nt.low, from)
-		l.note, l.err = d.admit(nt, 1+l.waiters, careful, look)
+		l.note, l.err = d.admit(nt, 1+l.waiters, c)
 	}
 	close(l.done)
 	return l.note, l.err
@@ -130,7 +138,7 @@ func (d *Dispatcher) readLog(ctx context.Context, at place) (*Notification, erro
 // After need not be known. mu is held.
 func (d *Dispatcher) put(t *topic, n *Notification) {
 	nt := d.cache.hold(t, n, true)
-	d.use(nt, 1)
+	d.use(nt, 1, false)
 	d.release(nt)
 }
 
@@ -203,10 +211,11 @@ func (c *cache) unlist(nt *note) {
 }
 
 // use counts users in. mu is held.
-func (d *Dispatcher) use(nt *note, users int) {
+func (d *Dispatcher) use(nt *note, users int, careful bool) {
 	if nt.users == 0 {
 		d.cache.unlist(nt)
-		d.bytes += nt.counted()
+		nt.careful = careful
+		d.count(nt.counted(), careful)
 	}
 	nt.users += users
 }
@@ -216,7 +225,7 @@ func (d *Dispatcher) release(nt *note) {
 	if nt.users--; nt.users > 0 {
 		return
 	}
-	d.bytes -= nt.counted()
+	d.count(-nt.counted(), nt.careful)
 	if nt.found {
 		d.cache.list(nt)
 	}

@@ -81,7 +81,9 @@ type Dispatcher struct {
 	due          dueHeap
 	rings        [lanes]ring
 	parked       [lanes]queue // see room.go
+	turn         lane         // which of these two has its turn
 	bytes        int64        // of the bodies that attempts hold, those that count
+	carefulBytes int64        // of those, what careful attempts brought in
 	young, early flightList
 	inSlots      [lanes]int // flights by lane: those that have a slot
 	slow         [lanes]int // and those that gave it back, early ones included

@@ -14,7 +14,7 @@ type flight struct {
 	topic   *topic
 	shard   *shardTable
 	lane    lane
-	careful bool // see room.go
+	claim   claim
 	started int64
 	// The entry as it was at the start, and the topic's head and before.
 	was          entry
@@ -65,7 +65,7 @@ func (d *Dispatcher) takeOff(e *entry, nt *note, l lane, now int64) *flight {
 		d.spare, f.next = f.next, nil
 	}
 	f.e, f.host, f.topic, f.shard, f.lane, f.started, f.begun = e, e.host, e.topic, d.shardOf(e), l, now, now
-	f.careful = e.host.careful(l)
+	f.claim.careful = e.host.careful(l)
 	f.was = *e
 	if e.rare != nil {
 		f.wasRare = *e.rare
@@ -77,7 +77,7 @@ func (d *Dispatcher) takeOff(e *entry, nt *note, l lane, now int64) *flight {
 	a.Secret, a.shared = d.secretOf(e)
 	a.shared = a.shared || a.Number > 1
 	if f.note = nt; nt != nil {
-		d.use(nt, 1)
+		d.use(nt, 1, f.claim.careful)
 	}
 	f.result.settled = e.settled
 

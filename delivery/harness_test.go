@@ -46,6 +46,7 @@ type engine struct {
 	deaf                                                     bool                            // appends without a look at the context
 	slowSave                                                 func(ctx context.Context) error // called when a save begins
 	slowRead                                                 chan struct{}
+	readTime                                                 time.Duration // what each read takes
 	slowAppend                                               chan struct{} // taken when an append begins, and again when it may go on
 }
 
@@ -70,6 +71,12 @@ func (e *engine) with(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f()
+}
+
+// readsSoFar is how often a log was read.
+func (e *engine) readsSoFar() (n int) {
+	e.with(func() { n = e.reads })
+	return n
 }
 
 func (e *engine) Append(ctx context.Context, p delivery.Publication, id uuid.UUID, at time.Time) (delivery.Receipt, error) {
@@ -124,8 +131,9 @@ func (e *engine) lose(topic string, n int) {
 
 func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
 	e.mu.Lock()
-	wait := e.slowRead
+	wait, takes := e.slowRead, e.readTime
 	e.mu.Unlock()
+	time.Sleep(takes)
 	if wait != nil {
 		<-wait
 	}

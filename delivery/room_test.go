@@ -99,6 +99,9 @@ func TestMaxBytes(t *testing.T) {
 				equal(t, "held at most", w.most, c.most)
 				held, _ = w.d.HeldBytes()
 				equal(t, "held at the end", held, 0)
+				if e.reads > 2*bodies+1 { // once to find no room, and once when there is some
+					t.Errorf("%d reads of %d bodies", e.reads, bodies+1)
+				}
 			})
 		})
 	}
@@ -197,4 +200,163 @@ func TestEndWhileWaitingForRoom(t *testing.T) {
 		equal(t, "one that stays had it", w.at[stays.Callback].IsZero(), false)
 		equal(t, "ready", w.d.Stats().Ready, 0)
 	})
+}
+
+// Two bodies of one topic that wait for room are not read while there is none.
+func TestTwoBodiesOfOneTopicWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, w := newEngine(), &times{at: map[string]time.Time{}}
+		w.d = start(t, e, delivery.Config{MaxBytes: 100 * kib, CacheBytes: 100 * kib}, sendFunc(
+			func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+				w.arrived(a.Callback)
+				return work(10 * time.Second)
+			}))
+		e.with(func() { e.readTime = 5 * time.Millisecond })
+		bigTopic(t, w.d, "first", 90)
+		synctest.Wait()
+		first := w.d.subscribe(e, "https://a.example/")
+		synctest.Wait()
+		w.d.publish(strings.Repeat("x", 80*kib))
+		synctest.Wait()
+		second := w.d.subscribe(e, "https://b.example/") // begins behind the first body
+		w.d.publish(strings.Repeat("y", 80*kib))
+		time.Sleep(time.Second)
+		e.with(func() { e.reads = 0 })
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		equal(t, "reads while there is no room", e.readsSoFar(), 0)
+		equal(t, "ready", w.d.Stats().Ready, 2)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "had theirs", len(w.at), 3)
+		equal(t, "at rest", w.d.Stats().Ready+w.d.Stats().InFlight, 0)
+		for _, s := range []string{first.Callback, second.Callback} {
+			equal(t, s+" had it", w.at[s].IsZero(), false)
+		}
+		if e.reads > 6 {
+			t.Errorf("%d reads of two bodies", e.reads)
+		}
+	})
+}
+
+// Who waits for a body that is removed from its log meanwhile wants another one, of
+// another size.
+func TestTrimmedWhileWaitingForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, w := newEngine(), &times{at: map[string]time.Time{}}
+		w.d = start(t, e, delivery.Config{MaxBytes: 300 * kib, CacheBytes: -1}, sendFunc(
+			func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+				w.arrived(a.Callback)
+				switch a.Callback {
+				case "https://first.example/":
+					return work(time.Minute)
+				case "https://second.example/":
+					return work(2 * time.Minute)
+				}
+				return work(time.Second)
+			}))
+		bigTopic(t, w.d, "first", 110)
+		bigTopic(t, w.d, "second", 150)
+		w.d.subscribe(e, "https://a.example/")
+		w.d.subscribe(e, "https://b.example/")
+		synctest.Wait()
+		w.d.publish(strings.Repeat("x", 100*kib))
+		w.d.publish(strings.Repeat("y", 250*kib))
+		synctest.Wait()
+		equal(t, "wait", w.d.Stats().Ready, 2)
+		e.with(func() { e.logs[topicURL][0], e.readTime, e.reads = nil, 5*time.Millisecond, 0 })
+		// There is room for the first of the two, which is gone, and not for the second.
+		time.Sleep(90 * time.Second)
+		synctest.Wait()
+		equal(t, "wait for the other one", w.d.Stats().Ready, 2)
+		equal(t, "reads while there is no room for it", e.readsSoFar(), 1)
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		equal(t, "had theirs", len(w.at), 4)
+		equal(t, "reads", e.readsSoFar(), 2)
+	})
+}
+
+// However many end while they wait for room, who is behind them has its turn as soon as
+// there is some.
+func TestManyEndWhileWaitingForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, w := newEngine(), &times{at: map[string]time.Time{}}
+		w.d = start(t, e, delivery.Config{MaxBytes: 100 * kib}, sendFunc(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+			w.arrived(a.Callback)
+			return work(10 * time.Second)
+		}))
+		bigTopic(t, w.d, "first", 90)
+		for i := range 2000 {
+			s := subscriptionOf(topicURL, fmt.Sprintf("https://expires%d.example/", i))
+			s.Expires = time.Now().Add(5 * time.Second)
+			w.d.Activated(s)
+		}
+		synctest.Wait()
+		w.d.publish(strings.Repeat("x", 80*kib))
+		synctest.Wait()
+		stays := bigTopic(t, w.d, "second", 90)
+		synctest.Wait()
+		equal(t, "wait", w.d.Stats().Ready, 2001)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		equal(t, "the one that stays has it", w.at[stays].IsZero(), false)
+		equal(t, "ready", w.d.Stats().Ready, 0)
+	})
+}
+
+// A retry has its turn, also where others keep more than half of the room in use, and a
+// large body where smaller ones do.
+func TestBusyRoomIsForAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		cache int64
+		size  int // KiB
+		fails int
+	}{
+		"a retry":                  {0, 200, 1},
+		"a retry, and no cache":    {-1, 200, 1},
+		"a large one":              {0, 900, 0},
+		"a large one, no cache":    {-1, 900, 0},
+		"a large one that retries": {-1, 900, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine()
+				var attempts, others atomic.Int64
+				cfg := delivery.Config{MaxBytes: 1000 * kib, CacheBytes: c.cache, RetryFirst: time.Second, RetryMax: 2 * time.Second}
+				d := start(t, e, cfg, sendFunc(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+					if a.Callback != "https://one.example/" {
+						others.Add(1)
+						return work(200 * time.Millisecond)
+					}
+					if attempts.Add(1) <= int64(c.fails) {
+						return broken
+					}
+					return delivered
+				}))
+				const topics = 8
+				for i := range topics {
+					d.Activated(subscriptionOf(fmt.Sprint("https://example.com/t", i), fmt.Sprintf("https://t%d.example/", i)))
+				}
+				synctest.Wait()
+				body := []byte(strings.Repeat("x", 300*kib))
+				const rounds = 40
+				for i := range rounds * topics {
+					if i == topics {
+						bigTopic(t, d, "one", c.size)
+					}
+					if _, err := d.Publish(t.Context(), delivery.Publication{Topic: fmt.Sprint("https://example.com/t", i%topics), Body: body}); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(75 * time.Millisecond)
+				}
+				equal(t, "attempts at the one", attempts.Load(), int64(c.fails)+1)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				equal(t, "deliveries of others", others.Load(), rounds*topics)
+				held, _ := d.HeldBytes()
+				equal(t, "held at the end", held, 0)
+			})
+		})
+	}
 }

@@ -231,11 +231,7 @@ func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
 			continue
 		}
 		nt, size := e.topic.wants(e.settled + 1)
-		if size == 0 {
-			return e, nt
-		}
-		careful := h.careful(l)
-		if d.parked[careLane(careful)].head == nil && d.fits(size, careful) {
+		if d.open(size, claim{careful: h.careful(l)}) {
 			return e, nt
 		}
 		d.park(e) // behind those that came before

@@ -42,8 +42,9 @@ type topic struct {
 	walk           int
 	next           *topic // in Dispatcher.walks
 
-	notes   []*note // those in memory, by their numbers
-	refused refusal // the latest notification that found no room
+	notes   []*note   // those in memory, by their numbers
+	refused []refusal // what is known of those that are waited for, by their numbers
+	parked  int       // how many of entries wait for room, ended ones included
 }
 
 // host is what callbacks with one scheme, name and port share.
