@@ -164,6 +164,9 @@ type engine struct {
 	// Fair tells how many shards are this process's part; not joined: that is
 	// not known yet.
 	Fair func() (shards int, joined bool)
+	// Directory is where it keeps everything, for the control socket; empty where
+	// commands can open it beside a hub.
+	Directory string
 	// Close ends it; whatever worked on it has ended before.
 	Close func() error
 }
@@ -193,11 +196,12 @@ func openEngine(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer
 	}
 	return &engine{
 		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
-		Restore:  db.Restore(),
-		Ready:    func(context.Context) error { return nil },
-		Warnings: func() []string { return nil },
-		Fair:     func() (int, bool) { return subscription.Shards, true },
-		Close:    db.Close,
+		Restore:   db.Restore(),
+		Directory: where,
+		Ready:     func(context.Context) error { return nil },
+		Warnings:  func() []string { return nil },
+		Fair:      func() (int, bool) { return subscription.Shards, true },
+		Close:     db.Close,
 	}, nil
 }
 

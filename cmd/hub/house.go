@@ -32,6 +32,7 @@ type house struct {
 	public     net.Listener
 	operator   net.Listener
 	store      *engine
+	control    *controlSocket // nil: there is none
 	dispatcher *delivery.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
@@ -72,6 +73,7 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
 		return err
 	}
+	h.openControlSocket()
 	g := gate{h}
 	h.store.Subscriptions = gatedRequests{h.store.Subscriptions, g}
 	h.store.Log = gatedLog{h.store.Log, g}
@@ -194,6 +196,9 @@ func (h *house) close() {
 		if ln != nil {
 			_ = ln.Close() // served listeners are closed already
 		}
+	}
+	if h.control != nil {
+		h.control.remove()
 	}
 	if h.store != nil {
 		if err := h.store.Close(); err != nil {

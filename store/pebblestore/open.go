@@ -22,6 +22,16 @@ var (
 	ErrNewer = errors.New("it was made by a newer version of this program")
 )
 
+// Names in the directory that are not Pebble's.
+const (
+	// ControlSocket is the socket by which the process that has the directory can be
+	// asked (cmd/hub). This package only suffers it.
+	ControlSocket = "control.sock"
+	// ScratchSuffix ends the names of what is of use to one process only. Open
+	// removes what a process that was killed has left.
+	ScratchSuffix = ".scratch"
+)
+
 // layout says what a store is and how its keys and records lie, as its format
 // record does.
 type layout struct {
@@ -58,6 +68,10 @@ func open(cfg Config, want layout) (*engine, error) {
 	}
 	lock, err := lockDir(cfg.FS, cfg.Dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := removeScratch(cfg.FS, cfg.Dir); err != nil {
+		_ = lock.Close()
 		return nil, err
 	}
 	cache := pebble.NewCache(cfg.CacheBytes)
@@ -159,7 +173,7 @@ func refuseForeign(fsys vfs.FS, dir string) error {
 
 // madeByPebble tells the names that an unfinished directory may hold.
 func madeByPebble(name string) bool {
-	if name == "LOCK" || name == "lost+found" {
+	if name == "LOCK" || name == "lost+found" || name == ControlSocket || strings.HasSuffix(name, ScratchSuffix) {
 		return true
 	}
 	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "temporary."} {
@@ -168,6 +182,17 @@ func madeByPebble(name string) bool {
 		}
 	}
 	return strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".dbtmp")
+}
+
+// removeScratch removes what an earlier process has left. The lock is held.
+func removeScratch(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	for _, name := range names {
+		if strings.HasSuffix(name, ScratchSuffix) {
+			err = errors.Join(err, fsys.RemoveAll(fsys.PathJoin(dir, name)))
+		}
+	}
+	return err
 }
 
 // lockDir takes the directory for this process.

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"carillon/store/pebblestore"
+)
+
+// maxSocketName is how long the name of a socket may be (sun_path, with its final 0).
+const maxSocketName = 107
+
+// socketAddress is the name by which the control socket of the directory can be made
+// or dialed, until done is called: the directory may lie deeper than a socket's
+// name can say.
+func socketAddress(dir string) (name string, done func(), err error) {
+	if name = filepath.Join(dir, pebblestore.ControlSocket); len(name) <= maxSocketName {
+		return name, func() {}, nil
+	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	name = fmt.Sprintf("/proc/self/fd/%d/%s", fd, pebblestore.ControlSocket)
+	return name, func() { _ = unix.Close(fd) }, nil
+}
