@@ -15,7 +15,8 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/hub ./cmd/notifier ./cmd/destination \
+# The flags of `make build`, which makes the same bytes.
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o /out/ ./cmd/hub ./cmd/notifier ./cmd/destination \
  && mkdir /data
 
 FROM scratch AS base

@@ -1,12 +1,18 @@
-# What CI runs is `make check`; `make bench` prints the table of bench/. BENCH
-# takes its flags: make -s bench BENCH=-markdown >bench/RESULTS.md
+# What CI runs is `make check` and then `make fuzz`; `make bench` prints the table
+# of bench/. BENCH takes its flags: make -s bench BENCH=-markdown >bench/RESULTS.md
+# FUZZ takes those of fuzz: make fuzz FUZZ='-time 10m -only weblink'
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
+PROGRAMS = hub notifier destination
 
-.PHONY: check format vet staticcheck test tidy bench
+# What makes the same bytes of the same source, wherever it is built: no paths, no
+# times, nothing of the repository's state, no C. The Dockerfile has it too.
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid="
 
-check: format vet staticcheck tidy test
+.PHONY: check format vet staticcheck test tidy verify fuzz build reproducible sbom vuln bench
+
+check: format vet staticcheck tidy verify test
 
 format:
 	@unformatted=$$($(TOOL) gofumpt -l .); \
@@ -14,18 +20,53 @@ format:
 
 vet:
 	$(GO) vet ./...
+	$(GO) -C tools vet ./...
 
 staticcheck:
 	$(TOOL) staticcheck ./...
+	$(GO) -C tools tool staticcheck ./...
 
 tidy:
 	$(GO) mod tidy -diff
+
+# What is built with is what go.sum says.
+verify:
+	$(GO) mod verify
+	$(GO) -C tools mod verify
 
 # The README's test command, and the same again under the race detector. Some
 # tests build and run the commands, which the cache of results does not know of.
 test:
 	$(GO) test -count=1 ./...
 	$(GO) test -count=1 -race ./...
+	$(GO) -C tools test ./...
+
+# Every fuzz target of the module for 30 s; see SECURITY.md.
+fuzz:
+	@$(GO) -C tools run ./fuzz -root .. $(FUZZ)
+
+build:
+	$(BUILD) -o bin/ $(PROGRAMS:%=./cmd/%)
+
+# The programs built twice, in directories of different names and the second time
+# with nothing kept of the first, are the same to the byte.
+reproducible:
+	@set -eu; dir=$$(mktemp -d); trap 'chmod -R u+w "$$dir"; rm -rf "$$dir"' EXIT; \
+	for copy in a another-place/b; do \
+		mkdir -p "$$dir/$$copy"; git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf - | tar -xf - -C "$$dir/$$copy"; done; \
+	(cd "$$dir/a" && $(BUILD) -o bin/ $(PROGRAMS:%=./cmd/%)); \
+	(cd "$$dir/another-place/b" && GOCACHE="$$dir/cache" $(BUILD) -o bin/ $(PROGRAMS:%=./cmd/%)); \
+	for program in $(PROGRAMS); do cmp "$$dir/a/bin/$$program" "$$dir/another-place/b/bin/$$program"; done; \
+	cd "$$dir/a/bin" && sha256sum $(PROGRAMS)
+
+# What each program is made of, as bin/PROGRAM.cdx.json (CycloneDX).
+sbom: build
+	@$(GO) -C tools run ./sbom -out ../bin $(PROGRAMS:%=../bin/%)
+
+# Known weaknesses in what the programs call. It asks the database at
+# vuln.go.dev, so it is not a part of check.
+vuln:
+	$(TOOL) govulncheck ./...
 
 bench:
 	$(GO) run ./bench $(BENCH)
