@@ -1,0 +1,33 @@
+// Package faults makes engines and networks fail, by a plan. Only tests use it.
+//
+//	room ──▶ Store, Log, … of this package ──▶ those of an engine
+//	                    │
+//	                   Plan: passes on · fails before · fails after · delays · hangs
+//
+//	hub ──▶ Network (an http.Handler, a net.Listener) ──▶ what a callback answers
+//	                    │
+//	                   its own plan: resets, garbage, trickles, lies about lengths, …
+//
+// What it guarantees of a wrapped engine:
+//
+//   - A call that fails before never reaches the engine ("not persisted"). One that
+//     fails after was made and came to its end, and its result is thrown away
+//     ("persisted"). Both errors are subscription.ErrUnavailable, as an engine's
+//     own trouble is, and ErrInjected. An error of the engine itself stands, and
+//     counts as no fault.
+//   - A list that fails may have given a part of what it has.
+//   - A call that is delayed is made; one that hangs is not, and ends with its
+//     context or after Config.HangMax.
+//   - With nothing planned a wrapper adds nothing: the conformance suites of the
+//     interfaces pass through it.
+//   - What becomes of the n-th call of a name is told by seed, name and n alone, and
+//     so is the same in another run, however the calls of other names fall between.
+//   - Every fault that happened is told to Config.Injected before its caller sees
+//     it, and counted.
+//
+// What it guarantees of a network: Network says of each request, before its answer
+// is on the way, whether that answer may be lost. One that is not lost arrives whole.
+//
+// What it does not: it decides nothing about which faults are likely, and knows
+// nothing of what is right after them. That is for the tests.
+package faults
