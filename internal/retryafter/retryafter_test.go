@@ -2,6 +2,8 @@ package retryafter_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,13 +32,23 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// FuzzParse: a wait is never negative and has a bound, and one in seconds does not
+// depend on the clock.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "120", "-1", "Sun, 01 Mar 2026 12:01:00 GMT", "18446744073709551616"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		if got := retryafter.Parse(value, time.Now()); got < 0 {
+		now := time.Unix(1_700_000_000, 0)
+		got := retryafter.Parse(value, now)
+		if got < 0 {
 			t.Errorf("Parse(%q) = %s: a wait is never negative", value, got)
+		}
+		if _, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64); err != nil {
+			return
+		}
+		if later := retryafter.Parse(value, now.Add(time.Hour)); later != got || got > (1<<32)*time.Second {
+			t.Errorf("Parse(%q) = %s, and %s an hour later", value, got, later)
 		}
 	})
 }

@@ -161,6 +161,9 @@ func FuzzParse(f *testing.F) {
 	f.Add("<a b>; title=\"x\r\n y\\\"\"; title*=UTF-8''x; rel=\"A b\"; rel=c, <", `;;,`)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		links, _ := weblink.Parse([]string{a, b})
+		if most := strings.Count(a, "<") + strings.Count(b, "<"); len(links) > most {
+			t.Fatalf("%d links from %d brackets", len(links), most)
+		}
 		for _, l := range links {
 			value := l.String()
 			if !httpguts.ValidHeaderFieldValue(value) {
