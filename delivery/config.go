@@ -22,6 +22,10 @@ const (
 	lastSaves = 5 * time.Second
 	// headBatch is how many heads are read in one call.
 	headBatch = 1000
+	// DefaultMaxBytes is what the bodies of attempts may take, DefaultCacheBytes what is
+	// held of what was read.
+	DefaultMaxBytes   = 256 << 20
+	DefaultCacheBytes = 64 << 20
 	// DefaultKeepBytes is what all logs together may take.
 	DefaultKeepBytes = 10 << 30
 	// keepLonger is by how much what is kept may outlive Config.RetryFor.
@@ -152,7 +156,7 @@ func (c Config) withDefaults() Config {
 	c.MaxPerHost = min(cmp.Or(c.MaxPerHost, 64), c.MaxInFlight)
 	c.SlowAfter = cmp.Or(c.SlowAfter, 250*time.Millisecond)
 	c.MaxSlow = max(cmp.Or(c.MaxSlow, 4*c.MaxInFlight), 0)
-	c.MaxBytes = cmp.Or(c.MaxBytes, 256<<20)
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
 	c.RetryFirst = cmp.Or(c.RetryFirst, 5*time.Second)
 	c.RetryMax = cmp.Or(c.RetryMax, time.Hour)
 	c.RetryFor = cmp.Or(c.RetryFor, 72*time.Hour)
@@ -165,7 +169,7 @@ func (c Config) withDefaults() Config {
 	c.KeepFor = max(cmp.Or(c.KeepFor, max(c.KeepAtLeast, c.RetryFor+min(keepLonger, math.MaxInt64-c.RetryFor))), 0)
 	c.KeepBytes = max(cmp.Or(c.KeepBytes, DefaultKeepBytes), 0)
 	c.TrimInterval = cmp.Or(c.TrimInterval, min(max(c.KeepAtLeast/5, time.Second), time.Minute))
-	c.CacheBytes = max(cmp.Or(c.CacheBytes, 64<<20), 0)
+	c.CacheBytes = max(cmp.Or(c.CacheBytes, DefaultCacheBytes), 0)
 	return c
 }
 

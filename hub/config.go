@@ -125,10 +125,13 @@ type Config struct {
 
 	// Fetches is how many topics are fetched at once after pings, and
 	// FetchesPerHost how many of them from one host, by its name, whatever the
-	// port. Together, the slow ones too, they hold at most Fetches times MaxBody
-	// bytes, and a body twice while it is put together. Default 8 and 2.
+	// port. Default 8 and 2.
 	Fetches        int
 	FetchesPerHost int
+	// MaxFetchBytes bounds the memory for the bodies of all fetches, the slow ones
+	// too, bytes; at least MaxBody. What finds no room is fetched later. A body is
+	// there twice while it is put together. Default Fetches times MaxBody.
+	MaxFetchBytes int64
 	// FetchSlowAfter is when a fetch gives its place back for another and goes on
 	// beside the others; SlowFetches is how many may do so. It stays one of
 	// those from its host. Default 1 s and 64.
@@ -191,6 +194,9 @@ func (c Config) validSizes() error {
 	if c.MaxBodiesBytes < max(c.MaxBody, c.MaxForm) {
 		return errors.New("MaxBodiesBytes is less than MaxBody or MaxForm")
 	}
+	if c.MaxFetchBytes < c.MaxBody {
+		return errors.New("MaxFetchBytes is less than MaxBody")
+	}
 	return nil
 }
 
@@ -242,6 +248,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.VerifyTimeout, DefaultVerifyTimeout)
 	orDefault(&c.Fetches, DefaultFetches)
 	orDefault(&c.FetchesPerHost, DefaultFetchesPerHost)
+	orDefault(&c.MaxFetchBytes, max(int64(c.Fetches)*c.MaxBody, c.MaxBody))
 	orDefault(&c.FetchSlowAfter, DefaultFetchSlowAfter)
 	orDefault(&c.SlowFetches, DefaultSlowFetches)
 	orDefault(&c.FetchTimeout, DefaultFetchTimeout)

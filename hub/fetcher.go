@@ -81,7 +81,7 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 	return &fetcher{
 		cfg:    cfg,
 		pings:  parts.Pings,
-		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: newRoom(int64(cfg.Fetches)*cfg.MaxBody, cfg.MaxBody)},
+		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: newRoom(cfg.MaxFetchBytes, cfg.MaxBody)},
 		wake:   make(chan struct{}, 1),
 		stale:  make(chan struct{}, 1),
 		logger: logger,

@@ -30,6 +30,8 @@ type storeFlags struct {
 
 	takeover time.Duration // of a hub that serves; 0: the engine's default
 	maxBody  int64         // the largest notification; 0: any
+	// pebble is what the embedded engine is to have unlike its defaults.
+	pebble pebblestore.Config
 }
 
 // maxReplicas is the largest --redis-replicas.
@@ -190,7 +192,9 @@ func openEngine(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer
 	if err != nil {
 		return nil, err
 	}
-	db, err := pebblestore.Open(pebblestore.Config{Dir: where, Logger: logger})
+	cfg := f.pebble
+	cfg.Dir, cfg.Logger = where, logger
+	db, err := pebblestore.Open(cfg)
 	if err != nil {
 		return nil, f.failed(err)
 	}

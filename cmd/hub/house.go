@@ -69,7 +69,10 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if err := (hub.Config{URL: h.url}).Validate(); err != nil {
 		return fmt.Errorf("--url: %w", err)
 	}
+	held := sharesWithin(memoryLimit(), f.MaxBody)
+	held.tell(h.logger, memoryLimit(), f.MaxBody)
 	f.takeover, f.maxBody = f.Takeover, f.MaxBody
+	f.pebble.CacheBytes, f.pebble.MemTableBytes = held.blocks, uint64(held.table)
 	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	h.store.Subscriptions = gatedRequests{h.store.Subscriptions, g}
 	h.store.Log = gatedLog{h.store.Log, g}
 	h.store.Pings = gatedPings{h.store.Pings, g}
-	return h.join(f)
+	return h.join(f, held)
 }
 
 func newRegistry() *prometheus.Registry {
@@ -91,7 +94,7 @@ func newRegistry() *prometheus.Registry {
 }
 
 // join makes the rooms, from the ground floor up.
-func (h *house) join(f serveCommand) error {
+func (h *house) join(f serveCommand, held shares) error {
 	out := outgoingWithin(program.OpenFiles())
 	out.tell(h.logger, program.OpenFiles())
 	// The callbacks that were verified are those that deliveries go to.
@@ -105,10 +108,10 @@ func (h *house) join(f serveCommand) error {
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
-	if err := h.joinDelivery(f, names, out); err != nil {
+	if err := h.joinDelivery(f, names, out, held); err != nil {
 		return err
 	}
-	if err := h.joinHub(f, asking); err != nil {
+	if err := h.joinHub(f, asking, held); err != nil {
 		return err
 	}
 	h.holder = &holder{workers: h.workers(), tell: h.sure}
@@ -135,9 +138,10 @@ func deliveryConfig(f serveCommand) delivery.Config {
 	return cfg
 }
 
-func (h *house) joinDelivery(f serveCommand, names *egress.Names, out outgoing) error {
+func (h *house) joinDelivery(f serveCommand, names *egress.Names, out outgoing, held shares) error {
 	cfg := deliveryConfig(f)
 	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
+	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
 	sending, err := egress.New(egress.Config{
@@ -165,8 +169,9 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 	return e.service.Remove(ctx, sub)
 }
 
-func (h *house) joinHub(f serveCommand, asking *egress.Dialer) error {
+func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares) error {
 	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL}
+	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
 	transport := asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
 	if err != nil {

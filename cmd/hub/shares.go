@@ -1,0 +1,66 @@
+package main
+
+import (
+	"log/slog"
+	"math"
+	"runtime/debug"
+
+	"carillon/delivery"
+	"carillon/hub"
+	"carillon/store/pebblestore"
+)
+
+// shares is what may be held in memory of what is large, bytes: the greatest parts
+// of what a hub takes besides its table of subscriptions.
+type shares struct {
+	sending  int64 // bodies that deliveries hold (delivery.Config.MaxBytes)
+	latest   int64 // what was read of the logs last (delivery.Config.CacheBytes)
+	taking   int64 // bodies of requests (hub.Config.MaxBodiesBytes)
+	fetching int64 // bodies of topics that are fetched (hub.Config.MaxFetchBytes)
+	blocks   int64 // of the embedded store (pebblestore.Config.CacheBytes)
+	table    int64 // likewise, each of up to four (pebblestore.Config.MemTableBytes)
+}
+
+// bodyCopies is how often a body that is taken in may be in memory at once: in the parts
+// that came, put together, and in what is written to the store.
+const bodyCopies = 3
+
+// The parts of a limit that each has at most. With bodyCopies of what is taken and
+// fetched, and four tables, they leave a 32nd of it to everything else.
+const (
+	sendingPart, latestPart  = 8, 32
+	takingPart, fetchingPart = 8, 8
+	blocksPart, tablePart    = 32, 128
+)
+
+// leastTable is the least size of a table that the store works well with.
+const leastTable = 2 << 20
+
+// memoryLimit is what the operator allows the process by GOMEMLIMIT.
+func memoryLimit() int64 { return debug.SetMemoryLimit(-1) }
+
+// sharesWithin has a process with little memory hold less of bodies at a time: what does
+// not fit waits, or is answered with 503. One body of the largest kind always fits.
+func sharesWithin(limit, maxBody int64) shares {
+	const fetches = hub.DefaultFetches
+	return shares{
+		sending:  min(delivery.DefaultMaxBytes, limit/sendingPart),
+		latest:   min(delivery.DefaultCacheBytes, limit/latestPart),
+		taking:   max(maxBody, hub.DefaultMaxForm, min(hub.DefaultMaxBodiesBytes, limit/takingPart)),
+		fetching: max(maxBody, min(fetches*maxBody, limit/fetchingPart)),
+		blocks:   min(pebblestore.DefaultCacheBytes, limit/blocksPart),
+		table:    max(leastTable, min(pebblestore.DefaultMemTableBytes, limit/tablePart)),
+	}
+}
+
+// tell says in the log that there is little memory.
+func (s shares) tell(logger *slog.Logger, limit, maxBody int64) {
+	if least := maxBody * max(takingPart, fetchingPart); limit < least {
+		logger.Warn("GOMEMLIMIT is small for --max-body: while such bodies are taken in the process may need more; raise the one or lower the other",
+			"memory_limit", limit, "max-body", maxBody, "least_memory_limit", least)
+	}
+	if s != sharesWithin(math.MaxInt64, maxBody) {
+		logger.Info("the memory limit leaves less room for bodies", "memory_limit", limit,
+			"deliveries", s.sending, "requests", s.taking, "fetches", s.fetching)
+	}
+}
