@@ -165,6 +165,8 @@ func (h *Hub) checkAddress(name, raw string) error {
 	switch {
 	case errors.As(err, &bad):
 		return &requestError{http.StatusBadRequest, name + " " + bad.Rule + ".", err}
+	case errors.Is(err, egress.ErrPort):
+		return &requestError{http.StatusForbidden, name + " has a port that this hub does not connect to: it is below 1024, or belongs to another service than the web.", err}
 	case errors.Is(err, egress.ErrForbidden):
 		return &requestError{http.StatusForbidden, name + " is in a network that this hub does not reach.", err}
 	}

@@ -56,7 +56,7 @@ func newHouse(t *testing.T, logger *slog.Logger) *house {
 			t.Fatal(err)
 		}
 	}
-	dialer, err := egress.New(egress.Config{AllowLoopback: true})
+	dialer, err := egress.New(egress.Config{AllowLoopback: true, AllowPorts: []egress.PortRange{{First: 1, Last: 65535}}})
 	ok(err)
 	db, err := pebblestore.NewMemory()
 	ok(err)

@@ -56,7 +56,7 @@ func TestRedisDownThenUp(t *testing.T) {
 		t.Errorf("/readyz while Redis is away: %d %q", status, body)
 	}
 	resp, err := http.PostForm("http://"+listen+"/websub/", url.Values{
-		"hub.mode": {"subscribe"}, "hub.topic": {"http://127.0.0.1:9/topic"}, "hub.callback": {"http://127.0.0.1:9/callback"},
+		"hub.mode": {"subscribe"}, "hub.topic": {"http://127.0.0.1:1024/topic"}, "hub.callback": {"http://127.0.0.1:1024/callback"},
 	})
 	if err != nil {
 		t.Fatal(err)

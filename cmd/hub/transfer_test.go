@@ -170,7 +170,7 @@ func aStore(t *testing.T) string {
 	store := "pebble:" + t.TempDir()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store)
 	form := "http://" + p.ready["listen"] + "/websub/"
-	if status, body, err := subscribe(form, "http://127.0.0.1:9/topic", "http://127.0.0.1:9/callback", nil); err != nil || status != http.StatusAccepted {
+	if status, body, err := subscribe(form, "http://127.0.0.1:1024/topic", "http://127.0.0.1:1024/callback", nil); err != nil || status != http.StatusAccepted {
 		t.Fatalf("subscribing: %d %s %v", status, body, err)
 	}
 	p.kill() // before the topic's server was found to be away for good

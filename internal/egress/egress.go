@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -40,6 +41,13 @@ type Config struct {
 	// AllowNets are networks that may be dialed although they are private,
 	// link-local or otherwise special.
 	AllowNets []netip.Prefix
+	// AllowPorts are ports that may be dialed besides 80, 443 and those above 1023 that
+	// no other service is known by.
+	AllowPorts []PortRange
+	// Proxy, if there is one, makes the connections: names are resolved there, and which
+	// address is dialed is for it to judge. Addresses in URLs, localhost and ports are
+	// still judged here.
+	Proxy *Proxy
 	// AllowLoopback lets 127.0.0.0/8, ::1 and localhost be dialed.
 	AllowLoopback bool
 	// DialTimeout bounds name resolution and connecting together; 10 s if 0. The
@@ -61,6 +69,8 @@ type Config struct {
 	Names *Names
 	// Resolver resolves names; the system's if nil. It is for a Dialer without Names.
 	Resolver *net.Resolver
+	// Metrics count refusals; several Dialers may share them. Nil: nobody sees them.
+	Metrics *Metrics
 	// TLS is the TLS configuration to start from: more roots, for
 	// example. Nil: the system's roots. Verification cannot be turned off by it.
 	TLS *tls.Config
@@ -89,6 +99,11 @@ func (c Config) validate() error {
 			return errors.New("egress: an allowed network is not a valid CIDR prefix")
 		}
 	}
+	for _, r := range c.AllowPorts {
+		if r.First == 0 || r.First > r.Last {
+			return fmt.Errorf("egress: %s is not a range of ports", r)
+		}
+	}
 	if c.DialTimeout < 0 || c.MaxHeaderBytes < 0 || c.MaxConnsPerHost < 0 ||
 		c.IdlePerHost < 0 || c.IdleConns < 0 || c.IdleTimeout < 0 {
 		return errors.New("egress: a limit is negative")
@@ -103,7 +118,8 @@ func (c Config) validate() error {
 type Dialer struct {
 	cfg    Config
 	guard  *ssrf.Guardian
-	dialer *net.Dialer // of addresses
+	dialer *net.Dialer // of addresses, guarded
+	direct *net.Dialer // of the proxy's addresses: the operator chose them
 	names  *Names
 }
 
@@ -120,9 +136,15 @@ func New(cfg Config) (*Dialer, error) {
 			ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)),
 	}
 	d.dialer = &net.Dialer{Timeout: cfg.DialTimeout, Control: d.control}
+	d.direct = &net.Dialer{Timeout: cfg.DialTimeout}
 	d.names = cfg.Names
+	var err error
+	if d.cfg.Metrics == nil {
+		if d.cfg.Metrics, err = NewMetrics(nil); err != nil {
+			return nil, err
+		}
+	}
 	if d.names == nil {
-		var err error
 		if d.names, err = NewNames(NamesConfig{Resolver: cfg.Resolver}, nil); err != nil {
 			return nil, err
 		}
@@ -152,10 +174,21 @@ func allowed(cfg Config) (v4, v6 []netip.Prefix) {
 }
 
 // control is called with each address that is about to be dialed, after the
-// name was resolved and before a packet is sent.
+// name was resolved and before a packet is sent. Port and network were judged
+// before; here they are judged for whatever way might lead past that.
 func (d *Dialer) control(network, address string, c syscall.RawConn) error {
 	if err := d.guard.Safe(network, address, c); err != nil {
+		return d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %w", ErrForbidden, err))
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	if err := d.judge(to.Addr()); err != nil {
+		return d.cfg.Metrics.refused(reasonAddress, err)
+	}
+	if err := d.cfg.judgePort(to.Port()); err != nil {
+		return d.cfg.Metrics.refused(reasonPort, err)
 	}
 	return nil
 }
@@ -163,14 +196,46 @@ func (d *Dialer) control(network, address string, c syscall.RawConn) error {
 // DialContext connects to the address, or fails with ErrForbidden where no
 // address of its name may be dialed. Networks are tcp, tcp4 and tcp6.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" {
-		return d.dialer.DialContext(ctx, network, address)
+	host, port, err := d.admit(address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return d.dialer.DialContext(ctx, network, address)
+	addr, isAddr := literal(host)
+	switch {
+	case d.cfg.Proxy.carries(host, port):
+		return d.dialByProxy(ctx, net.JoinHostPort(host, port))
+	case isAddr:
+		return d.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
 	}
 	return d.dialName(ctx, network, host, port)
+}
+
+// admit judges what of an address can be judged before its name is resolved, which
+// may be elsewhere. What it returns is a name in ASCII or an address as it is written
+// (netip), and a number.
+func (d *Dialer) admit(address string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(address)
+	if err != nil {
+		return "", "", err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", "", &net.AddrError{Err: "invalid port", Addr: address}
+	}
+	if err := d.cfg.judgePort(uint16(n)); err != nil {
+		return "", "", d.cfg.Metrics.refused(reasonPort, err)
+	}
+	addr, isAddr := literal(host)
+	switch {
+	case isAddr:
+		if err := d.judge(addr); err != nil {
+			return "", "", d.cfg.Metrics.refused(reasonAddress, err)
+		}
+		host = addr.String()
+	case !validName(host):
+		return "", "", d.cfg.Metrics.refused(reasonName, fmt.Errorf("%w: %q is not a name", ErrForbidden, host))
+	}
+	return host, strconv.FormatUint(n, 10), nil
 }
 
 // Transport returns a new transport over the Dialer, with a pool of its own.
@@ -183,7 +248,8 @@ func (d *Dialer) Transport() *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		// Proxy stays nil: a proxy would dial in our place, unguarded.
+		// Proxy stays nil: what Go finds in the environment would dial in our place. The
+		// operator's proxy is the Dialer's to speak to.
 		DialContext:            d.DialContext,
 		TLSClientConfig:        d.tlsConfig(),
 		TLSHandshakeTimeout:    d.cfg.DialTimeout,

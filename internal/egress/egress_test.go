@@ -109,9 +109,9 @@ func TestDialAllows(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDialer(t, tt.cfg)
-			// Nothing listens on port 1: a dial that may be made is refused by
+			// Nothing listens on port 1024: a dial that may be made is refused by
 			// the machine, not by us.
-			conn, err := d.DialContext(t.Context(), "tcp", net.JoinHostPort(tt.address, "1"))
+			conn, err := d.DialContext(t.Context(), "tcp", net.JoinHostPort(tt.address, "1024"))
 			if err == nil {
 				conn.Close()
 			}
@@ -129,7 +129,7 @@ func client(d *egress.Dialer) *http.Client {
 
 func TestForbiddenThroughClient(t *testing.T) {
 	client := client(newDialer(t, egress.Config{}))
-	resp, err := client.Get("http://127.0.0.1:1/")
+	resp, err := client.Get("http://127.0.0.1/")
 	if err == nil {
 		resp.Body.Close()
 	}
@@ -143,6 +143,8 @@ func TestNewRefuses(t *testing.T) {
 	for name, cfg := range map[string]egress.Config{
 		"invalid network": {AllowNets: []netip.Prefix{{}}},
 		"negative limit":  {MaxConnsPerHost: -1},
+		"no port":         {AllowPorts: []egress.PortRange{{}}},
+		"ports backwards": {AllowPorts: []egress.PortRange{{First: 2, Last: 1}}},
 		"two resolvers":   {Names: newNames(t, egress.NamesConfig{}), Resolver: &net.Resolver{}},
 	} {
 		if _, err := egress.New(cfg); err == nil {

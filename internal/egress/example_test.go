@@ -40,7 +40,7 @@ func ExampleNames() {
 			fmt.Println(err)
 			return
 		}
-		_, err = d.DialContext(context.Background(), "tcp", "localhost:1")
+		_, err = d.DialContext(context.Background(), "tcp", "localhost:1024")
 		fmt.Println(errors.Is(err, egress.ErrForbidden))
 	}
 	// Output:

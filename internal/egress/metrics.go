@@ -6,6 +6,71 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// Metrics are what an operator sees of the Dialers that share it.
+type Metrics struct {
+	refusals [reasons]prometheus.Counter
+	proxied  [proxyResults]prometheus.Counter
+}
+
+// reason is why a request is not made.
+type reason int
+
+const (
+	reasonAddress reason = iota // private or special, as the URL has it or as its name means
+	reasonName                  // a host that is neither a name nor an address, when dialed
+	reasonPort
+	reasonProxy // the proxy does not allow it
+	reasons
+)
+
+var reasonLabels = [reasons]string{"address", "name", "port", "proxy"}
+
+// proxyResult is what came of asking the proxy for a connection.
+type proxyResult int
+
+const (
+	proxyConnected   proxyResult = iota
+	proxyForbidden               // it does not allow this one
+	proxyCredentials             // it wants other credentials than it was given
+	proxyRefused                 // it has no connection to give: the host does not answer, for example
+	proxyAway                    // it could not be reached, or gave no answer
+	proxyResults
+)
+
+var proxyLabels = [proxyResults]string{"connected", "forbidden", "credentials", "refused", "away"}
+
+// NewMetrics makes the metrics and registers them, if there is a Registerer.
+func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
+	const ns, sub = "carillon", "egress"
+	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: ns, Subsystem: sub, Name: "refused_total",
+		Help: "Connections that were not made, and URLs that were refused at once, by reason: a private or special address, " +
+			"a host that is no name, a port of another service, or the proxy does not allow it.",
+	}, []string{"reason"})
+	proxied := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: ns, Subsystem: sub, Name: "proxy_connects_total",
+		Help: "Connections that the proxy was asked for, by result: connected, not allowed (forbidden), it wants other credentials, " +
+			"it could not make one (refused), it is away.",
+	}, []string{"result"})
+	m := &Metrics{}
+	for i, label := range reasonLabels {
+		m.refusals[i] = refusals.WithLabelValues(label)
+	}
+	for i, label := range proxyLabels {
+		m.proxied[i] = proxied.WithLabelValues(label)
+	}
+	if reg == nil {
+		return m, nil
+	}
+	return m, errors.Join(reg.Register(refusals), reg.Register(proxied))
+}
+
+// refused counts a refusal and returns its error.
+func (m *Metrics) refused(why reason, err error) error {
+	m.refusals[why].Inc()
+	return err
+}
+
 // namesMetrics is what an operator sees of the names. Labels come from closed sets.
 type namesMetrics struct {
 	cached, asked                      prometheus.Counter // lookups

@@ -22,6 +22,11 @@ const (
 func (d *Dialer) dialName(ctx context.Context, network, host, port string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
 	defer cancel()
+	return d.dialNameBy(ctx, d.dialer, network, host, port)
+}
+
+// dialNameBy is dialName within the time of its context, by the dialer.
+func (d *Dialer) dialNameBy(ctx context.Context, dialer *net.Dialer, network, host, port string) (net.Conn, error) {
 	addrs, err := d.names.Lookup(ctx, host)
 	if err == nil {
 		if addrs = fit(network, addrs); len(addrs) == 0 {
@@ -32,7 +37,7 @@ func (d *Dialer) dialName(ctx context.Context, network, host, port string) (net.
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
 	return connect(ctx, func(ctx context.Context, addr netip.Addr) (net.Conn, error) {
-		return d.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
+		return dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
 	}, addrs)
 }
 

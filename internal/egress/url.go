@@ -2,7 +2,6 @@ package egress
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,8 +23,9 @@ func (e *BadURL) Unwrap() error { return ErrBadURL }
 
 // CheckURL refuses, without touching the network, what can be refused at once: a
 // URL that no request should be made to (a *BadURL), or whose host is an
-// address or a name that would be refused when dialed (ErrForbidden). Nil is
-// no promise: the names that it leaves are judged when they are dialed.
+// address or a name that would be refused when dialed (ErrForbidden), or whose port
+// would (ErrPort as well). Nil is no promise: the names that it leaves are judged
+// when they are dialed.
 //
 // The message says what is wrong, fit for the one who sent the URL.
 func (d *Dialer) CheckURL(raw string) error {
@@ -33,20 +33,34 @@ func (d *Dialer) CheckURL(raw string) error {
 	if err != nil {
 		return err
 	}
-	if localhost(u.Hostname()) {
-		if !d.cfg.AllowLoopback {
-			return fmt.Errorf("%w: %s is this machine", ErrForbidden, u.Hostname())
+	host, ok := asciiHost(u.Hostname())
+	addr, isAddr := literal(host)
+	switch {
+	case !ok || !isAddr && !validName(host):
+		return &BadURL{"must have a host that is a name, an IPv4 address as four decimal numbers, or an IPv6 address in brackets"}
+	case !isAddr && localhost(host) && !d.cfg.AllowLoopback:
+		return d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %s is this machine", ErrForbidden, host))
+	case isAddr:
+		if err := d.judge(addr); err != nil {
+			return d.cfg.Metrics.refused(reasonAddress, err)
 		}
-		return nil
 	}
-	addr, ok := literal(u.Hostname())
-	if !ok {
-		return nil
-	}
-	if err := d.guard.SafeAddr(addr); err != nil {
-		return fmt.Errorf("%w: %s is in a private or special network", ErrForbidden, addr)
+	if err := d.cfg.judgePort(portOf(u)); err != nil {
+		return d.cfg.Metrics.refused(reasonPort, err)
 	}
 	return nil
+}
+
+// portOf is the port of a URL that parseURL took.
+func portOf(u *url.URL) uint16 {
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	switch {
+	case err == nil:
+		return uint16(port)
+	case u.Scheme == "https":
+		return 443
+	}
+	return 80
 }
 
 // parseURL takes absolute http and https URLs without userinfo and fragment.
@@ -81,19 +95,6 @@ func unfit(r rune) bool {
 func validPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && n > 0
-}
-
-// literal reads a host that is an address, as it would be dialed: an
-// IPv4-mapped IPv6 address is dialed as IPv4.
-func literal(host string) (netip.Addr, bool) {
-	addr, err := netip.ParseAddr(strings.TrimSuffix(host, "."))
-	return addr.Unmap(), err == nil
-}
-
-// localhost tells the names that always mean this machine (RFC 6761 §6.3).
-func localhost(host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // LoopbackURL tells whether the host of the URL is this machine itself:
