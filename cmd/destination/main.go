@@ -29,6 +29,7 @@ const (
 
 type flags struct {
 	program.Common
+	TLS    program.TLS   `embed:"" set:"listener=callback listener"`
 	Topic  string        `required:"" placeholder:"URL" help:"Topic to subscribe to. Its hub is found from its Link headers, or from the links in the document."`
 	Listen string        `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one."`
 	URL    string        `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address."`
@@ -54,12 +55,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	logger := program.Logger(stderr, f.LogLevel)
-	ln, err := program.Listen(ctx, "listen", f.Listen)
+	ln, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
 	if err != nil {
 		return err
 	}
 	if f.URL == "" {
-		if f.URL, err = program.BaseURL(ln, "/"); err != nil {
+		if f.URL, err = ln.BaseURL("/"); err != nil {
 			_ = ln.Close() // nothing was served on it
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"carillon/cmd/internal/program"
@@ -28,12 +29,16 @@ type command interface {
 // serveCommand is the hub itself.
 type serveCommand struct {
 	Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one."`
-	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http://, the listener's address and /websub/. Needed where the hub listens on every address."`
+	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http:// or, with --tls-cert, https://, the listener's address and /websub/. Needed where the hub listens on every address."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: /healthz, /readyz, /metrics."`
+
+	TLS      program.TLS `embed:"" set:"listener=public listener"`
+	AdminTLS program.TLS `embed:"" prefix:"admin-" set:"listener=operator's listener"`
+
 	storeFlags
 	Takeover time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m."`
 
-	wayOutFlags
+	AllowNet []netip.Prefix `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
 
 	DNSTTL time.Duration `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m."`
 
@@ -112,9 +117,6 @@ func (f *serveCommand) Validate() error {
 		return fmt.Errorf("--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
 	case f.MaxBody < 1 || f.MaxBody > maxMaxBody:
 		return fmt.Errorf("--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
-	}
-	if err := f.wayOutFlags.Validate(); err != nil {
-		return err
 	}
 	return f.storeFlags.Validate()
 }

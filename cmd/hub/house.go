@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,8 +28,8 @@ type house struct {
 	url        string
 	logger     *slog.Logger
 	metrics    *prometheus.Registry
-	public     net.Listener
-	operator   net.Listener
+	public     *program.Listener
+	operator   *program.Listener
 	store      *engine
 	control    *controlSocket // nil: there is none
 	dispatcher *delivery.Dispatcher
@@ -55,14 +54,15 @@ func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, err
 }
 
 func (h *house) open(ctx context.Context, f serveCommand) (err error) {
-	if h.public, err = program.Listen(ctx, "listen", f.Listen); err != nil {
+	if h.public, err = program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: h.logger}); err != nil {
 		return err
 	}
-	if h.operator, err = program.Listen(ctx, "admin", f.Admin); err != nil {
+	if h.operator, err = program.Listen(ctx, program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Share: 32, Operators: true, Logger: h.logger}); err != nil {
 		return err
 	}
+	h.metrics.MustRegister(h.listeners())
 	if h.url == "" {
-		if h.url, err = program.BaseURL(h.public, "/websub/"); err != nil {
+		if h.url, err = h.public.BaseURL("/websub/"); err != nil {
 			return err
 		}
 	}
@@ -84,6 +84,11 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	return h.join(f, held)
 }
 
+// listeners are the hub's listeners by the names that metrics and /readyz have for them.
+func (h *house) listeners() program.Listeners {
+	return program.Listeners{"public": h.public, "admin": h.operator}
+}
+
 func newRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(
@@ -97,17 +102,18 @@ func newRegistry() *prometheus.Registry {
 func (h *house) join(f serveCommand, held shares) error {
 	out := outgoingWithin(program.OpenFiles())
 	out.tell(h.logger, program.OpenFiles())
-	way, err := f.wayOut(h.url, egress.NamesConfig{TTL: f.DNSTTL, MaxQuestions: out.questions}, h.logger, h.metrics)
+	// The callbacks that were verified are those that deliveries go to.
+	names, err := egress.NewNames(egress.NamesConfig{TTL: f.DNSTTL, MaxQuestions: out.questions}, h.metrics)
 	if err != nil {
 		return err
 	}
-	ask := way
-	ask.IdleConns = out.asking
-	asking, err := egress.New(ask)
+	asking, err := egress.New(egress.Config{
+		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names, IdleConns: out.asking,
+	})
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
-	if err := h.joinDelivery(f, way, out, held); err != nil {
+	if err := h.joinDelivery(f, names, out, held); err != nil {
 		return err
 	}
 	if err := h.joinHub(f, asking, held); err != nil {
@@ -137,14 +143,16 @@ func deliveryConfig(f serveCommand) delivery.Config {
 	return cfg
 }
 
-func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, held shares) error {
+func (h *house) joinDelivery(f serveCommand, names *egress.Names, out outgoing, held shares) error {
 	cfg := deliveryConfig(f)
 	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
-	way.MaxConnsPerHost, way.IdlePerHost, way.IdleConns = cfg.ConnsPerHost(), maxPerHost, out.idle
-	sending, err := egress.New(way)
+	sending, err := egress.New(egress.Config{
+		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names,
+		MaxConnsPerHost: cfg.ConnsPerHost(), IdlePerHost: maxPerHost, IdleConns: out.idle,
+	})
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
@@ -194,7 +202,7 @@ func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares) erro
 
 // close closes what is open. It may be called on a house that is half open.
 func (h *house) close() {
-	for _, ln := range []net.Listener{h.public, h.operator} {
+	for _, ln := range []*program.Listener{h.public, h.operator} {
 		if ln != nil {
 			_ = ln.Close() // served listeners are closed already
 		}

@@ -20,10 +20,15 @@ func (h *house) admin() http.Handler {
 			{Name: "store", Ready: h.storeReady},
 			{Name: "deliveries", Ready: h.deliveriesReady},
 		},
-		Warnings: h.store.Warnings,
+		Warnings: h.warnings,
 		Metrics:  h.metrics,
 		Logger:   h.logger,
 	})
+}
+
+// warnings are what the operator must know of the store and of the certificates.
+func (h *house) warnings() []string {
+	return append(h.listeners().Warnings(), h.store.Warnings()...)
 }
 
 func (h *house) notStopping(context.Context) error {

@@ -25,7 +25,7 @@ type outgoing struct {
 // outgoingWithin has a process that may open few files send less at a time. A
 // connection that cannot be opened for want of files would be held against the
 // callback, and the store would want for them as well. The public listener takes
-// half of them (program.Limited), what goes out 13/32, and the rest is for the
+// half of them (program.Listen), what goes out 13/32, and the rest is for the
 // store, the operator's listener, and for what has a bound of its own that is small.
 func outgoingWithin(files int) outgoing {
 	share := func(most, of32 int) int { return max(1, min(most, files/32*of32)) }

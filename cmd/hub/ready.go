@@ -10,12 +10,15 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"carillon/cmd/internal/program"
 )
 
 // readyCommand asks a running hub whether it is ready, for health checks where
 // there is no other program to ask with.
 type readyCommand struct {
 	Admin   string        `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener of the hub."`
+	TLSCert string        `name:"admin-tls-cert" placeholder:"FILE" help:"Ask by https, as the hub has --admin-tls-cert: this is the same file. Its certificate is good whatever the address is; another must be one that this machine trusts."`
 	Path    string        `env:"-" default:"/readyz" help:"What to ask for: /readyz, or /healthz, which the intake listener of a notifier has, too."`
 	Timeout time.Duration `env:"-" default:"4s" help:"How long to wait for the answer."`
 }
@@ -37,12 +40,20 @@ const maxReadyAnswer = 4 << 10
 func (f *readyCommand) run(ctx context.Context, _ *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(f.Admin)+f.Path, nil)
+	scheme, transport := "http://", &http.Transport{Proxy: nil, DisableKeepAlives: true}
+	if f.TLSCert != "" {
+		var err error
+		scheme = "https://"
+		if transport.TLSClientConfig, err = program.Trusting(f.TLSCert); err != nil {
+			return fmt.Errorf("--admin-tls-cert %s: %w", f.TLSCert, err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+reachable(f.Admin)+f.Path, nil)
 	if err != nil {
 		return fmt.Errorf("--admin %s: %w", f.Admin, err)
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)

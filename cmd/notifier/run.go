@@ -25,9 +25,13 @@ const summary = "Takes the events of a Source and publishes them to a hub as Res
 type flags struct {
 	program.Common
 
-	Listen     string        `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one."`
-	URL        string        `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener."`
-	Intake     string        `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish."`
+	Listen string `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one."`
+	URL    string `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener."`
+	Intake string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish."`
+
+	TLS       program.TLS `embed:"" set:"listener=public listener"`
+	IntakeTLS program.TLS `embed:"" prefix:"intake-" set:"listener=intake listener"`
+
 	Hub        string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI."`
 	Data       string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination."`
 	Set        []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data."`
@@ -88,22 +92,23 @@ func (f *flags) check() error {
 // with --stdin, until everything is published.
 func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	logger := program.Logger(stderr, f.LogLevel)
-	public, err := program.Listen(ctx, "listen", f.Listen)
+	public, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
 	if err != nil {
 		return err
 	}
 	defer public.Close()
-	intake, err := program.Listen(ctx, "intake", f.Intake)
+	intake, err := program.Listen(ctx, program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Share: 4, Operators: true, Logger: logger})
 	if err != nil {
 		return err
 	}
 	defer intake.Close()
 	if f.URL == "" {
-		if f.URL, err = program.BaseURL(public, "/"); err != nil {
+		if f.URL, err = public.BaseURL("/"); err != nil {
 			return err
 		}
 	}
 	cfg := f.config(logger)
+	cfg.Registry.MustRegister(program.Listeners{"public": public, "intake": intake})
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("--%w", err)
 	}

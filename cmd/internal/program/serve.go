@@ -5,92 +5,113 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
-// Limits of every server: what a client may cost. A handler may set closer
-// deadlines for a request.
+// Limits of every server: what a client may cost. A handler may set other
+// deadlines for a request. See also conn.Write, limiter and decision 23.
 const (
-	readHeaderTimeout = 10 * time.Second // a client that trickles its header
-	readTimeout       = 10 * time.Minute // a client that trickles its body
-	writeTimeout      = 11 * time.Minute // a client that does not read the answer; it includes readTimeout
+	readHeaderTimeout = 10 * time.Second // a client that trickles its header, or its handshake
+	readTimeout       = time.Minute      // a client that trickles its body, where the handler sets no deadlines of its own
+	writeTimeout      = 11 * time.Minute // an answer, with the body before it that a handler waits for; see also writeStall
 	idleTimeout       = 2 * time.Minute  // a connection kept for nothing
 	maxHeaderBytes    = 64 << 10         // a header without end: 431
-	maxConnections    = 16_384           // a flood of connections; see Limited
 )
 
 // DrainWithin bounds how long a server that stops waits for the requests it
 // has begun to answer.
 const DrainWithin = 10 * time.Second
 
-// Listen opens a listener; its error names the flag that the address came from.
-func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
-	if address == "" {
-		return nil, fmt.Errorf("--%s is empty: give HOST:PORT", flag)
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
-	}
-	return ln, nil
-}
-
-// Limited bounds the connections that ln has open at a time: to maxConnections,
-// and to half of the files that the process may open, so that a flood of
-// connections leaves descriptors to the store, to the other listeners and to
-// what goes out. Further connections wait.
-func Limited(ln net.Listener) net.Listener {
-	return netutil.LimitListener(ln, max(1, min(maxConnections, OpenFiles()/2)))
-}
-
 // Serve answers requests on ln until ctx ends, then finishes those under way
-// within DrainWithin. It owns ln.
+// within DrainWithin. It owns ln, which Listen has made or has a bound on its
+// connections of its own.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, logger *slog.Logger) error {
-	srv := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	l, ok := ln.(*Listener)
+	if !ok {
+		l = &Listener{limiter: newLimiter(ln, bounds(defaultShare))}
+		l.Listener = l.limiter
 	}
+	srv := l.server(handler, logger)
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(ln) }()
+	go func() { failed <- srv.Serve(l) }()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serving %s: %w", ln.Addr(), err)
+		return fmt.Errorf("serving %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainWithin)
 	defer cancel()
 	if err := srv.Shutdown(drain); errors.Is(err, context.DeadlineExceeded) {
-		logger.Warn("requests cut off at shutdown", "listener", ln.Addr().String())
+		logger.Warn("requests cut off at shutdown", "listener", l.Addr().String())
 		return srv.Close()
 	} else if err != nil {
-		return fmt.Errorf("closing %s: %w", ln.Addr(), err)
+		return fmt.Errorf("closing %s: %w", l.Addr(), err)
 	}
 	return nil
 }
 
-// BaseURL returns the URL of path on ln, for a command whose --url was not
-// given. A listener on every address of the machine has no such URL: which of
-// them the world uses is for the operator to say, and the loopback address
-// would open the machine's own services to what is only for the world.
-func BaseURL(ln net.Listener, path string) (string, error) {
-	address := ln.Addr().String()
-	if ap, err := netip.ParseAddrPort(address); err == nil && ap.Addr().IsUnspecified() {
-		return "", fmt.Errorf("--listen %s is every address of this machine: give --url, as the world reaches it", address)
+// server is the server of the listener. It speaks HTTP/1 only.
+func (l *Listener) server(handler http.Handler, logger *slog.Logger) *http.Server {
+	if l.operators {
+		handler = ownOnly(handler)
 	}
-	return "http://" + address + path, nil
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:           closeUnclear(handler),
+		Protocols:         &protocols,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(&serverLog{logger: logger, handshakes: &l.handshakes}, "", 0),
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if ours, ok := counted(c); ok {
+				l.limiter.track(ours, state)
+			}
+		},
+	}
+}
+
+// closeUnclear closes the connection after the answer where a proxy in front may think
+// that the request ends elsewhere, so that what may follow is not taken for a request
+// that somebody else sent (request smuggling): where it comes in chunks, as net/http
+// does not tell whether there was a Content-Length too (RFC 9112 §6.1), and in HTTP/1.0,
+// where it takes no notice of Transfer-Encoding.
+func closeUnclear(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// serverLog takes what net/http has to say. A panic is an error of ours. All else
+// is about clients: a stranger could fill the log by it, so it is told at level debug.
+type serverLog struct {
+	logger     *slog.Logger
+	handshakes *counter
+}
+
+func (s *serverLog) Write(line []byte) (int, error) {
+	text := strings.TrimSuffix(string(line), "\n")
+	switch {
+	case strings.HasPrefix(text, "http: panic"):
+		s.logger.Error("a handler panicked", "panic", text)
+	case strings.HasPrefix(text, "http: TLS handshake error"):
+		s.handshakes.Add(1)
+		s.logger.Debug(text)
+	default:
+		s.logger.Debug(text)
+	}
+	return len(line), nil
 }
 
 // Address is one named address of the ready line.

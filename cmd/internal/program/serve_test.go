@@ -14,7 +14,7 @@ import (
 )
 
 func TestServeFinishesWhatItBegan(t *testing.T) {
-	ln, err := program.Listen(t.Context(), "listen", "127.0.0.1:0")
+	ln, err := program.Listen(t.Context(), program.Endpoint{Flag: "listen", Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestServeFinishesWhatItBegan(t *testing.T) {
 }
 
 func TestListenRefusesAnEmptyAddress(t *testing.T) {
-	if _, err := program.Listen(t.Context(), "admin", ""); err == nil || !strings.Contains(err.Error(), "--admin") {
+	if _, err := program.Listen(t.Context(), program.Endpoint{Flag: "admin"}); err == nil || !strings.Contains(err.Error(), "--admin") {
 		t.Fatalf("err = %v; want one that names the flag", err)
 	}
 }
@@ -61,7 +61,7 @@ func TestListenNamesTheFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = program.Listen(t.Context(), "admin", taken.Addr().String())
+	_, err = program.Listen(t.Context(), program.Endpoint{Flag: "admin", Address: taken.Addr().String()})
 	if err == nil || !strings.Contains(err.Error(), "--admin "+taken.Addr().String()) {
 		t.Fatalf("err = %v; want one that names the flag and its value", err)
 	}
@@ -69,12 +69,12 @@ func TestListenNamesTheFlag(t *testing.T) {
 
 func TestBaseURL(t *testing.T) {
 	for address, ok := range map[string]bool{"127.0.0.1:0": true, "0.0.0.0:0": false, ":0": false} {
-		ln, err := net.Listen("tcp", address)
+		ln, err := program.Listen(t.Context(), program.Endpoint{Flag: "listen", Address: address})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer ln.Close()
-		got, err := program.BaseURL(ln, "/websub/")
+		got, err := ln.BaseURL("/websub/")
 		if ok && (err != nil || got != "http://"+ln.Addr().String()+"/websub/") {
 			t.Errorf("BaseURL for %s = %q, %v", address, got, err)
 		}

@@ -1,0 +1,97 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// Endpoint says where a server listens, and for whom.
+type Endpoint struct {
+	Flag    string // the name of the flag that Address came from
+	Address string // HOST:PORT; port 0 picks one
+	TLS     TLS    // without it the listener speaks plain HTTP
+	// Share is which part of the files that the process may open its connections
+	// take at most: 4 is a quarter. 0: defaultShare.
+	Share int
+	// Operators: it is for the operator's own people and systems, and not for the
+	// world. What only browsers that were tricked would ask is refused (ownOnly).
+	Operators bool
+	// Proxies are the networks of proxies, whose connections are those of many
+	// clients: they may take all there are. Those of this machine may, too, and
+	// everybody's of a listener for operators.
+	Proxies []netip.Prefix
+	Logger  *slog.Logger
+}
+
+// Listener is a listener with its bounds (limiter) and its certificate.
+type Listener struct {
+	net.Listener // with TLS, where there is a certificate
+	limiter      *limiter
+	keeper       *keeper // nil: plain HTTP
+	operators    bool
+	handshakes   counter // that failed
+}
+
+// Listen opens a listener; its error names the flag to change.
+func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
+	if e.Address == "" {
+		return nil, fmt.Errorf("--%s is empty: give HOST:PORT", e.Flag)
+	}
+	keeper, err := newKeeper(e)
+	if err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", e.Address)
+	if err != nil {
+		return nil, fmt.Errorf("--%s %s: %w", e.Flag, e.Address, err)
+	}
+	within := bounds(cmp.Or(e.Share, defaultShare))
+	within.exempt = func(a netip.Addr) bool {
+		return e.Operators || a.IsLoopback() || slices.ContainsFunc(e.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	l := &Listener{limiter: newLimiter(ln, within), keeper: keeper, operators: e.Operators}
+	if l.Listener = net.Listener(l.limiter); keeper != nil {
+		l.Listener = keeper.listener(l.limiter)
+	}
+	return l, nil
+}
+
+// Close closes the listener. It may be called twice.
+func (l *Listener) Close() error {
+	if err := l.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Warnings are what the operator must know of the certificate, each with what to
+// do. Like a handshake it looks whether the files have changed.
+func (l *Listener) Warnings() []string {
+	if l.keeper == nil {
+		return nil
+	}
+	return l.keeper.warnings()
+}
+
+// BaseURL returns the URL of path on the listener, for a command whose --url was
+// not given. A listener on every address of the machine has no such URL: which of
+// them the world uses is for the operator to say, and the loopback address
+// would open the machine's own services to what is only for the world.
+func (l *Listener) BaseURL(path string) (string, error) {
+	address := l.Addr().String()
+	if ap, err := netip.ParseAddrPort(address); err == nil && ap.Addr().IsUnspecified() {
+		return "", fmt.Errorf("--listen %s is every address of this machine: give --url, as the world reaches it", address)
+	}
+	scheme := "http://"
+	if l.keeper != nil {
+		scheme = "https://"
+	}
+	return scheme + address + path, nil
+}

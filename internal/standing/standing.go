@@ -1,0 +1,169 @@
+// Package standing remembers how the servers behave that strangers have the hub
+// ask. A site that has failed so often in a row as a Book allows is in bad standing:
+// whoever holds the Book asks it seldom then, so that a stranger cannot have the hub
+// send a stream of requests to somebody who wants none. One success restores it.
+//
+// What is one site is told by Site: who owns a domain can make any number of names in
+// it, for his own servers or for those of others, so they count together.
+//
+// Package subscription asks callbacks by it, package hub topics. It knows nothing of
+// requests and makes none.
+package standing
+
+import (
+	"container/list"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Defaults of Config.
+const (
+	DefaultFailures = 20
+	DefaultEvery    = time.Second
+	DefaultSites    = 16_384
+)
+
+// Config says what bad standing is. A field that is zero takes its default.
+type Config struct {
+	// Failures is how many in a row bring a site into bad standing. Default 20.
+	Failures int
+	// Every is how often a site in bad standing is asked. Default 1 s.
+	Every time.Duration
+	// Sites bounds how many are remembered, some 200 bytes each: those that failed
+	// longest ago are forgotten first, and then begin anew. Default 16,384.
+	Sites int
+}
+
+// Book holds the standing of sites. Its owner guards it with a mutex.
+type Book struct {
+	cfg    Config
+	sites  map[string]*list.Element // of *record
+	latest *list.List               // the one that failed last leads
+}
+
+type record struct {
+	site     string
+	failures int
+	away     bool
+	next     time.Time // not before this it is asked again, by those who use Turn
+}
+
+// NewBook returns an empty Book.
+func NewBook(cfg Config) *Book {
+	if cfg.Failures == 0 {
+		cfg.Failures = DefaultFailures
+	}
+	if cfg.Every == 0 {
+		cfg.Every = DefaultEvery
+	}
+	if cfg.Sites == 0 {
+		cfg.Sites = DefaultSites
+	}
+	return &Book{cfg: cfg, sites: make(map[string]*list.Element), latest: list.New()}
+}
+
+// Every is how often a site in bad standing is asked.
+func (b *Book) Every() time.Duration { return b.cfg.Every }
+
+// Succeeded notes that the site did what it was asked for.
+func (b *Book) Succeeded(site string) {
+	if e := b.sites[site]; e != nil {
+		b.latest.Remove(e)
+		delete(b.sites, site)
+	}
+}
+
+// Failed notes that it did not: it refused, or it was away and did not answer at all.
+func (b *Book) Failed(site string, away bool) {
+	e := b.sites[site]
+	if e == nil {
+		e = b.latest.PushFront(&record{site: site})
+		b.sites[site] = e
+	}
+	b.latest.MoveToFront(e)
+	r := e.Value.(*record)
+	r.failures = min(r.failures+1, b.cfg.Failures)
+	r.away = away
+	for b.latest.Len() > b.cfg.Sites {
+		delete(b.sites, b.latest.Remove(b.latest.Back()).(*record).site)
+	}
+}
+
+// Bad tells whether the site is in bad standing.
+func (b *Book) Bad(site string) bool {
+	r := b.record(site)
+	return r != nil && r.failures >= b.cfg.Failures
+}
+
+// Away tells whether the site did not answer when it was asked last.
+func (b *Book) Away(site string) bool {
+	r := b.record(site)
+	return r != nil && r.away
+}
+
+// Turn takes the site's turn to be asked. Where it must wait, as it is in bad standing
+// and was asked within Config.Every, no turn is taken and Turn tells how long.
+func (b *Book) Turn(site string, now time.Time) (wait time.Duration) {
+	r := b.record(site)
+	if r == nil {
+		return 0
+	}
+	if wait = r.next.Sub(now); wait > 0 && r.failures >= b.cfg.Failures {
+		return wait
+	}
+	r.next = now.Add(b.cfg.Every)
+	return 0
+}
+
+// Len is how many sites are remembered.
+func (b *Book) Len() int { return b.latest.Len() }
+
+func (b *Book) record(site string) *record {
+	if e := b.sites[site]; e != nil {
+		return e.Value.(*record)
+	}
+	return nil
+}
+
+// Site returns what counts as one site of a URL: the domain that somebody has
+// registered, by the public suffix list, so that "a.b.example.co.uk" is
+// "example.co.uk"; the /64 network of an IPv6 address; and any other host as it is,
+// in lower case. Ports do not count. It is empty for what is no URL with a host.
+func Site(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return Network(addr)
+	}
+	// A suffix that no list holds is none that anybody registers under: names of
+	// a private network, each for itself.
+	if suffix, listed := publicsuffix.PublicSuffix(host); !listed && !strings.Contains(suffix, ".") {
+		return host
+	}
+	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return domain
+	}
+	return host
+}
+
+// Network returns what counts as one of an address: an IPv4 address itself, also
+// where it is mapped into IPv6, and otherwise the /64, which is the least that a
+// provider gives to one customer.
+func Network(addr netip.Addr) string {
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	network, err := addr.Prefix(64)
+	if err != nil {
+		return ""
+	}
+	return network.String()
+}
