@@ -76,72 +76,62 @@ func (d *disk) parts() deliverytest.Parts {
 	}
 }
 
-// plans that plan nothing.
-func plans() map[string]*faults.Plan {
-	return map[string]*faults.Plan{"no plan": nil, "an empty plan": faults.NewPlan(faults.Config{Seed: 1})}
-}
+// nothing is a plan that plans nothing.
+func nothing() *faults.Plan { return faults.NewPlan(faults.Config{Seed: 1}) }
 
 // With nothing planned a wrapped engine is the engine: the suites pass.
 func TestNothingPlanned(t *testing.T) {
-	for name, plan := range plans() {
-		open := func(t *testing.T) deliverytest.Harness {
-			d := newDisk(t, plan)
-			return deliverytest.Harness{
-				Parts:  d.parts(),
-				Reopen: func(t *testing.T) deliverytest.Parts { d.reopen(t); return d.parts() },
-				Crash:  func(t *testing.T) deliverytest.Parts { d.crash(t); return d.parts() },
+	open := func(t *testing.T) deliverytest.Harness {
+		d := newDisk(t, nothing())
+		return deliverytest.Harness{
+			Parts:  d.parts(),
+			Reopen: func(t *testing.T) deliverytest.Parts { d.reopen(t); return d.parts() },
+			Crash:  func(t *testing.T) deliverytest.Parts { d.crash(t); return d.parts() },
+			Stop:   func(t *testing.T) { closeDB(t, d.db) },
+		}
+	}
+	t.Run("Store", func(t *testing.T) {
+		subscriptiontest.Run(t, func(t *testing.T) subscriptiontest.Harness {
+			d := newDisk(t, nothing())
+			return subscriptiontest.Harness{
+				Store:  d.store(),
+				Reopen: func(t *testing.T) subscription.Store { d.reopen(t); return d.store() },
+				Crash:  func(t *testing.T) subscription.Store { d.crash(t); return d.store() },
 				Stop:   func(t *testing.T) { closeDB(t, d.db) },
 			}
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Run("Store", func(t *testing.T) {
-				subscriptiontest.Run(t, func(t *testing.T) subscriptiontest.Harness {
-					d := newDisk(t, plan)
-					return subscriptiontest.Harness{
-						Store:  d.store(),
-						Reopen: func(t *testing.T) subscription.Store { d.reopen(t); return d.store() },
-						Crash:  func(t *testing.T) subscription.Store { d.crash(t); return d.store() },
-						Stop:   func(t *testing.T) { closeDB(t, d.db) },
-					}
-				})
-			})
-			t.Run("Log", func(t *testing.T) { deliverytest.RunLog(t, open) })
-			t.Run("Pings", func(t *testing.T) { deliverytest.RunPings(t, open) })
-			t.Run("Cursors", func(t *testing.T) { deliverytest.RunCursors(t, open) })
 		})
-	}
+	})
+	t.Run("Log", func(t *testing.T) { deliverytest.RunLog(t, open) })
+	t.Run("Pings", func(t *testing.T) { deliverytest.RunPings(t, open) })
+	t.Run("Cursors", func(t *testing.T) { deliverytest.RunCursors(t, open) })
 }
 
 // So it is with the marks, which only an engine has that processes share.
 func TestNothingPlannedForMarks(t *testing.T) {
-	for name, plan := range plans() {
-		t.Run(name, func(t *testing.T) {
-			deliverytest.RunMarks(t, func(t *testing.T) deliverytest.Harness {
-				server := redis.Server(t)
-				db, err := redisstore.Open(redisstore.Config{URL: server.Fresh()})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { closeDB(t, db) })
-				redistest.Eventually(t, func() error { return db.Ready(t.Context()) })
-				return deliverytest.Harness{
-					Parts: deliverytest.Parts{
-						Log: db.Log(), Cursors: db.Cursors(), Shards: db.Shards(), Subscriptions: db.Subscriptions(),
-						Marks: faults.NewMarks(db.Marks(), plan),
-					},
-					Stop: func(t *testing.T) {
-						server.Kill(t)
-						t.Cleanup(func() { server.Restart(t) })
-					},
-				}
-			})
-		})
-	}
+	deliverytest.RunMarks(t, func(t *testing.T) deliverytest.Harness {
+		server := redis.Server(t)
+		db, err := redisstore.Open(redisstore.Config{URL: server.Fresh()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeDB(t, db) })
+		redistest.Eventually(t, func() error { return db.Ready(t.Context()) })
+		return deliverytest.Harness{
+			Parts: deliverytest.Parts{
+				Log: db.Log(), Cursors: db.Cursors(), Shards: db.Shards(), Subscriptions: db.Subscriptions(),
+				Marks: faults.NewMarks(db.Marks(), nothing()),
+			},
+			Stop: func(t *testing.T) {
+				server.Kill(t)
+				t.Cleanup(func() { server.Restart(t) })
+			},
+		}
+	})
 }
 
 // An engine without marks has none behind a plan either.
 func TestNoMarks(t *testing.T) {
-	if m := faults.NewMarks(nil, faults.NewPlan(faults.Config{})); m != nil {
+	if m := faults.NewMarks(nil, nothing()); m != nil {
 		t.Errorf("got %v", m)
 	}
 }

@@ -11,10 +11,9 @@
 // What it guarantees of a wrapped engine:
 //
 //   - A call that fails before never reaches the engine ("not persisted"). One that
-//     fails after was made and came to its end, and its result is thrown away
+//     fails after was made and came to its end, and what it said is thrown away
 //     ("persisted"). Both errors are subscription.ErrUnavailable, as an engine's
-//     own trouble is, and ErrInjected. An error of the engine itself stands, and
-//     counts as no fault.
+//     own trouble is, and ErrInjected.
 //   - A list that fails may have given a part of what it has.
 //   - A call that is delayed is made; one that hangs is not, and ends with its
 //     context or after Config.HangMax.
