@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"carillon/cmd/internal/program"
@@ -34,11 +33,10 @@ type serveCommand struct {
 
 	TLS      program.TLS `embed:"" set:"listener=public listener"`
 	AdminTLS program.TLS `embed:"" prefix:"admin-" set:"listener=operator's listener"`
-
 	storeFlags
 	Takeover time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m."`
 
-	AllowNet []netip.Prefix `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
+	wayOutFlags
 
 	DNSTTL time.Duration `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m."`
 
@@ -117,6 +115,9 @@ func (f *serveCommand) Validate() error {
 		return fmt.Errorf("--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
 	case f.MaxBody < 1 || f.MaxBody > maxMaxBody:
 		return fmt.Errorf("--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
+	}
+	if err := f.wayOutFlags.Validate(); err != nil {
+		return err
 	}
 	return f.storeFlags.Validate()
 }

@@ -102,18 +102,17 @@ func newRegistry() *prometheus.Registry {
 func (h *house) join(f serveCommand, held shares) error {
 	out := outgoingWithin(program.OpenFiles())
 	out.tell(h.logger, program.OpenFiles())
-	// The callbacks that were verified are those that deliveries go to.
-	names, err := egress.NewNames(egress.NamesConfig{TTL: f.DNSTTL, MaxQuestions: out.questions}, h.metrics)
+	way, err := f.wayOut(h.url, egress.NamesConfig{TTL: f.DNSTTL, MaxQuestions: out.questions}, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
-	asking, err := egress.New(egress.Config{
-		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names, IdleConns: out.asking,
-	})
+	ask := way
+	ask.IdleConns = out.asking
+	asking, err := egress.New(ask)
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
-	if err := h.joinDelivery(f, names, out, held); err != nil {
+	if err := h.joinDelivery(f, way, out, held); err != nil {
 		return err
 	}
 	if err := h.joinHub(f, asking, held); err != nil {
@@ -143,16 +142,14 @@ func deliveryConfig(f serveCommand) delivery.Config {
 	return cfg
 }
 
-func (h *house) joinDelivery(f serveCommand, names *egress.Names, out outgoing, held shares) error {
+func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, held shares) error {
 	cfg := deliveryConfig(f)
 	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
-	sending, err := egress.New(egress.Config{
-		AllowNets: f.AllowNet, AllowLoopback: egress.LoopbackURL(h.url), Names: names,
-		MaxConnsPerHost: cfg.ConnsPerHost(), IdlePerHost: maxPerHost, IdleConns: out.idle,
-	})
+	way.MaxConnsPerHost, way.IdlePerHost, way.IdleConns = cfg.ConnsPerHost(), maxPerHost, out.idle
+	sending, err := egress.New(way)
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}

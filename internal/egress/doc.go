@@ -5,19 +5,24 @@
 // addresses (the IANA registries of special-purpose addresses, translated and
 // tunnelled IPv4 included) are refused by the address that is really dialed, after
 // the name was resolved, on every attempt, so that a name which changes its mind
-// (DNS rebinding) gains nothing; its transports follow no redirects, use no proxy
+// (DNS rebinding) gains nothing; the ports of other services than the web are refused
+// likewise; its transports follow no redirects, use no proxy
 // from the environment, speak HTTP/1.1 only and ask for no compression; TLS
 // certificates are verified. Names are asked for once and remembered for as long
 // as their name servers say (Names); a name server that is dead, slow or hostile
 // keeps nobody waiting but those who need it, and nobody for long.
 //
-// What it does not: it has no opinion on ports, and does not limit how many
-// requests are made, only how many connections one host gets. It believes the
-// name servers of the system: answers are not validated by DNSSEC.
+// What it does not: it does not limit how many requests are made, only how many
+// connections one host gets. It believes the name servers of the system: answers are
+// not validated by DNSSEC. Where the operator has a Proxy, names are resolved there, and
+// the address that is dialed cannot be judged here.
 //
 // A dial to a name goes this way:
 //
-//	DialContext ──▶ Names.Lookup ──remembered───────────────┐
+//	DialContext ──▶ admit: port, address, name ──▶ Proxy, if it carries the host: CONNECT
+//	                     │
+//	                     ▼
+//	                Names.Lookup ──remembered───────────────┐
 //	                     │ asks, shared by all who want it  ▼
 //	                     ▼                              addresses ──▶ race of the families
 //	                 places: in all and of a domain         ▲              │ each address
