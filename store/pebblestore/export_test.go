@@ -9,6 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"carillon/delivery"
+	"carillon/notifier"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -46,7 +48,31 @@ func DecodeAll(record []byte) error {
 			return fmt.Errorf("ping %#v became %#v, error %w", v, w, err)
 		}
 	}
+	if v, err := decodeSource("name", record); err == nil {
+		if w, err := decodeSource("name", encodeSource(v)); err != nil || !w.Same(v) {
+			return fmt.Errorf("Source %#v became %#v, error %w", v, w, err)
+		}
+	}
+	if v, err := journalDecodeChannel("set", record); err == nil {
+		if err := journalAgain(v); err != nil {
+			return err
+		}
+	}
+	if v, err := decodeCount(record); err == nil {
+		if w, err := decodeCount(encodeCount(v)); err != nil || w != v {
+			return fmt.Errorf("count %d became %d, error %w", v, w, err)
+		}
+	}
 	return decodeHeadAgain(record)
+}
+
+func journalAgain(v *notifier.Channel) error {
+	record := journalEncodeChannel(v)
+	w, err := journalDecodeChannel("set", record)
+	if err != nil || !bytes.Equal(journalEncodeChannel(w), record) {
+		return fmt.Errorf("channel %#v became %#v, error %w", v, w, err)
+	}
+	return nil
 }
 
 func decodeHeadAgain(record []byte) error {
@@ -70,6 +96,13 @@ func SampleRecords() [][]byte {
 		encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Lease: 5}),
 		encodeTopic(topicState{key: "topic", head: 7, until: "until", hasDigest: true}),
 		encodeTopic(topicState{key: "topic"}),
+		encodeSource(source.Source{Prefixes: []string{"prefix", ""}, Created: time.Unix(5, 6)}),
+		encodePosition(delivery.Position{Settled: 7, Failures: 3, NextAttempt: time.Unix(1, 2), LastStatus: 503}),
+		encodeGap(delivery.Gap{Last: 9, Reason: delivery.GapTrimmed, At: time.Unix(1, 2)}),
+		encodePing(delivery.Ping{Topic: "topic", Count: 300}), encodeCount(5),
+		journalEncodeChannel(&notifier.Channel{
+			Next: time.Unix(2, 0), Sealed: &notifier.Notification{From: time.Unix(1, 0), Until: time.Unix(2, 0), Entries: 3, Size: 4},
+		}),
 		encodeHead(&delivery.Notification{Publication: delivery.Publication{Topic: "topic"}, Seq: 2, After: 1}),
 		encodeHead(&delivery.Notification{Publication: delivery.Publication{Topic: "topic"}, Seq: 1 << 50, After: 1 << 49}),
 	}

@@ -70,14 +70,18 @@ func (j *Journal) putLast(b *pebble.Batch) error {
 
 // putChannel writes the record of a channel; j.mu is held.
 func (j *Journal) putChannel(b *pebble.Batch, ch *notifier.Channel) error {
+	if err := b.Set(append([]byte{kindJournalChannel}, ch.Set...), journalEncodeChannel(ch), nil); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+func journalEncodeChannel(ch *notifier.Channel) []byte {
 	record := newEncoder(journalVersion, 64)
 	record.int(ch.Next.UnixMicro())
 	journalEncodeNotification(&record, ch.Sealed)
 	journalEncodeNotification(&record, ch.Accepted)
-	if err := b.Set(append([]byte{kindJournalChannel}, ch.Set...), record, nil); err != nil {
-		return unavailable(err)
-	}
-	return nil
+	return record
 }
 
 func journalEncodeNotification(record *encoder, n *notifier.Notification) {

@@ -267,7 +267,7 @@ func (quiet) Errorf(string, ...any)             {}
 func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // withPebble opens a database behind the store's back.
-func withPebble(t *testing.T, fs vfs.FS, dir string, f func(db *pebble.DB) error) {
+func withPebble(t testing.TB, fs vfs.FS, dir string, f func(db *pebble.DB) error) {
 	t.Helper()
 	db, err := pebble.Open(dir, &pebble.Options{
 		FS: fs, FormatMajorVersion: pebble.FormatWALSyncChunks, Logger: quiet{},

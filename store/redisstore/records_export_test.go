@@ -1,0 +1,104 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// DecodeAll reads the text as each kind of record and name that a store has. What can be
+// read must be the same when it is written and read again; what cannot is ErrDamaged. The
+// other two texts stand beside it where there are several, as an entry's body.
+func DecodeAll(text, name, beside string) error {
+	var id subscription.ID
+	return errors.Join(
+		again("subscription", text, func(s string) (subscription.Subscription, error) { return decodeSubscription(id, s) },
+			func(v subscription.Subscription) string { return string(encodeSubscription(v)) }),
+		again("request", text, func(s string) (subscription.Request, error) { return decodeRequest(id, s) },
+			func(v subscription.Request) string { return string(encodeRequest(v)) }),
+		again("position", text, decodePosition, encodePosition),
+		again("gap", text, func(s string) (delivery.Gap, error) { return decodeGap(id, s) }, encodeGap),
+		again("id", text, parseID, func(v subscription.ID) string { return string(appendID(nil, v)) }),
+		again("ping", text, func(s string) (delivery.Ping, error) { return decodePing(name, s) },
+			func(p delivery.Ping) string { return fmt.Sprintf("%d %s", p.Count, p.Topic) }),
+		listAgain(text), entryAgain(text, name, beside), stateOf(text, name, beside))
+}
+
+func again[T comparable](what, text string, decode func(string) (T, error), encode func(T) string) error {
+	v, err := decode(text)
+	if err != nil {
+		return onlyDamaged(what, err)
+	}
+	if w, err := decode(encode(v)); err != nil || w != v {
+		return fmt.Errorf("%s %q: %#v became %#v, error %w", what, text, v, w, err)
+	}
+	return nil
+}
+
+func onlyDamaged(what string, err error) error {
+	if err == nil || errors.Is(err, ErrDamaged) {
+		return nil
+	}
+	return fmt.Errorf("%s: error %w", what, err)
+}
+
+func listAgain(text string) error {
+	list, err := decodeList(text)
+	if err != nil {
+		return onlyDamaged("list", err)
+	}
+	if back, err := decodeList(encodeList(list)); err != nil || !slices.Equal(back, list) {
+		return fmt.Errorf("list %q became %q, error %w", list, back, err)
+	}
+	return nil
+}
+
+func entryAgain(note, name, body string) error {
+	n, err := decodeEntry(name, entry{id: "7-0", fields: map[string]any{fieldNote: note, fieldAfter: "3", fieldBody: body}})
+	if err != nil {
+		return onlyDamaged("entry", err)
+	}
+	if string(n.Body) != body || n.Seq != 7 || n.After != 3 || subscription.Key(n.Topic) != name {
+		return fmt.Errorf("entry %q is %#v", note, n)
+	}
+	back, _, err := decodeNote(encodeNote(n.Publication, n.ID, n.Accepted))
+	if err != nil || back.Topic != n.Topic || back.ID != n.ID || !back.Accepted.Equal(n.Accepted) || !slices.Equal(back.Links, n.Links) {
+		return fmt.Errorf("notification %#v became %#v, error %w", n, back, err)
+	}
+	_, err = decodeEntry(name, entry{id: note, fields: map[string]any{fieldNote: note, fieldAfter: body, fieldBody: note}})
+	return onlyDamaged("entry of rubbish", err)
+}
+
+func stateOf(text, name, beside string) error {
+	_ = instantOf(text)
+	for i := range 6 {
+		fields := []any{name, "5", "00000000-0000-4000-8000-000000000001", "", "", "1"}
+		fields[i] = text
+		if _, err := decodeState(name, fields); err != nil && !errors.Is(err, ErrDamaged) {
+			return fmt.Errorf("state with %q: error %w", text, err)
+		}
+		if fields[i] = nil; i != 1 {
+			fields[(i+1)%6] = beside
+		}
+		if _, err := decodeState(name, fields); err != nil && !errors.Is(err, ErrDamaged) {
+			return fmt.Errorf("state without field %d: error %w", i, err)
+		}
+	}
+	return nil
+}
+
+// SampleRecords are one record of each kind.
+func SampleRecords() []string {
+	return []string{
+		string(encodeSubscription(subscription.Subscription{Topic: "topic", Callback: "callback", Secret: "secret", Start: 300})),
+		string(encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Lease: 5})),
+		encodePosition(delivery.Position{Settled: 7, Failures: 2, LastStatus: 503}),
+		encodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed}),
+		encodeNote(delivery.Publication{Topic: "topic", ContentType: "text/plain", Links: []string{"<a>"}, Body: []byte("body")}, subscription.ID{}, time.Unix(1, 2).UTC()),
+		"300 topic", encodeList([]string{"", "a:b", "12:"}),
+	}
+}
