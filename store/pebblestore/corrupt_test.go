@@ -73,6 +73,7 @@ func TestBadBlock(t *testing.T) {
 		"notification": {"text/" + fmt.Sprint(corruptOne), badNotification},
 		"body":         {fmt.Sprintf("<%d>", corruptOne), badBody},
 		"ping":         {fmt.Sprintf("https://pinged.example/%03d", corruptOne), badPing},
+		"source":       {corruptSource(corruptOne).Prefixes[0], badSource},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk := vfs.NewMem()
@@ -122,7 +123,7 @@ func fillMany(t *testing.T, disk *vfs.MemFS) {
 		}, uuid.New(), time.Now())
 		err := errors.Join(pinged, one, many,
 			db.Subscriptions().Submit(ctx, r), db.Subscriptions().Activate(ctx, r, sub),
-			db.Subscriptions().Submit(ctx, corruptRequest("pending", n)))
+			db.Subscriptions().Submit(ctx, corruptRequest("pending", n)), db.Sources().Add(ctx, corruptSource(n)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,6 +40,7 @@ type DB struct {
 		count uint64
 	}
 	running atomic.Bool // Shards.Run is
+	sources sync.Mutex  // guards the changes of Sources
 }
 
 // maxRemembered is of how many subscriptions of a shard the last position is

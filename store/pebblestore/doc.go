@@ -1,6 +1,6 @@
 // Package pebblestore keeps everything that a hub must not lose in one
 // directory, with the embedded engine Pebble: the subscriptions and their
-// requests, the topics' logs, the cursors, the pings. It is the engine that a hub
+// requests, the topics' logs, the cursors, the pings, the Sources. It is the engine that a hub
 // uses when it is told of no other; only programs and tests import it.
 //
 // # What it guarantees

@@ -26,6 +26,7 @@ import (
 //	0b shard                       epoch of the shard
 //	0c shard id                    request that is not settled
 //
+//	0d name                        Source (programs of before do not look at it)
 // shard is 1 byte, id the 16 bytes of a subscription.ID, first and seq 8 bytes,
 // expires 8 bytes of seconds and 4 of nanoseconds, topic the first 16 bytes of the
 // SHA-256 of the topic's subscription.Key, key that Key itself.
@@ -49,13 +50,14 @@ const (
 	kindEpoch        = 0x0b
 	kindRequest      = 0x0c
 )
+	kindSource       = 0x0d
 
 // kindNames are for log lines.
 var kindNames = map[byte]string{
 	kindFormat: "format", kindSubscription: "subscription", kindPosition: "position",
 	kindGap: "gap", kindRequestByID: "request", kindRequest: "request", kindExpiry: "expiry", kindTopic: "topic",
 	kindHead: "notification", kindBody: "body", kindPing: "ping",
-	kindPingCount: "ping count", kindEpoch: "epoch",
+	kindPingCount: "ping count", kindEpoch: "epoch", kindSource: "source",
 }
 
 const (

@@ -23,7 +23,7 @@ var errNumber = errors.New("it is not a sequence number of a log")
 // counts of pings stay this store's own.
 type Restore struct{ db *DB }
 
-// Empty tells whether nothing is kept: no subscription, request, log or ping, nor
+// Empty tells whether nothing is kept: no subscription, request, log, ping or Source, nor
 // anything that belongs to one. The counts that must never return do not matter.
 func (r *Restore) Empty(ctx context.Context) (bool, error) {
 	empty, err := r.empty(ctx)
@@ -39,7 +39,7 @@ func (r *Restore) empty(ctx context.Context) (bool, error) {
 	}
 	defer r.db.engine.leave()
 	for _, kind := range []byte{
-		kindSubscription, kindPosition, kindGap, kindRequest, kindExpiry, kindTopic, kindHead, kindBody, kindPing,
+		kindSubscription, kindPosition, kindGap, kindRequest, kindExpiry, kindTopic, kindHead, kindBody, kindPing, kindSource,
 	} {
 		empty := true
 		err := r.db.engine.scan(ctx, []byte{kind}, func(_, _ []byte) bool { empty = false; return false })

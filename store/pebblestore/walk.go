@@ -110,12 +110,19 @@ func (w *walk) leap() bool {
 	return ok
 }
 
-// seek moves the iterator to the first record from key on. Pebble would read the
-// last block also for a key that is behind it.
+// seek moves to the first record from key on, with another iterator: one that has met
+// damage tells of it again when it goes forward to a place behind all records. Pebble would
+// read the last block also for a key that is behind it.
 func (w *walk) seek(key []byte) (ok bool, err error) {
 	if bytes.Compare(key, w.upper) >= 0 {
 		return false, nil
 	}
+	it, err := iterator(w.reader, w.from, w.upper)
+	if err != nil {
+		return false, err
+	}
+	_ = w.it.Close() // what it met is known
+	w.it = it
 	if ok = w.it.SeekGE(key); !ok && w.it.Error() != nil {
 		err = readError(w.it.Error())
 	}
@@ -136,10 +143,6 @@ const (
 // until a place can be read, and then by halving back towards the first such place.
 func endOfDamage(r pebble.Reader, key []byte) ([]byte, error) {
 	kind := key[:1]
-	it, err := iterator(r, kind, keyEnd(kind))
-	if err != nil {
-		return nil, err
-	}
 	width := max(leapWidth, len(key)-1)
 	at := func(place *big.Int) []byte {
 		if place.BitLen() > 8*width {
@@ -147,8 +150,17 @@ func endOfDamage(r pebble.Reader, key []byte) ([]byte, error) {
 		}
 		return append(bytes.Clone(kind), place.FillBytes(make([]byte, width))...)
 	}
+	var failed error
 	whole := func(place *big.Int) bool {
-		return place.BitLen() > 8*width || it.SeekGE(at(place)) || !pebble.IsCorruptionError(it.Error())
+		if failed != nil || place.BitLen() > 8*width {
+			return true
+		}
+		var it *pebble.Iterator // for each a new one, as in seek
+		if it, failed = iterator(r, kind, keyEnd(kind)); failed != nil {
+			return true
+		}
+		defer it.Close() // what it met last may have been the damage
+		return it.SeekGE(at(place)) || !pebble.IsCorruptionError(it.Error())
 	}
 	begin := new(big.Int).SetBytes(append(bytes.Clone(key[1:]), make([]byte, width-len(key)+1)...))
 	bad, good, step := new(big.Int).Set(begin), new(big.Int), big.NewInt(1)
@@ -167,8 +179,7 @@ func endOfDamage(r pebble.Reader, key []byte) ([]byte, error) {
 		}
 		step.Sub(good, bad)
 	}
-	_ = it.Close() // what it met last may have been the damage
-	return at(good), nil
+	return at(good), failed
 }
 
 // sift calls each with the records whose keys begin with prefix, in order, until

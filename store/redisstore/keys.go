@@ -18,6 +18,10 @@ func (k keys) store() string   { return k.prefix + ":{store}" }         // hash:
 func (k keys) members() string { return k.prefix + ":{store}:members" } // zset: process → end of its lease
 func (k keys) topics() string  { return k.prefix + ":{store}:topics" }  // set: keys of topics that have a log
 
+// Of those who may publish.
+
+func (k keys) sources() string { return k.prefix + ":{sources}" } // hash: name → Source
+
 // bell is the channel on which processes hear of each other's changes.
 func (k keys) bell() string { return k.prefix + ":bell" }
 

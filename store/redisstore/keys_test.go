@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -93,6 +94,7 @@ func everything(t *testing.T, w *world, look func()) {
 	must(t, err)
 	_, err = w.db.Pings().Ping(t.Context(), []string{sub.Topic})
 	must(t, err)
+	must(t, w.db.Sources().Add(t.Context(), source.Source{Name: "s", Prefixes: []string{sub.Topic}, Created: time.Now()}))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	must(t, w.db.Shards().Run(ctx, &writer{t: t, w: w, sub: sub, stop: stop, look: look}))

@@ -20,7 +20,7 @@ func (db *DB) Restore() *Restore { return &Restore{db} }
 // restoreStep is how many records go in one round trip.
 const restoreStep = 500
 
-// Empty tells whether no subscription, request, log or ping is kept. Who owns the
+// Empty tells whether no subscription, request, log, ping or Source is kept. Who owns the
 // shards, and what the store is called, do not count.
 func (r *Restore) Empty(ctx context.Context) (bool, error) {
 	e := r.db.engine
@@ -28,7 +28,7 @@ func (r *Restore) Empty(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	pipe := e.client.Pipeline()
-	counts := []*redis.IntCmd{pipe.SCard(ctx, e.keys.topics()), pipe.HLen(ctx, e.keys.pings())}
+	counts := []*redis.IntCmd{pipe.SCard(ctx, e.keys.topics()), pipe.HLen(ctx, e.keys.pings()), pipe.HLen(ctx, e.keys.sources())}
 	for s := range subscription.Shard(subscription.Shards) {
 		counts = append(counts, pipe.HLen(ctx, e.keys.subs(s)), pipe.HLen(ctx, e.keys.requests(s)))
 	}
