@@ -1,0 +1,144 @@
+package faults
+
+import (
+	"cmp"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Answer is what a callback answers.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// NetworkConfig is what a Network is made of.
+type NetworkConfig struct {
+	// Seed tells one plan from another.
+	Seed uint64
+	// Rate is the share of requests that are disturbed, from 0 to 1; a
+	// fifth of it is that of connections which are reset before any.
+	Rate float64
+	// SlowMax bounds how long an answer is held back, or trickles. Default 400 ms.
+	SlowMax time.Duration
+	// Injected is told of each fault, before it is done.
+	Injected func(kind string)
+}
+
+// Network is what lies between a hub and callbacks: it disturbs what they answer,
+// as its plan says. All methods may be called from any goroutine.
+type Network struct {
+	cfg    NetworkConfig
+	calm   atomic.Bool
+	faults []disturbance
+
+	mu     sync.Mutex
+	number uint64         // of requests and connections so far; guarded by mu
+	counts map[string]int // guarded by mu
+}
+
+// NewNetwork returns a Network.
+func NewNetwork(cfg NetworkConfig) *Network {
+	cfg.SlowMax = cmp.Or(cfg.SlowMax, 400*time.Millisecond)
+	return &Network{cfg: cfg, faults: disturbances(), counts: map[string]int{}}
+}
+
+// Calm ends all faults: what comes from now on is not disturbed.
+func (n *Network) Calm() { n.calm.Store(true) }
+
+// Counts tells how many faults of each kind there were.
+func (n *Network) Counts() map[string]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.counts)
+}
+
+// Handler serves what answer says, disturbed or not. answer reads what it needs of
+// the request. It is told before whether its answer may be lost on the way:
+// whoever takes something in and says so with a 2xx may then be sent it
+// again. It is not called where the sender surely learns of no success: the
+// connection is reset before, or the sender gets another status.
+func (n *Network) Handler(answer func(r *http.Request, lost bool) Answer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, by := n.next()
+		if d == nil {
+			plain(w, answer(r, false))
+			return
+		}
+		e := &exchange{w: w, r: r, by: by, slow: n.cfg.SlowMax}
+		if !d.refuses {
+			e.answer = answer(r, d.loses)
+		}
+		n.happened(d.kind)
+		d.do(e)
+	})
+}
+
+// next says what becomes of the next request: nil where it is not disturbed.
+func (n *Network) next() (*disturbance, *rand.Rand) {
+	by := n.random()
+	if n.calm.Load() || by.Float64() >= n.cfg.Rate {
+		return nil, nil
+	}
+	return &n.faults[by.IntN(len(n.faults))], by
+}
+
+func (n *Network) random() *rand.Rand {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.number++
+	return rand.New(rand.NewPCG(n.cfg.Seed, n.number))
+}
+
+func (n *Network) happened(kind string) {
+	n.mu.Lock()
+	n.counts[kind]++
+	n.mu.Unlock()
+	if n.cfg.Injected != nil {
+		n.cfg.Injected(kind)
+	}
+}
+
+// Listener resets some connections before anything is read from them.
+func (n *Network) Listener(of net.Listener) net.Listener { return &listener{of, n} }
+
+type listener struct {
+	net.Listener
+	network *Network
+}
+
+// resetAtOnce is the kind of what the listener does; its share is that of the
+// requests divided by connectionShare.
+const (
+	resetAtOnce     = "reset at once"
+	connectionShare = 5
+)
+
+// Accept returns the next connection that is not reset.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.network.calm.Load() || l.network.random().Float64() >= l.network.cfg.Rate/connectionShare {
+			return conn, nil
+		}
+		l.network.happened(resetAtOnce)
+		reset(conn)
+	}
+}
+
+// reset closes a connection so that its peer gets an RST.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // what is closed already needs no reset
+	}
+	_ = conn.Close()
+}
