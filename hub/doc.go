@@ -33,11 +33,14 @@
 // the callback (WebSub §5.1.2); a body is read only after everything that could
 // refuse the request without it; an error says which parameter broke which
 // rule, and nothing of the hub's inside; a ping that was answered 204 is
-// fetched even if the process dies in between, then perhaps twice; no request
+// fetched even if the process dies in between, then perhaps twice; where there are
+// Parts.Sources, nothing is published and no ping is taken from who has not the token of a
+// Source that the topic is one of, and neither the body of a publication is read nor a topic
+// asked before that; no request
 // that the hub makes is redirected, decompressed, or read beyond a limit.
 //
 // What it does not: it dials nobody but through the transport it is given, which
 // must refuse the addresses that may not be reached (internal/egress); it keeps
-// nothing that must survive a restart; it does not authenticate Sources: whoever
-// names a topic that names this hub may publish to it.
+// nothing that must survive a restart; without Parts.Sources it does not authenticate
+// Sources: whoever names a topic that names this hub may publish to it.
 package hub

@@ -49,7 +49,8 @@ type Addresses interface {
 	CheckURL(raw string) error
 }
 
-// Parts are what a Hub works with. All are needed.
+// Parts are what a Hub works with. All are needed but Sources: without it everybody may
+// publish, and a token that is sent is not looked at.
 //
 // Transport makes the requests to topics and callbacks. It asks for no
 // compression and refuses forbidden addresses with egress.ErrForbidden, as that of
@@ -63,6 +64,7 @@ type Parts struct {
 	Checker   *Checker
 	Transport http.RoundTripper
 	Addresses Addresses
+	Sources   Sources
 }
 
 func (p Parts) validate() error {
@@ -81,6 +83,7 @@ type Hub struct {
 	parts   Parts
 	self    string // the hub URL in the form to compare by
 	fetcher *fetcher
+	keeper  *gatekeeper
 	page    page
 	bodies  *room
 	closing atomic.Bool
@@ -110,7 +113,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		logger: logger,
 	}
 	var err error
-	if h.page, err = newPage(cfg); err != nil {
+	if h.page, err = newPage(cfg, parts.Sources != nil); err != nil {
 		return nil, fmt.Errorf("hub: the page: %w", err)
 	}
 	h.fetcher = newFetcher(cfg, parts, logger)
@@ -118,6 +121,9 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
 	h.fetcher.metrics = h.metrics
+	if h.keeper, err = newGatekeeper(parts.Sources, logger, reg); err != nil {
+		return nil, fmt.Errorf("hub: metrics: %w", err)
+	}
 	return h, nil
 }
 

@@ -31,14 +31,17 @@ type page struct {
 }
 
 // newPage writes the page once: it is the same for everybody.
-func newPage(cfg Config) (page, error) {
+func newPage(cfg Config, registered bool) (page, error) {
 	p := page{link: weblink.Link{URI: cfg.URL, Rel: []string{relHub}}.String() + ", " +
 		weblink.Link{URI: cfg.URL, Rel: []string{relSelf}}.String()}
-	data := struct{ URL, Arg, Link, MaxBody string }{
+	data := struct {
+		URL, Arg, Link, MaxBody string
+		Registered              bool // only registered Sources may publish
+	}{
 		URL:     cfg.URL,
 		Arg:     shellQuote(cfg.URL),
 		Link:    shellQuote("Link: " + p.link),
-		MaxBody: strconv.FormatInt(cfg.MaxBody, 10),
+		MaxBody: strconv.FormatInt(cfg.MaxBody, 10), Registered: registered,
 	}
 	html, err := htmltemplate.New("page").Parse(pageHTML)
 	if err != nil {

@@ -10,11 +10,21 @@ import (
 )
 
 // ping answers hub.mode=publish: 204 when it is durable that the topics are to be
-// fetched (WebSub §6 leaves the way to us; some Sources count only 204).
+// fetched (WebSub §6 leaves the way to us; some Sources count only 204). That it is a ping stands in
+// its body, so that it is read before anybody asks for a token: a form is short (MaxForm).
 func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) error {
+	grant, err := h.keeper.authenticate(w, r, kindPing)
+	if err != nil {
+		return err
+	}
 	topics, err := h.pingTopics(values)
 	if err != nil {
 		return err
+	}
+	for _, topic := range topics {
+		if err := h.keeper.covered(w, grant, kindPing, "hub.url, or hub.topic,", topic); err != nil {
+			return err
+		}
 	}
 	release, err := h.fetcher.admit(topics)
 	if err != nil {

@@ -18,11 +18,21 @@ const (
 	relHub  = "hub"
 )
 
+// selfName is what errors call the topic of a publication by.
+const selfName = "Link rel=self"
+
 // publish answers a content publish: 200 when it is durable (CN §4.1). Everything
 // that may refuse it without its body comes before the body is read.
 func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) error {
+	grant, err := h.keeper.authenticate(w, r, kindPublish)
+	if err != nil {
+		return err
+	}
 	p, err := h.announced(r)
 	if err != nil {
+		return err
+	}
+	if err := h.keeper.covered(w, grant, kindPublish, selfName, p.Topic); err != nil {
 		return err
 	}
 	if r.ContentLength > h.cfg.MaxBody {
@@ -46,6 +56,10 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	if p.From, p.Until, err = judge(media, p.Body); err != nil {
 		return err
 	}
+	// The token may have been revoked while the body came, which may take minutes.
+	if err := h.keeper.permit(w, r, kindPublish, selfName, p.Topic); err != nil {
+		return err
+	}
 	return h.accept(w, r, p)
 }
 
@@ -66,7 +80,7 @@ func (h *Hub) announced(r *http.Request) (delivery.Publication, error) {
 	if p.Topic, err = selfLink(links); err != nil {
 		return p, err
 	}
-	if err := h.checkAddress("Link rel=self", p.Topic); err != nil {
+	if err := h.checkAddress(selfName, p.Topic); err != nil {
 		return p, err
 	}
 	if !h.named(links) {
