@@ -52,7 +52,11 @@ func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s: %w", e.Flag, e.Address, err)
 	}
-	within := bounds(cmp.Or(e.Share, defaultShare))
+	return wrap(ln, e, keeper, bounds(cmp.Or(e.Share, defaultShare))), nil
+}
+
+// wrap puts bounds and TLS around a listener.
+func wrap(ln net.Listener, e Endpoint, keeper *keeper, within limits) *Listener {
 	within.exempt = func(a netip.Addr) bool {
 		return e.Operators || a.IsLoopback() || slices.ContainsFunc(e.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
@@ -60,7 +64,7 @@ func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 	if l.Listener = net.Listener(l.limiter); keeper != nil {
 		l.Listener = keeper.listener(l.limiter)
 	}
-	return l, nil
+	return l
 }
 
 // Close closes the listener. It may be called twice.

@@ -1,0 +1,37 @@
+package program
+
+import (
+	"net"
+	"time"
+)
+
+// Limits that tests hold servers to.
+const (
+	ReadHeaderTimeout = readHeaderTimeout
+	ReadTimeout       = readTimeout
+	IdleTimeout       = idleTimeout
+	WriteStall        = writeStall
+	MaxHeaderBytes    = maxHeaderBytes
+	LookAtFilesEvery  = lookAtFilesEvery
+)
+
+// Over is Listen on a listener that there is, with bounds on its connections.
+func Over(ln net.Listener, e Endpoint, most, perClient int) (*Listener, error) {
+	keeper, err := newKeeper(e)
+	if err != nil {
+		return nil, err
+	}
+	return wrap(ln, e, keeper, limits{most: most, perClient: perClient}), nil
+}
+
+// Open returns how many connections are open.
+func (l *Listener) Open() int { return l.limiter.count() }
+
+// Closed returns how many connections were closed to make room, and how many clients
+// were refused one.
+func (l *Listener) Closed() (idle, refused int64) {
+	return l.limiter.idleCut.Load(), l.limiter.refused.Load()
+}
+
+// Until is when the certificate in use expires.
+func (l *Listener) Until() time.Time { return l.keeper.current.Load().Leaf.NotAfter }
