@@ -3,6 +3,8 @@ package subscription
 import (
 	"fmt"
 	"time"
+
+	"carillon/internal/standing"
 )
 
 // Config holds the limits of a Service. A field that is zero takes its default.
@@ -13,12 +15,37 @@ type Config struct {
 	// Concurrency is how many requests are worked on at once: topic checks,
 	// verifications and denials together. Default 256.
 	Concurrency int
-	// PerHost is how many of them may wait for one host, so that a host that
-	// hangs does not hold every place. At most Concurrency; default 4.
+	// PerHost is how many of them may wait for one site, so that a host that
+	// hangs does not hold every place, nor do all the names that somebody makes in a
+	// domain of his (see standing.Site). At most Concurrency; default 4.
 	PerHost int
+	// SlowAfter is when one that still waits for its answer gives its place back and goes on
+	// beside the others, and MaxSlow how many may do so; what asks a site that did
+	// not answer the last time, or makes others wait, begins as one of these, of which it
+	// may take a quarter. So a thousand hosts that hang do not hold up those
+	// that answer. Default 1 s and 1,024.
+	SlowAfter time.Duration
+	MaxSlow   int
 	// MaxPending is how many requests may be unsettled before Submit answers
 	// ErrBusy. It bounds memory, a few hundred bytes each. Default 100,000.
 	MaxPending int
+
+	// MaxPendingPerHost is how many requests with a callback at one site may be
+	// unsettled before Submit answers ErrHostBusy, and MaxPendingPerClient how many
+	// of one client (Wish.Client) before it answers ErrClientBusy. Default 10,000 and
+	// 2,000.
+	MaxPendingPerHost   int
+	MaxPendingPerClient int
+	// BadAfter is how many requests in a row a site has refused, or not answered, when
+	// it comes into bad standing: callbacks that did not confirm, topics that do not name
+	// the hub. It is then asked once in BadEvery, and no more than MaxPendingBad
+	// requests may wait for it; one success ends that. BadSites is how many sites that
+	// failed are remembered, some 200 bytes each, and forgotten with the process. Default
+	// 20, 1 s, 100 and 16,384.
+	BadAfter      int
+	BadEvery      time.Duration
+	MaxPendingBad int
+	BadSites      int
 
 	// AskTimeout ends a topic check, a verification request or a denial that
 	// takes longer; it counts as no answer. Default 15 s.
@@ -60,7 +87,15 @@ func (c Config) withDefaults() Config {
 	c.Lease = c.Lease.withDefaults()
 	orDefault(&c.Concurrency, 256)
 	orDefault(&c.PerHost, min(4, c.Concurrency))
+	orDefault(&c.SlowAfter, time.Second)
+	orDefault(&c.MaxSlow, 1024)
 	orDefault(&c.MaxPending, 100_000)
+	orDefault(&c.MaxPendingPerHost, 10_000)
+	orDefault(&c.MaxPendingPerClient, 2000)
+	orDefault(&c.BadAfter, standing.DefaultFailures)
+	orDefault(&c.BadEvery, standing.DefaultEvery)
+	orDefault(&c.MaxPendingBad, 100)
+	orDefault(&c.BadSites, standing.DefaultSites)
 	orDefault(&c.AskTimeout, 15*time.Second)
 	orDefault(&c.Retries, 3)
 	orDefault(&c.RetryFirst, 8*time.Second)
@@ -90,7 +125,13 @@ func (c Config) Validate() error {
 	}{
 		{"Concurrency", c.Concurrency},
 		{"PerHost", c.PerHost},
+		{"MaxSlow", c.MaxSlow},
 		{"MaxPending", c.MaxPending},
+		{"MaxPendingPerHost", c.MaxPendingPerHost},
+		{"MaxPendingPerClient", c.MaxPendingPerClient},
+		{"BadAfter", c.BadAfter},
+		{"MaxPendingBad", c.MaxPendingBad},
+		{"BadSites", c.BadSites},
 		{"Retries", c.Retries},
 		{"SweepPortion", c.SweepPortion},
 	} {
@@ -102,6 +143,8 @@ func (c Config) Validate() error {
 		name  string
 		value time.Duration
 	}{
+		{"SlowAfter", c.SlowAfter},
+		{"BadEvery", c.BadEvery},
 		{"AskTimeout", c.AskTimeout},
 		{"RetryFirst", c.RetryFirst},
 		{"RetryMax", c.RetryMax},

@@ -13,12 +13,16 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/google/uuid"
+
+	"carillon/internal/standing"
 )
 
 // job is one request on its way, or the notice of a denial. It belongs to the
 // goroutine that runs it, and to the queue's mutex while none does.
 type job struct {
 	req Request
+	// client is who sent the request, as far as this process knows.
+	client string
 	// bare: the store holds no request of this job's own.
 	bare bool
 	// strays are the tokens of requests with its ID whose Submit failed: one of
@@ -41,6 +45,13 @@ type job struct {
 	done   chan struct{}      // closed when that has ended
 	// writing: what came of it is being written. Owned by Service.mu.
 	writing bool
+
+	// started is when its goroutine began, and young its place among those that have a
+	// place of Config.Concurrency; nil for one that goes on beside them, and beside
+	// says that it began so. Owned by Service.mu.
+	started time.Time
+	young   *list.Element
+	beside  bool
 
 	// Owned by the queue.
 	class     class
@@ -118,14 +129,18 @@ func (j *job) knows(token uuid.UUID) bool {
 func (j *job) asks() laneKey {
 	switch j.step {
 	case stepValidate:
-		return laneKey{peerTopic, hostOf(j.req.Topic)}
+		return topicLane(j.req.Topic)
 	case stepVerify, stepDeny:
-		return laneKey{peerCallback, hostOf(j.req.Callback)}
+		return callbackLane(j.req.Callback)
 	}
 	return laneKey{peer: peerStore}
 }
 
-// hostOf returns the host and port of a URL, empty if it has none.
+func topicLane(topic string) laneKey { return laneKey{peerTopic, standing.Site(topic)} }
+
+func callbackLane(callback string) laneKey { return laneKey{peerCallback, standing.Site(callback)} }
+
+// hostOf returns the host and port of a URL as a log shows it, empty if it has none.
 func hostOf(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

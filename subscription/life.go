@@ -44,16 +44,19 @@ func (s *Service) validate(ctx context.Context, j *job) move {
 	case ctx.Err() != nil: // stopped or replaced: this was no attempt
 		return move{}
 	case err == nil:
+		s.note(topicLane(j.req.Topic), well)
 		j.to(stepVerify)
 		return move{}
 	case errors.As(err, &refusal):
+		s.note(topicLane(j.req.Topic), unmoved)
 		j.reason = refusal.Reason
 		j.to(stepDeny)
 		return move{}
 	}
 	if errors.Is(err, ErrBusy) { // not asked yet: this was no attempt
-		return move{pause: s.cfg.RetryFirst}
+		return move{pause: later(err, s.cfg.RetryFirst)}
 	}
+	s.note(topicLane(j.req.Topic), silent)
 	if pause, ok := j.again(s.cfg); ok {
 		s.logger.Debug("topic check got no answer, will be repeated", "request", j.req, "pause", pause, "error", err)
 		return move{pause: pause}
@@ -101,11 +104,15 @@ func (s *Service) verify(ctx context.Context, j *job) move {
 	err := s.ask(ctx, func(ctx context.Context) error {
 		return s.confirmer.Confirm(ctx, j.req, newChallenge())
 	})
+	lane := callbackLane(j.req.Callback)
 	switch {
 	case err == nil:
+		s.note(lane, well)
 		j.settled(activated)
 	case ctx.Err() != nil:
+		s.brokenOff(j, lane)
 	case noAnswer(err):
+		s.note(lane, silent)
 		pause, ok := j.again(s.cfg)
 		if ok {
 			s.logger.Debug("callback did not answer, will be asked again", "request", j.req, "pause", pause, "error", err)
@@ -114,26 +121,34 @@ func (s *Service) verify(ctx context.Context, j *job) move {
 		s.logger.Info("callback did not answer, request dropped", "request", j.req, "error", err)
 		j.settled(unanswered)
 	default:
+		s.note(lane, unmoved)
 		s.logger.Info("callback did not confirm, request dropped", "request", j.req, "error", err)
 		j.settled(noIntent)
 	}
 	return move{}
 }
 
-// deny tells the callback hub.mode=denied with the reason (WebSub §5.2).
+// deny tells the callback hub.mode=denied with the reason (WebSub §5.2). One that never
+// confirmed anything may be a stranger's victim: that it is told something counts
+// as its refusal.
 func (s *Service) deny(ctx context.Context, j *job) move {
 	err := s.ask(ctx, func(ctx context.Context) error {
 		return s.confirmer.Deny(ctx, j.req.Topic, j.req.Callback, j.reason)
 	})
+	lane := callbackLane(j.req.Callback)
 	switch {
 	case err != nil && ctx.Err() != nil:
+		s.brokenOff(j, lane)
 		return move{}
 	case noAnswer(err):
+		s.note(lane, silent)
 		if pause, ok := j.again(s.cfg); ok {
 			s.logger.Debug("callback did not take the denial, will be told again", "request", j.req, "pause", pause, "error", err)
 			return move{pause: pause}
 		}
 		s.logger.Info("callback could not be told of its denial", "request", j.req, "error", err)
+	case !j.bare:
+		s.note(lane, unmoved)
 	}
 	j.settled(denied)
 	return move{}

@@ -65,13 +65,13 @@ func TestHangingTopicServer(t *testing.T) {
 	})
 }
 
-// Ten thousand requests at once take no more goroutines than Concurrency allows,
+// Ten thousand requests at once take no more goroutines than Concurrency and MaxSlow allow,
 // and none while they wait to be repeated.
 func TestManyRequests(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		const requests, atOnce = 10_000, 50
 		before := runtime.NumGoroutine()
-		h.cfg.Concurrency = atOnce
+		h.cfg.Concurrency, h.cfg.MaxSlow = atOnce, 1
 		h.confirm = func(ctx context.Context, r subscription.Request, _ string) error {
 			switch n := h.timesAsked(); {
 			case n <= atOnce:
@@ -88,7 +88,7 @@ func TestManyRequests(t *testing.T) {
 		}
 		synctest.Wait()
 		asking, _ := h.atOnce()
-		if n := runtime.NumGoroutine() - before; n > atOnce+10 || asking != atOnce {
+		if n := runtime.NumGoroutine() - before; n > atOnce+10 || asking < atOnce || asking > atOnce+1 {
 			t.Errorf("%d goroutines for %d verifications", n, asking)
 		}
 		pass(2 * time.Second)
@@ -102,8 +102,8 @@ func TestManyRequests(t *testing.T) {
 		if n := len(h.roster.members()); n != requests {
 			t.Errorf("%d are active", n)
 		}
-		if _, most := h.atOnce(); most != atOnce {
-			t.Errorf("%d verifications at once, want %d", most, atOnce)
+		if _, most := h.atOnce(); most > atOnce+1 {
+			t.Errorf("%d verifications at once, want %d and one that is slow", most, atOnce)
 		}
 		h.mustBeSettled()
 	})
@@ -194,7 +194,7 @@ func (mute) Confirm(context.Context, subscription.Request, string) error {
 func TestSettledRequestsLeaveNothing(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		const requests = 5_000
-		service, err := subscription.NewService(subscription.Config{}, h.memory, h.world, mute{}, h.roster, nil, nil)
+		service, err := subscription.NewService(subscription.Config{BadSites: 100}, h.memory, h.world, mute{}, h.roster, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,22 +4,31 @@ import (
 	"container/heap"
 	"container/list"
 	"time"
+
+	"carillon/internal/standing"
 )
 
-// lane is the jobs that are ready and ask the same host. It is in a ring of the
-// queue while it has jobs of that ring's class and room for one more to run.
+// lane is the jobs that are ready and ask the same site. It is in a ring of the
+// queue while it has jobs of that ring's class and may run one more.
 type lane struct {
 	key     laneKey
 	limit   int // how many may run; 0: any number
 	running int
+	slow    int                    // how many of them run beside the others
+	proven  bool                   // one of its jobs did well
 	ready   [classes]list.List     // of *job
-	place   [classes]*list.Element // in queue.rings
+	place   [classes]*list.Element // in queue.rings[way]
+	way     way
+	// rests: its site is in bad standing and was asked a while ago; until wake.
+	rests       bool
+	asked, wake time.Time
+	heapIndex   int // in queue.resting
 }
 
 // laneKey is whom a job's next step asks.
 type laneKey struct {
 	peer peer
-	host string
+	site string
 }
 
 type peer uint8
@@ -28,6 +37,7 @@ const (
 	peerStore    peer = iota // nobody but the store; there is one such lane
 	peerTopic                // the server of the topic
 	peerCallback             // the callback
+	peers
 )
 
 // class tells the requests that have just been made from those that were found in
@@ -41,19 +51,33 @@ const (
 	classes
 )
 
-// queue holds the jobs that do not run: those that are ready, by the host that
-// they ask, and those that wait, by time. Hosts take turns. Its owner guards it
-// with a mutex.
+// way tells the sites that answer, as far as is known, from those that hang: these are
+// asked in places of their own.
+type way uint8
+
+const (
+	prompt way = iota
+	beside
+	ways
+)
+
+// queue holds the jobs that do not run: those that are ready, by the site that
+// they ask, and those that wait, by time. Sites take turns; one in bad standing rests
+// after each. Its owner guards it with a mutex.
 type queue struct {
 	perHost int
+	books   [peers]*standing.Book // nil for peerStore
 	lanes   map[laneKey]*lane
-	rings   [classes]list.List // of *lane
-	turn    class
+	rings   [ways][classes]list.List // of *lane
+	turn    [ways]class
 	waiting dueHeap
+	resting restHeap
 }
 
-func newQueue(perHost int) *queue {
-	return &queue{perHost: perHost, lanes: make(map[laneKey]*lane)}
+func newQueue(perHost int, bad standing.Config) *queue {
+	q := &queue{perHost: perHost, lanes: make(map[laneKey]*lane)}
+	q.books[peerTopic], q.books[peerCallback] = standing.NewBook(bad), standing.NewBook(bad)
+	return q
 }
 
 // push makes the job ready.
@@ -80,13 +104,27 @@ func (q *queue) wait(j *job, due time.Time) {
 
 // promote makes ready what is due, and tells when the next job will be.
 func (q *queue) promote(now time.Time) (next time.Time, any bool) {
-	for len(q.waiting) > 0 {
-		if j := q.waiting[0]; j.due.After(now) {
-			return j.due, true
-		}
+	for len(q.waiting) > 0 && !q.waiting[0].due.After(now) {
 		q.push(heap.Pop(&q.waiting).(*job))
 	}
+	for len(q.resting) > 0 && !q.resting[0].wake.After(now) {
+		l := heap.Pop(&q.resting).(*lane)
+		l.rests = false
+		q.arrange(l)
+	}
+	if len(q.waiting) > 0 {
+		return q.waiting[0].due, true
+	}
 	return time.Time{}, false
+}
+
+// rested tells when the first lane that rests will do so no more, where that is
+// earlier than next.
+func (q *queue) rested(next time.Time, any bool) (time.Time, bool) {
+	if len(q.resting) > 0 && (!any || q.resting[0].wake.Before(next)) {
+		return q.resting[0].wake, true
+	}
+	return next, any
 }
 
 // remove takes the job out, wherever it is.
@@ -102,13 +140,13 @@ func (q *queue) remove(j *job) {
 	}
 }
 
-// pop takes out the next job that may run, or nil. Its lane counts it as running
-// until done.
-func (q *queue) pop() *job {
+// pop takes out the next job of a way that may run, or nil. Its lane counts it as
+// running until done.
+func (q *queue) pop(w way, now time.Time) *job {
 	for range classes {
-		c := q.turn
-		q.turn = (q.turn + 1) % classes
-		front := q.rings[c].Front()
+		c := q.turn[w]
+		q.turn[w] = (c + 1) % classes
+		front := q.rings[w][c].Front()
 		if front == nil {
 			continue
 		}
@@ -116,8 +154,13 @@ func (q *queue) pop() *job {
 		j := l.ready[c].Remove(l.ready[c].Front()).(*job)
 		j.element = nil
 		l.running++
-		// To the end of the ring: the next host has its turn.
-		q.rings[c].Remove(front)
+		if w == beside {
+			l.slow++
+		}
+		l.asked = now
+		q.rest(l, now)
+		// To the end of the ring: the next site has its turn.
+		q.rings[w][c].Remove(front)
 		l.place[c] = nil
 		q.arrange(l)
 		return j
@@ -125,30 +168,99 @@ func (q *queue) pop() *job {
 	return nil
 }
 
+// turnedSlow notes that a running job goes on beside the others.
+func (q *queue) turnedSlow(j *job) {
+	j.lane.slow++
+	q.arrange(j.lane)
+}
+
 // done gives back the place of a job that pop gave out.
-func (q *queue) done(j *job) {
+func (q *queue) done(j *job, slow bool) {
 	l := j.lane
 	j.lane = nil
 	l.running--
+	if slow {
+		l.slow--
+	}
 	q.arrange(l)
+}
+
+// note keeps how a site answered.
+func (q *queue) note(key laneKey, a attitude, now time.Time) {
+	switch b := q.books[key.peer]; a {
+	case well:
+		b.Succeeded(key.site)
+	default:
+		b.Failed(key.site, a == silent)
+	}
+	l := q.lanes[key]
+	switch {
+	case l == nil:
+		return
+	case a != well:
+		q.rest(l, now)
+	case l.rests:
+		heap.Remove(&q.resting, l.heapIndex)
+		l.rests = false
+	}
+	l.proven = a == well
+	q.arrange(l)
+}
+
+// attitude is how a site answered.
+type attitude uint8
+
+const (
+	well    attitude = iota // it did what it was asked for
+	unmoved                 // it answered something else, or had no time to
+	silent                  // it did not answer
+)
+
+// bad tells whether a site is in bad standing.
+func (q *queue) bad(key laneKey) bool {
+	b := q.books[key.peer]
+	return b != nil && b.Bad(key.site)
+}
+
+// rest lets a lane rest whose site is in bad standing and was asked just now.
+func (q *queue) rest(l *lane, now time.Time) {
+	if l.rests || !q.bad(l.key) {
+		return
+	}
+	if l.wake = l.asked.Add(q.books[l.key.peer].Every()); l.wake.After(now) {
+		l.rests = true
+		heap.Push(&q.resting, l)
+	}
+}
+
+// wayOf tells how a lane's next job is to run. Of a site that has not shown yet that it
+// answers one job holds a place that others need.
+func (q *queue) wayOf(l *lane) way {
+	b := q.books[l.key.peer]
+	if b != nil && (l.slow > 0 || l.running > 0 && !l.proven || b.Away(l.key.site)) {
+		return beside
+	}
+	return prompt
 }
 
 // arrange puts the lane into the rings where it belongs, takes it out of the
 // others, and forgets it when nothing is left of it.
 func (q *queue) arrange(l *lane) {
-	room := l.limit == 0 || l.running < l.limit
-	empty := l.running == 0
+	may := (l.limit == 0 || l.running < l.limit) && !l.rests
+	w := q.wayOf(l)
+	empty := l.running == 0 && !l.rests
 	for c := range l.ready {
 		n := l.ready[c].Len()
 		empty = empty && n == 0
-		switch {
-		case n > 0 && room && l.place[c] == nil:
-			l.place[c] = q.rings[c].PushBack(l)
-		case (n == 0 || !room) && l.place[c] != nil:
-			q.rings[c].Remove(l.place[c])
+		if l.place[c] != nil && (n == 0 || !may || w != l.way) {
+			q.rings[l.way][c].Remove(l.place[c])
 			l.place[c] = nil
 		}
+		if n > 0 && may && l.place[c] == nil {
+			l.place[c] = q.rings[w][c].PushBack(l)
+		}
 	}
+	l.way = w
 	if empty {
 		delete(q.lanes, l.key)
 	}
@@ -179,4 +291,29 @@ func (h *dueHeap) Pop() any {
 	*h = (*h)[:last]
 	j.heapIndex = 0
 	return j
+}
+
+// restHeap orders resting lanes by wake.
+type restHeap []*lane
+
+func (h restHeap) Len() int           { return len(h) }
+func (h restHeap) Less(i, j int) bool { return h[i].wake.Before(h[j].wake) }
+
+func (h restHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heapIndex, h[j].heapIndex = i, j
+}
+
+func (h *restHeap) Push(x any) {
+	l := x.(*lane)
+	l.heapIndex = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *restHeap) Pop() any {
+	last := len(*h) - 1
+	l := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return l
 }

@@ -46,28 +46,67 @@ func (s *Service) dispatch(ctx, work context.Context) {
 	}
 }
 
-// start gives every job that may run a goroutine, and tells when the next one
-// that waits is due.
+// start gives every job that may run a goroutine, and tells when there may be another.
 func (s *Service) start(work context.Context) (next time.Time, any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, any = s.queue.promote(time.Now())
-	for len(s.running) < s.cfg.Concurrency {
-		j := s.queue.pop()
+	now := time.Now()
+	next, any = s.queue.promote(now)
+	if slow, more := s.letSlowOnesGo(now); more && (!any || slow.Before(next)) {
+		next, any = slow, true
+	}
+	for s.young.Len() < s.cfg.Concurrency {
+		j := s.queue.pop(prompt, now)
 		if j == nil {
 			break
 		}
-		var ctx context.Context
-		ctx, j.cancel = context.WithCancel(work)
-		j.done = make(chan struct{})
-		s.running[j.req.ID] = j
-		go func() {
-			defer close(j.done)
-			defer j.cancel()
-			s.finish(j, s.advance(ctx, j))
-		}()
+		j.young = s.young.PushBack(j)
+		s.launch(work, j, now)
+		if !any || now.Add(s.cfg.SlowAfter).Before(next) {
+			next, any = now.Add(s.cfg.SlowAfter), true
+		}
 	}
-	return next, any
+	// The rest is for those of the others that turn out to be slow.
+	for s.slow < s.cfg.MaxSlow && s.beside < max(1, s.cfg.MaxSlow/4) {
+		j := s.queue.pop(beside, now)
+		if j == nil {
+			break
+		}
+		s.slow++
+		s.beside++
+		j.beside = true
+		s.launch(work, j, now)
+	}
+	return s.queue.rested(next, any)
+}
+
+// launch runs the job in a goroutine. The caller holds mu.
+func (s *Service) launch(work context.Context, j *job, now time.Time) {
+	var ctx context.Context
+	ctx, j.cancel = context.WithCancel(work)
+	j.done, j.started = make(chan struct{}), now
+	s.running[j.req.ID] = j
+	go func() {
+		defer close(j.done)
+		defer j.cancel()
+		s.finish(j, s.advance(ctx, j))
+	}()
+}
+
+// letSlowOnesGo lets the jobs that take long go on beside the others, as far as they
+// may, and tells when there may be another one. The caller holds mu.
+func (s *Service) letSlowOnesGo(now time.Time) (next time.Time, any bool) {
+	for e := s.young.Front(); e != nil && s.slow < s.cfg.MaxSlow; e = s.young.Front() {
+		j := e.Value.(*job)
+		if slow := j.started.Add(s.cfg.SlowAfter); slow.After(now) {
+			return slow, true
+		}
+		s.young.Remove(e)
+		j.young = nil
+		s.slow++
+		s.queue.turnedSlow(j)
+	}
+	return time.Time{}, false
 }
 
 // finish puts back a job whose goroutine ends, or the one that replaced it. One
@@ -77,13 +116,24 @@ func (s *Service) finish(j *job, m move) {
 	defer s.mu.Unlock()
 	delete(s.running, j.req.ID)
 	j.writing = false
-	s.queue.done(j)
+	if j.young != nil {
+		s.young.Remove(j.young)
+		j.young = nil
+		s.queue.done(j, false)
+	} else {
+		s.slow--
+		if j.beside {
+			s.beside--
+			j.beside = false
+		}
+		s.queue.done(j, true)
+	}
 	switch current := s.jobs[j.req.ID]; {
 	case current == nil:
 	case current != j:
 		s.queue.push(current)
 	case m.end:
-		delete(s.jobs, j.req.ID)
+		s.forget(j)
 		if t := s.shards[ShardOf(j.req.ID)]; t != nil && t.ended != nil {
 			t.ended[j.req.ID] = struct{}{}
 		}

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,23 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/internal/standing"
 )
 
 // ErrBusy: as many requests wait to be settled as Config.MaxPending allows, or a
 // Store does. Handlers answer 503 with Retry-After.
 var ErrBusy = errors.New("too many requests wait to be verified")
+
+// Errors of Submit that concern one host or one client alone. Each is within a *Later.
+// Handlers answer 429 with Retry-After.
+var (
+	// ErrHostBusy: too many requests wait for one callback's site, or for a site in
+	// bad standing, that of the callback or of the topic (Config.BadAfter).
+	ErrHostBusy = errors.New("too many requests wait for one host")
+	// ErrClientBusy: too many requests of one client wait.
+	ErrClientBusy = errors.New("too many requests of one client wait")
+)
 
 // Errors that a Confirmer returns, wrapped.
 var (
@@ -79,6 +92,9 @@ type Wish struct {
 	// Lease is the hub.lease_seconds of the request, if LeaseGiven.
 	Lease      time.Duration
 	LeaseGiven bool
+	// Client is who sends the request, as far as limits are concerned: any text that is the
+	// same for the same sender. Empty: no limit of a client applies. It is not stored.
+	Client string
 }
 
 // Service carries requests through their lives and ends subscriptions whose
@@ -113,6 +129,13 @@ type Service struct {
 	running map[ID]*job
 	// reserved counts the Submits whose job is not in jobs yet. Owned by mu.
 	reserved int
+	// waits counts the jobs, and the Submits under way, by whom they concern. Owned by mu.
+	waits waits
+	// young holds the running jobs that have a place of Config.Concurrency, the one that began
+	// first leading; slow counts the others, and beside those of them that never had one.
+	// Owned by mu.
+	young        list.List
+	slow, beside int
 	// queue holds the jobs that are not running. Owned by mu.
 	queue *queue
 
@@ -145,7 +168,8 @@ func NewService(
 		heard:     make(map[ID]struct{}),
 		jobs:      make(map[ID]*job),
 		running:   make(map[ID]*job),
-		queue:     newQueue(cfg.PerHost),
+		waits:     newWaits(),
+		queue:     newQueue(cfg.PerHost, standing.Config{Failures: cfg.BadAfter, Every: cfg.BadEvery, Sites: cfg.BadSites}),
 	}
 	m, err := newMetrics(reg, s.pending)
 	if err != nil {
@@ -161,8 +185,12 @@ func NewService(
 // callback that is not settled yet counts no more. It is carried through by the
 // process that owns its shard, which the store tells of it.
 //
-// It returns ErrBusy where too much is pending, here or in the store, and
-// ErrUnavailable where the store has trouble. After ErrBusy nothing has changed.
+// It returns ErrBusy where too much is pending, here or in the store, a *Later with
+// ErrHostBusy or ErrClientBusy where too much of one host or client is, and
+// ErrUnavailable where the store has trouble. What replaces a pending request needs no
+// room, and what concerns a subscription that stands none at a host in bad standing:
+// else a stranger could keep its subscriber from renewing. Of several processes that
+// share a store each counts what it has taken, or works on. After all but ErrUnavailable nothing has changed.
 // After ErrUnavailable nothing will come of the request where the shard is this
 // process's, and an earlier one still counts. Where it is another's, the store may
 // hold the request in the place of an earlier one, and its owner then asks
@@ -176,10 +204,11 @@ func (s *Service) Submit(ctx context.Context, w Wish) error {
 		return err
 	}
 	r := s.request(w)
-	if !s.reserve(r.ID, false) {
-		return ErrBusy
+	release, err := s.admit(ctx, r, w.Client)
+	if err != nil {
+		return err
 	}
-	defer s.release()
+	defer release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
 	defer cancel()
 	unlock, err := s.books.lock(ctx, r.ID)
@@ -195,7 +224,7 @@ func (s *Service) Submit(ctx context.Context, w Wish) error {
 		return fmt.Errorf("keeping the request: %w", err)
 	}
 	s.metrics.requests.WithLabelValues(string(w.Mode)).Inc()
-	s.take(r, fresh)
+	s.take(r, fresh, w.Client)
 	return nil
 }
 
@@ -235,7 +264,7 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 	if !s.isSure() {
 		return errUnsure
 	}
-	if !s.reserve(sub.ID, true) {
+	if !s.reserve(sub.ID) {
 		return ErrBusy
 	}
 	defer s.release()
@@ -274,26 +303,6 @@ func (s *Service) notify(ctx context.Context, notice *job) {
 	s.replace(notice)
 }
 
-// reserve takes a place among the pending for the ID, unless they are too many.
-// One that replaces another needs no room, nor does a request of another
-// process's shard, which is not kept here as a notice is.
-func (s *Service) reserve(id ID, notice bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := notice || s.shards[ShardOf(id)] != nil
-	if kept && s.jobs[id] == nil && len(s.jobs)+s.reserved >= s.cfg.MaxPending {
-		return false
-	}
-	s.reserved++
-	return true
-}
-
-func (s *Service) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reserved--
-}
-
 // pending counts the requests of this process's shards, and the denials, that are
 // not settled.
 func (s *Service) pending() int {
@@ -317,10 +326,20 @@ func (s *Service) replace(j *job) {
 	s.put(j)
 }
 
+// forget takes out the job that counts. The caller holds mu.
+func (s *Service) forget(j *job) {
+	delete(s.jobs, j.req.ID)
+	s.waits.add(j, -1)
+}
+
 // put makes j the job that counts, and queues it unless another job of its ID
 // is still running: finish does so then. The caller holds mu.
 func (s *Service) put(j *job) {
+	if old := s.jobs[j.req.ID]; old != nil {
+		s.forget(old)
+	}
 	s.jobs[j.req.ID] = j
+	s.waits.add(j, 1)
 	if s.running[j.req.ID] == nil {
 		s.queue.push(j)
 	}

@@ -108,7 +108,7 @@ func (s *Service) leave(shard Shard) (running []*job, untold int) {
 				untold++
 			}
 		}
-		delete(s.jobs, id)
+		s.forget(j)
 	}
 	for id, j := range s.running {
 		if ShardOf(id) != shard || j.bare {
@@ -329,7 +329,7 @@ func (s *Service) takeListed(ctx context.Context, t *tenancy, r Request) (taken 
 	s.mu.Unlock()
 	switch {
 	case old == nil && !ended:
-		return s.take(r, backlog), nil
+		return s.take(r, backlog, ""), nil
 	case old != nil && old.knows(r.Token):
 		return false, nil
 	}
@@ -342,7 +342,7 @@ func (s *Service) takeListed(ctx context.Context, t *tenancy, r Request) (taken 
 	case old != nil && old.bare && old.knows(now.Token):
 		now = r // a stray took the place of what was listed
 	}
-	return s.take(now, backlog), nil
+	return s.take(now, backlog, ""), nil
 }
 
 // catchUp takes up the request that the store holds for an ID. A job whose request
@@ -355,14 +355,15 @@ func (s *Service) catchUp(ctx context.Context, id ID) error {
 	case err != nil:
 		return trouble(err)
 	}
-	s.take(r, fresh)
+	s.take(r, fresh, "")
 	return nil
 }
 
 // take makes a request that the store holds the job that counts, unless it does
-// already or the shard is not this process's. The caller holds the lock of the
+// already or the shard is not this process's. Client is who sent it, empty where that
+// is not known. The caller holds the lock of the
 // books for it.
-func (s *Service) take(r Request, c class) bool {
+func (s *Service) take(r Request, c class, client string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.jobs[r.ID]
@@ -370,7 +371,7 @@ func (s *Service) take(r Request, c class) bool {
 		return false
 	}
 	j := newJob(r)
-	j.class = c
+	j.class, j.client = c, client
 	if old != nil {
 		j.strays = old.strays // they may come late
 	}
