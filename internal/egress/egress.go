@@ -232,6 +232,8 @@ func (d *Dialer) admit(address string) (host, port string, err error) {
 			return "", "", d.cfg.Metrics.refused(reasonAddress, err)
 		}
 		host = addr.String()
+	case localhost(host) && !d.cfg.AllowLoopback:
+		return "", "", d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %s is this machine", ErrForbidden, host))
 	case !validName(host):
 		return "", "", d.cfg.Metrics.refused(reasonName, fmt.Errorf("%w: %q is not a name", ErrForbidden, host))
 	}
