@@ -39,14 +39,16 @@ const (
 // controls is what the control paths work on: a hub's parts, or those of a command
 // that has opened the store.
 type controls struct {
-	store  *engine
-	logger *slog.Logger
+	store    *engine
+	logger   *slog.Logger
+	stopping <-chan struct{} // closed when the hub is to end; nil: it is a command
 }
 
 // controlPaths are all that can be asked.
 func (c *controls) controlPaths() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/version", c.handle(c.version))
+	mux.Handle("POST /v1/backup", c.handle(c.backup))
 	return mux
 }
 
@@ -172,7 +174,7 @@ func (h *house) serveControl(ctx context.Context) error {
 	if h.control == nil {
 		return nil
 	}
-	c := &controls{store: h.store, logger: h.logger}
+	c := &controls{store: h.store, logger: h.logger, stopping: ctx.Done()}
 	return program.Serve(ctx, h.control, c.controlPaths(), h.logger)
 }
 

@@ -166,6 +166,9 @@ type engine struct {
 	// Fair tells how many shards are this process's part; not joined: that is
 	// not known yet.
 	Fair func() (shards int, joined bool)
+	// Backup holds a state of the store, to be written to a file; nil where the engine
+	// has its own way.
+	Backup func(ctx context.Context) (backup, error)
 	// Directory is where it keeps everything, for the control socket; empty where
 	// commands can open it beside a hub.
 	Directory string
@@ -202,6 +205,7 @@ func openEngine(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer
 		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
 		Restore:   db.Restore(),
 		Directory: where,
+		Backup:    holdBackup(db),
 		Ready:     func(context.Context) error { return nil },
 		Warnings:  func() []string { return nil },
 		Fair:      func() (int, bool) { return subscription.Shards, true },

@@ -49,16 +49,17 @@ func (f *exportCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 		return err
 	}
 	show := newReporter("exporting", 0, stderr, logger)
-	write := func(w io.Writer) (transfer.Progress, error) {
-		return transfer.Export(ctx, e.source(), w, transfer.ExportConfig{
+	var done transfer.Progress
+	write := func(w io.Writer) (err error) {
+		done, err = transfer.Export(ctx, e.source(), w, transfer.ExportConfig{
 			Hub: program.Version, Engine: f.kind(), Progress: show.progress,
 		})
+		return err
 	}
-	var done transfer.Progress
 	if f.Output == "" {
-		done, err = writeStream(ctx, stdout, write)
+		err = writeStream(ctx, stdout, write)
 	} else {
-		done, err = writeFile(f.Output, write)
+		err = writeFile(f.Output, write)
 	}
 	show.end()
 	switch {
@@ -75,7 +76,7 @@ func (f *exportCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 
 // refuseNothing keeps a wrong directory from being made, and exported as a hub
 // that keeps nothing.
-func (f *exportCommand) refuseNothing() error {
+func (f *storeFlags) refuseNothing() error {
 	if redisstore.IsURL(f.Store) {
 		return nil
 	}
@@ -112,6 +113,11 @@ func (f *exportCommand) warn(ctx context.Context, e *engine, logger *slog.Logger
 // openStore opens the store for a command that ends, which does not wait for a
 // store that is away.
 func openStore(ctx context.Context, f storeFlags, logger *slog.Logger) (*engine, error) {
+	if where, err := f.directory(); err == nil {
+		if err := refuseRoot(where); err != nil {
+			return nil, f.failed(err)
+		}
+	}
 	e, err := openEngine(f, logger, prometheus.NewRegistry())
 	if errors.Is(err, pebblestore.ErrInUse) {
 		return nil, fmt.Errorf("%w: stop the hub first", err)
@@ -134,7 +140,7 @@ const writeBuffer = 256 << 10
 
 // writeStream writes to where a reader may not read on: the end of ctx ends that
 // wait.
-func writeStream(ctx context.Context, w io.Writer, write func(io.Writer) (transfer.Progress, error)) (transfer.Progress, error) {
+func writeStream(ctx context.Context, w io.Writer, write func(io.Writer) error) error {
 	from, to := io.Pipe()
 	defer context.AfterFunc(ctx, func() { _ = from.CloseWithError(ctx.Err()) })()
 	copied := make(chan error, 1)
@@ -144,31 +150,31 @@ func writeStream(ctx context.Context, w io.Writer, write func(io.Writer) (transf
 		copied <- err
 	}()
 	buffered := bufio.NewWriterSize(to, writeBuffer)
-	done, err := write(buffered)
+	err := write(buffered)
 	if err == nil {
 		err = buffered.Flush()
 	}
 	_ = to.CloseWithError(err)
 	if err != nil {
-		return done, err
+		return err
 	}
 	select {
 	case err = <-copied:
-		return done, err
+		return err
 	case <-ctx.Done():
-		return done, ctx.Err() // the copy may hang; the process ends
+		return ctx.Err() // the copy may hang; the process ends
 	}
 }
 
 // writeFile makes a file that only its owner can read, and that is there only
 // when it is whole and on disk.
-func writeFile(name string, write func(io.Writer) (transfer.Progress, error)) (done transfer.Progress, err error) {
+func writeFile(name string, write func(io.Writer) error) (err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return done, fmt.Errorf("--output %s: it is there, and no regular file", name)
+		return fmt.Errorf("--output %s: it is there, and no regular file", name)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part") // mode 0600
 	if err != nil {
-		return done, fmt.Errorf("--output %s: %w", name, err)
+		return fmt.Errorf("--output %s: %w", name, err)
 	}
 	defer func() {
 		if err != nil {
@@ -177,8 +183,8 @@ func writeFile(name string, write func(io.Writer) (transfer.Progress, error)) (d
 		}
 	}()
 	buffered := bufio.NewWriterSize(f, writeBuffer)
-	if done, err = write(buffered); err != nil {
-		return done, err
+	if err = write(buffered); err != nil {
+		return err
 	}
 	for _, step := range []func() error{
 		buffered.Flush, f.Sync, f.Close,
@@ -186,10 +192,10 @@ func writeFile(name string, write func(io.Writer) (transfer.Progress, error)) (d
 		func() error { return syncDir(filepath.Dir(name)) },
 	} {
 		if err = step(); err != nil {
-			return done, fmt.Errorf("--output %s: %w", name, err)
+			return fmt.Errorf("--output %s: %w", name, err)
 		}
 	}
-	return done, nil
+	return nil
 }
 
 // syncDir makes the names in a directory durable.

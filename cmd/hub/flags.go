@@ -14,10 +14,13 @@ import (
 type commands struct {
 	program.Common
 
-	Serve  serveCommand  `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
-	Export exportCommand `cmd:"" help:"Write everything that a hub keeps as JSON lines."`
-	Import importCommand `cmd:"" help:"Put what an export holds into a store."`
-	Ready  readyCommand  `cmd:"" help:"Ask a running hub whether it is ready: the exit status is 0 if it is."`
+	Serve   serveCommand   `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
+	Export  exportCommand  `cmd:"" help:"Write everything that a hub keeps as JSON lines."`
+	Import  importCommand  `cmd:"" help:"Put what an export holds into a store."`
+	Backup  backupCommand  `cmd:"" help:"Make a backup of a store, while its hub runs or not."`
+	Restore restoreCommand `cmd:"" help:"Make a store of a backup."`
+	Source  sourceCommands `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
+	Ready   readyCommand   `cmd:"" help:"Ask a running hub whether it is ready: the exit status is 0 if it is."`
 }
 
 // command is one of the things that the program does.
@@ -37,6 +40,7 @@ type serveCommand struct {
 	Takeover time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m."`
 
 	wayOutFlags
+	publisherFlags
 
 	DNSTTL time.Duration `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m."`
 

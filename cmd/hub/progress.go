@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -28,6 +29,7 @@ type reporter struct {
 	begun    time.Time
 	next     time.Time
 	shown    bool
+	read     int64 // bytes, by reading
 }
 
 // newReporter makes a reporter that begins now.
@@ -68,6 +70,36 @@ func (r *reporter) volume(bytes int64) string {
 		return fmt.Sprintf("%.1f MB,", float64(bytes)/mega)
 	}
 	return fmt.Sprintf("%3d%% of %.1f MB,", 100*bytes/r.size, float64(r.size)/mega)
+}
+
+// reading tells how much is read of what has no records to count.
+func (r *reporter) reading(from io.Reader) io.Reader { return &counted{from, r} }
+
+type counted struct {
+	io.Reader
+	to *reporter
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.to.bytes(int64(n))
+	return n, err
+}
+
+// bytes is called after so many more.
+func (r *reporter) bytes(n int64) {
+	r.read += n
+	now := time.Now()
+	if now.Before(r.next) {
+		return
+	}
+	if r.terminal == nil {
+		r.next = now.Add(progressInLog)
+		r.logger.Info(r.what, "bytes", r.read, "of_bytes", r.size)
+		return
+	}
+	r.next, r.shown = now.Add(progressOnTerminal), true
+	fmt.Fprintf(r.terminal, "\r\x1b[K%s: %s", r.what, strings.TrimSuffix(r.volume(r.read), ","))
 }
 
 // end takes the line away: what follows says what became of it.

@@ -53,6 +53,8 @@ type Config struct {
 	// further call is ErrUnavailable, but Pebble itself may panic. Default:
 	// log the error and end the process with status 1.
 	Fatal func(error)
+
+	restoring bool // the directory may be one that a restore has not finished
 }
 
 func (c Config) withDefaults() Config {

@@ -40,6 +40,13 @@ func (d *damage) has(key []byte) bool {
 	return known
 }
 
+// count is how much was found.
+func (d *damage) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.keys)
+}
+
 // stretch remembers that what is between the keys cannot be read.
 func (d *damage) stretch(from, to []byte) {
 	d.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -39,8 +40,12 @@ type DB struct {
 		sync.Mutex
 		count uint64
 	}
-	running atomic.Bool // Shards.Run is
 	sources sync.Mutex  // guards the changes of Sources
+	running atomic.Bool // Shards.Run is
+	// floor is what every sequence number given is above: 0 but in a store that was
+	// restored (raiseNumbers). It is set before the store is used.
+	floor  uint64
+	backup sync.Mutex // held while there is a Backup
 }
 
 // maxRemembered is of how many subscriptions of a shard the last position is
@@ -139,7 +144,11 @@ func Open(cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{engine: e}
-	if err := db.load(); err != nil {
+	err = db.load()
+	if err == nil {
+		err = db.afterRestore(time.Now().Unix())
+	}
+	if err != nil {
 		_ = e.close()
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
 	}
@@ -159,6 +168,9 @@ func (db *DB) load() error {
 		return err
 	}
 	db.pings.count = count
+	if db.floor, err = db.count(floorKey()); err != nil {
+		return err
+	}
 	for i := range db.shards {
 		if db.shards[i].epoch, err = db.count(epochKey(subscription.Shard(i))); err != nil {
 			return err

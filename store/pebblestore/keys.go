@@ -13,6 +13,7 @@ import (
 //
 //	00 "format"                    what made the directory, and in which version
 //	00 "counted"                   there where the topics have the bytes of their logs (layout 3)
+//	00 "floor"                     what every sequence number that is given is above, if there
 //	01 shard id                    subscription
 //	02 shard id                    its position
 //	03 shard id first              a gap of it
@@ -25,8 +26,8 @@ import (
 //	0a                             the count of the last ping
 //	0b shard                       epoch of the shard
 //	0c shard id                    request that is not settled
-//
 //	0d name                        Source (programs of before do not look at it)
+//
 // shard is 1 byte, id the 16 bytes of a subscription.ID, first and seq 8 bytes,
 // expires 8 bytes of seconds and 4 of nanoseconds, topic the first 16 bytes of the
 // SHA-256 of the topic's subscription.Key, key that Key itself.
@@ -49,8 +50,8 @@ const (
 	kindPingCount    = 0x0a
 	kindEpoch        = 0x0b
 	kindRequest      = 0x0c
-)
 	kindSource       = 0x0d
+)
 
 // kindNames are for log lines.
 var kindNames = map[byte]string{
@@ -78,6 +79,8 @@ func topicIDOf(key string) topicID {
 func formatKey() []byte { return append([]byte{kindFormat}, "format"...) }
 
 func countedKey() []byte { return append([]byte{kindFormat}, "counted"...) }
+
+func floorKey() []byte { return append([]byte{kindFormat}, "floor"...) }
 
 // memberKey is the key of the subscription (kindSubscription), its position or its
 // request.

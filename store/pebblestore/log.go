@@ -47,10 +47,10 @@ func (l *Log) Append(
 			}
 			return nil
 		}
-		if state.head >= uint64(delivery.MaxSeq) {
+		next.head, next.previous = max(state.head, l.db.floor)+1, state.until
+		if next.head > uint64(delivery.MaxSeq) {
 			return errNumbersUsed
 		}
-		next.head, next.previous = state.head+1, state.until
 		receipt = delivery.Receipt{ID: id, Seq: delivery.Seq(next.head), Previous: next.previous}
 		n := delivery.Notification{
 			Publication: p, ID: id, Seq: receipt.Seq, After: delivery.Seq(state.head), Accepted: accepted,

@@ -74,6 +74,10 @@ func open(cfg Config, want layout) (*engine, error) {
 		_ = lock.Close()
 		return nil, err
 	}
+	if _, err := cfg.FS.Stat(cfg.FS.PathJoin(cfg.Dir, unfinished)); err == nil && !cfg.restoring {
+		_ = lock.Close()
+		return nil, ErrUnfinished
+	}
 	cache := pebble.NewCache(cfg.CacheBytes)
 	defer cache.Unref() // Pebble holds it until it is closed
 	e := &engine{
@@ -161,6 +165,11 @@ func refuseForeign(fsys vfs.FS, dir string) error {
 	for _, name := range names {
 		if strings.HasPrefix(name, "marker.format-version.") {
 			return nil
+		}
+	}
+	for _, name := range names {
+		if name == unfinished {
+			return nil // said more clearly
 		}
 	}
 	for _, name := range names {
