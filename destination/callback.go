@@ -2,6 +2,7 @@ package destination
 
 import (
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -102,12 +103,14 @@ func (d *Destination) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ours tells whether the path is that of the callback.
+// ours tells whether the path is that of the callback, of which nobody may find out by
+// the time how much he has guessed.
 func (d *Destination) ours(u *url.URL) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	callback, err := url.Parse(d.callback)
-	return err == nil && d.callback != "" && u.EscapedPath() == callback.EscapedPath()
+	return err == nil && d.callback != "" &&
+		subtle.ConstantTimeCompare([]byte(u.EscapedPath()), []byte(callback.EscapedPath())) == 1
 }
 
 func (d *Destination) verify(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +91,7 @@ func (v *Verifier) confirm(ctx context.Context, address, challenge string) error
 	if err != nil {
 		return fmt.Errorf("%w: %w", subscription.ErrNoAnswer, err)
 	}
-	if string(body) != challenge {
+	if subtle.ConstantTimeCompare(body, []byte(challenge)) != 1 {
 		return fmt.Errorf("%w: the body is not the challenge", subscription.ErrNoIntent)
 	}
 	return nil

@@ -1,6 +1,8 @@
 package subscription
 
 import (
+	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -40,7 +42,7 @@ func ShardOf(id ID) Shard { return Shard(id[len(id)-1] % Shards) }
 func TopicShard(topic string) Shard { return ShardOf(uuid.NewSHA1(idSpace, []byte(Key(topic)))) }
 
 // Secret is the hub.secret of a subscription: the key of its signatures. It
-// does not appear in logs or formatted output.
+// does not appear in logs or formatted output, in whatever form, nor in JSON.
 type Secret string
 
 // LogValue hides the secret from logs.
@@ -54,8 +56,12 @@ func (s Secret) String() string {
 	return "[secret]"
 }
 
-// GoString hides the secret from %#v.
-func (s Secret) GoString() string { return s.String() }
+// Format hides the secret whatever the verb is: also from those that are wrong for
+// texts, which fmt else tells of by showing what it was given.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText hides the secret from encoders; an export converts with string(s).
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Subscription is one active subscription: notifications of Topic go to
 // Callback until Expires.
