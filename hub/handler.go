@@ -116,10 +116,17 @@ func methodNotAllowed(w http.ResponseWriter, _ *http.Request) (string, error) {
 	return kindOther, refuse(http.StatusMethodNotAllowed, "The hub takes GET, HEAD and POST.")
 }
 
+// errForeignPage refuses what a page of another origin has a visitor's browser send: the
+// hub may be where only the visitor can reach it, and limits count his address.
+var errForeignPage = refuse(http.StatusForbidden, "A web page of another origin may not have a visitor's browser send this. Send it from a server.")
+
 // post tells by the media type what a POST means.
 func (h *Hub) post(w http.ResponseWriter, r *http.Request) (string, error) {
 	if h.closing.Load() {
 		return kindOther, errClosing
+	}
+	if h.origin.Check(r) != nil {
+		return kindOther, errForeignPage
 	}
 	media, params, err := mediaType(r.Header)
 	if err != nil {

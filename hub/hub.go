@@ -87,6 +87,7 @@ type Hub struct {
 	page    page
 	bodies  *room
 	closing atomic.Bool
+	origin  http.CrossOriginProtection // of the hub's own pages only
 	outage  outage
 	logger  *slog.Logger
 	metrics *metrics

@@ -44,7 +44,7 @@ func TestSlowClients(t *testing.T) {
 		}, within: program.WriteStall},
 		"an answer that is read byte by byte": {attack: func(c net.Conn) {
 			io.WriteString(c, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-			for one := make([]byte, 1); ; time.Sleep(100 * time.Millisecond) {
+			for one := make([]byte, 1); ; time.Sleep(time.Second) {
 				if _, err := c.Read(one); err != nil {
 					return
 				}
@@ -106,7 +106,7 @@ func TestSlowClients(t *testing.T) {
 // read reads until the connection is closed.
 func read(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// trickle writes a byte each 200 ms, until the connection is closed.
+// trickle writes a byte each second, until the connection is closed.
 func trickle(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		closed := make(chan struct{})
@@ -118,7 +118,7 @@ func trickle(text string) func(net.Conn) {
 			if _, err := io.WriteString(c, text[i:i+1]); err != nil {
 				break
 			}
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(time.Second)
 		}
 		<-closed
 	}
