@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"carillon/cmd/internal/program"
+	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
 )
@@ -40,6 +41,7 @@ const (
 // that has opened the store.
 type controls struct {
 	store    *engine
+	sources  *source.Registry // nil: nobody in this process asks who may publish
 	logger   *slog.Logger
 	stopping <-chan struct{} // closed when the hub is to end; nil: it is a command
 }
@@ -49,6 +51,7 @@ func (c *controls) controlPaths() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/version", c.handle(c.version))
 	mux.Handle("POST /v1/backup", c.handle(c.backup))
+	c.sourcePaths(mux)
 	return mux
 }
 
@@ -174,7 +177,7 @@ func (h *house) serveControl(ctx context.Context) error {
 	if h.control == nil {
 		return nil
 	}
-	c := &controls{store: h.store, logger: h.logger, stopping: ctx.Done()}
+	c := &controls{store: h.store, sources: h.sources, logger: h.logger, stopping: ctx.Done()}
 	return program.Serve(ctx, h.control, c.controlPaths(), h.logger)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
 	"carillon/subscription"
@@ -151,6 +152,7 @@ type engine struct {
 	Cursors       delivery.Cursors
 	Marks         delivery.Marks // nil where one process has the engine to itself
 	Shards        delivery.Shards
+	Sources       source.Store
 	Restore       transfer.Target // takes in an export
 	// Ready reaches the engine and prepares it. subscription.ErrUnavailable:
 	// not yet; any other error: never, as it is set up.
@@ -203,7 +205,7 @@ func openEngine(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer
 	}
 	return &engine{
 		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
-		Restore:   db.Restore(),
+		Sources: db.Sources(), Restore: db.Restore(),
 		Directory: where,
 		Backup:    holdBackup(db),
 		Ready:     func(context.Context) error { return nil },
@@ -227,7 +229,7 @@ func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer)
 	}
 	return &engine{
 		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
-		Marks: db.Marks(), Restore: db.Restore(),
+		Marks: db.Marks(), Sources: db.Sources(), Restore: db.Restore(),
 		Ready: func(ctx context.Context) error {
 			err := db.Ready(ctx)
 			if err == nil || errors.Is(err, subscription.ErrUnavailable) {

@@ -14,6 +14,7 @@ import (
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/internal/egress"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -36,6 +37,7 @@ type house struct {
 	service    *subscription.Service
 	hub        *hub.Hub
 	holder     *holder
+	sources    *source.Registry      // nil: everybody may publish
 	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
 	stopping   atomic.Bool           // it was told to end
 	loaded     atomic.Bool           // its part of the subscriptions was loaded once
@@ -115,6 +117,9 @@ func (h *house) join(f serveCommand, held shares) error {
 	if err := h.joinDelivery(f, way, out, held); err != nil {
 		return err
 	}
+	if err := h.joinSources(f.publisherFlags); err != nil {
+		return err
+	}
 	if err := h.joinHub(f, asking, held); err != nil {
 		return err
 	}
@@ -192,7 +197,7 @@ func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares) erro
 	}
 	h.hub, err = hub.New(cfg, hub.Parts{
 		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings,
-		Checker: checker, Transport: transport, Addresses: asking,
+		Checker: checker, Transport: transport, Addresses: asking, Sources: h.publishers(),
 	}, h.logger, h.metrics)
 	return err
 }

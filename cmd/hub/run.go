@@ -41,6 +41,8 @@ func (h *house) run(ctx context.Context, ready func()) error {
 			return err
 		}
 		h.start(w)
+		h.readSources(intakeCtx)
+		intake.Go(func() error { return h.runSources(intakeCtx) })
 		intake.Go(func() error { return h.hub.Run(intakeCtx) })
 		intake.Go(func() error { return h.service.Run(intakeCtx) })
 		ready()

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"carillon/source"
+	"carillon/store/redisstore"
+)
+
+// sourceCommands are about who may publish where the hub runs with --publishers registered.
+// A hub that works on the store is asked (openControl), and heeds a change at once; hubs on
+// a Redis find it within seconds.
+type sourceCommands struct {
+	Add    sourceAddCommand    `cmd:"" help:"Register a Source and print its token, once."`
+	List   sourceListCommand   `cmd:"" help:"List the Sources. Their tokens are kept nowhere."`
+	Rotate sourceRotateCommand `cmd:"" help:"Give a Source another token, and print that. The one before is refused from then on."`
+	Revoke sourceRevokeCommand `cmd:"" help:"End a Source: its token is refused from then on."`
+}
+
+// sourceAddCommand registers a Source.
+type sourceAddCommand struct {
+	storeFlags
+	tokenFlags
+
+	Name     string   `arg:"" help:"Its name: letters, digits, dots, underscores and hyphens."`
+	Prefixes []string `name:"topic-prefix" env:"-" required:"" sep:"none" placeholder:"URL" help:"The Source may publish to this topic and to all below it: https://a.example/x is for /x, /x/… and /x?…, and not for /xy. Repeatable."`
+}
+
+// Help says what the flags do not.
+func (*sourceAddCommand) Help() string {
+	return "The token is printed alone on a line of standard output. The hub keeps its SHA-256 only: who loses the token needs another. " +
+		"The Source sends it with what it publishes and with its pings: Authorization: Bearer TOKEN. " +
+		"Hubs ask for it where they run with --publishers registered."
+}
+
+// Validate refuses what the hub would refuse.
+func (f *sourceAddCommand) Validate() error {
+	if err := f.storeFlags.Validate(); err != nil {
+		return err
+	}
+	_, _, err := source.New(f.Name, f.Prefixes, time.Now())
+	return err
+}
+
+func (f *sourceAddCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
+	if err := f.refuseNothing(); err != nil {
+		fmt.Fprintf(stderr, "hub: there was no store at %s: it is made\n", f.shown())
+	}
+	err := f.issue(stdout, false, func(hash source.Hash) error {
+		return askSources(ctx, f.storeFlags, logger, "add", sourceWish{f.Name, f.Prefixes, hash})
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "hub: Source %s may publish to %s. Its token is shown this once.\n", f.Name, strings.Join(f.Prefixes, ", "))
+	return nil
+}
+
+// sourceRotateCommand gives a Source another token.
+type sourceRotateCommand struct {
+	storeFlags
+	tokenFlags
+
+	Name string `arg:"" help:"The Source's name."`
+}
+
+func (f *sourceRotateCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
+	if err := f.refuseNothing(); err != nil {
+		return err
+	}
+	err := f.issue(stdout, true, func(hash source.Hash) error {
+		return askSources(ctx, f.storeFlags, logger, "rotate", sourceWish{Name: f.Name, Hash: hash})
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "hub: Source %s has another token, which is shown this once. The one before is refused%s.\n", f.Name, f.from())
+	return nil
+}
+
+// sourceRevokeCommand ends a Source.
+type sourceRevokeCommand struct {
+	storeFlags
+
+	Name string `arg:"" help:"The Source's name."`
+}
+
+func (f *sourceRevokeCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
+	if err := f.refuseNothing(); err != nil {
+		return err
+	}
+	if err := askSources(ctx, f.storeFlags, logger, "revoke", sourceWish{Name: f.Name}); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "hub revoked Source %s: its token is refused%s\n", f.Name, f.from())
+	return nil
+}
+
+// from says from when on a change counts.
+func (f *storeFlags) from() string {
+	if redisstore.IsURL(f.Store) {
+		return ", within 10 s by every hub that can reach the store"
+	}
+	return " from now on"
+}
+
+// askSources makes a change of Sources, through the hub where one runs.
+func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, change string, wish sourceWish) (err error) {
+	c, err := openControl(ctx, f, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	return c.call(ctx, http.MethodPost, "/v1/sources/"+change, wish, nil)
+}
+
+// sourceListCommand lists the Sources.
+type sourceListCommand struct {
+	storeFlags
+
+	JSON bool `name:"json" env:"-" help:"Print a JSON array of objects with name, topic_prefixes, created and token_issued."`
+}
+
+func (f *sourceListCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) (err error) {
+	if err := f.refuseNothing(); err != nil {
+		return err
+	}
+	c, err := openControl(ctx, f.storeFlags, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var all []sourceAnswer
+	if err := c.call(ctx, http.MethodGet, "/v1/sources", nil, &all); err != nil {
+		return err
+	}
+	if f.JSON {
+		e := json.NewEncoder(stdout)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tTOKEN ISSUED\tTOPIC PREFIXES")
+	for _, s := range all {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, s.Issued.UTC().Format(time.RFC3339), strings.Join(s.Prefixes, " "))
+	}
+	return table.Flush()
+}
+
+// tokenFlags say where a new token goes.
+type tokenFlags struct {
+	TokenFile string `env:"-" placeholder:"FILE" help:"Write the token to this file, which only its owner can read, and not to standard output."`
+}
+
+// issue makes a token, has its hash kept, and gives the token out: to standard output, or
+// to the file, which may be there already only where replace says so.
+func (f tokenFlags) issue(stdout io.Writer, replace bool, keep func(source.Hash) error) error {
+	token := source.NewToken()
+	if f.TokenFile == "" {
+		if err := keep(token.Hash()); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(stdout, string(token)); err != nil {
+			return fmt.Errorf("the token could not be written, and is lost (hub source rotate makes another): %w", err)
+		}
+		return nil
+	}
+	if info, err := os.Lstat(f.TokenFile); err == nil && (!replace || !info.Mode().IsRegular()) {
+		return fmt.Errorf("--token-file %s: there is such a file already", f.TokenFile)
+	}
+	if err := f.write(token, keep); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(stdout, "hub wrote the token to %s\n", f.TokenFile)
+	return err
+}
+
+// write has the file ready before the token counts, so that what could go wrong with it does
+// so before.
+func (f tokenFlags) write(token source.Token, keep func(source.Hash) error) (err error) {
+	part := f.TokenFile + ".part"
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("--token-file %s: another command is writing it, or left %s behind: remove that", f.TokenFile, part)
+	}
+	if err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part) // gone, where it was renamed
+		}
+	}()
+	_, err = fmt.Fprintln(file, string(token))
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	if err := keep(token.Hash()); err != nil {
+		return err
+	}
+	if err := os.Rename(part, f.TokenFile); err != nil {
+		return fmt.Errorf("--token-file: the token is lost (hub source rotate makes another): %w", err)
+	}
+	return nil
+}
