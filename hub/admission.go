@@ -33,7 +33,7 @@ func (f *fetcher) reserve(host string) error {
 	switch {
 	case f.total >= f.cfg.MaxPings:
 		return errBusy
-	case f.byHost[host] >= f.cfg.MaxPingsPerHost:
+	case f.byHost[host] >= f.cfg.MaxPingsPerHost, f.byHost[host] >= maxBadPings && f.pace.bad(host):
 		return errHostBusy
 	}
 	f.count(host)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"carillon/internal/egress"
 	"carillon/internal/weblink"
@@ -30,7 +31,8 @@ func (a *asker) ask(ctx context.Context, topic string) error {
 	if err == nil && judgeLinks(links, topic, a.self) == nil {
 		return nil
 	}
-	// Where there was no answer to HEAD, GET would wait for the same.
+	// Where there was no answer to HEAD, or one that asks for patience, GET would wait
+	// for the same.
 	if errors.Is(err, ErrTopicAway) && !errors.Is(err, errStatus) {
 		return err
 	}
@@ -61,8 +63,14 @@ func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link
 	return discover(resp, topic, resp.Body), nil
 }
 
-// errStatus: the server answered, with a status that says it cannot tell.
+// errStatus: the server answered, with a status that may be due to the method.
 var errStatus = errors.New("status")
+
+// patience are the statuses that say nothing of the request, but that it came at a bad time.
+var patience = []int{
+	http.StatusRequestTimeout, http.StatusTooManyRequests,
+	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
 
 // judgeStatus returns nil for 2xx, ErrTopicAway for what may be otherwise soon,
 // and a refusal for everything else. Redirects are not followed: the topic is
@@ -71,7 +79,9 @@ func judgeStatus(status int) error {
 	switch {
 	case status >= 200 && status <= 299:
 		return nil
-	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests:
+	case slices.Contains(patience, status):
+		return fmt.Errorf("%w: status %d", ErrTopicAway, status)
+	case status >= 500:
 		return fmt.Errorf("%w: %w %d", ErrTopicAway, errStatus, status)
 	case status >= 300 && status <= 399:
 		return &subscription.Refusal{Reason: fmt.Sprintf("it answers with a redirect (%d), which the hub does not follow", status)}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
-	"carillon/internal/egress"
+	"carillon/internal/standing"
 	"carillon/subscription"
 )
 
@@ -38,6 +38,7 @@ type Checker struct {
 	known   *verdicts
 	flights singleflight.Group
 	gate    *gate
+	pace    *pace
 	renew   chan string
 	logger  *slog.Logger
 	metrics *checkMetrics
@@ -62,7 +63,8 @@ func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, re
 		cfg:    cfg,
 		asker:  newAsker(cfg, transport),
 		known:  newVerdicts(cfg.TopicCheckEntries),
-		gate:   newGate(cfg.TopicChecks, cfg.TopicChecksPerHost),
+		gate:   newGate(cfg.TopicChecks, cfg.TopicChecksPerHost, cfg.SlowTopicChecks, cfg.TopicCheckSlowAfter),
+		pace:   newPace(),
 		renew:  make(chan string, renewals),
 		logger: logger,
 	}
@@ -75,20 +77,26 @@ func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, re
 
 // Validate returns nil if the topic names this hub, a *subscription.Refusal if it
 // does not, ErrTopicAway if its server could not tell, and subscription.ErrBusy if
-// there was no room to ask it.
+// there was no room to ask it, or it is not its time: a site whose topics have refused, or
+// not answered, many times in a row is asked once a second.
 func (c *Checker) Validate(ctx context.Context, topic string) error {
-	said, stale, ok := c.known.get(subscription.Key(topic), time.Now())
-	c.metrics.cached.WithLabelValues(yesNo(ok)).Inc()
-	if !ok {
-		return c.check(ctx, topic)
+	if said, ok := c.remembered(topic); ok {
+		return said
 	}
+	return c.check(ctx, topic, true)
+}
+
+// remembered returns what Validate would without asking the topic, if it is remembered.
+func (c *Checker) remembered(topic string) (said error, ok bool) {
+	found, stale, ok := c.known.get(subscription.Key(topic), time.Now())
+	c.metrics.cached.WithLabelValues(yesNo(ok)).Inc()
 	if stale {
 		select {
 		case c.renew <- topic:
 		default: // as many wait as may; this one keeps its answer to its end
 		}
 	}
-	return said.refusal
+	return found.refusal, ok
 }
 
 func yesNo(b bool) string {
@@ -99,10 +107,16 @@ func yesNo(b bool) string {
 }
 
 // check asks the topic, whatever is remembered. Those who ask at the same time
-// share the answer, so one who gives up does not break it off.
-func (c *Checker) check(ctx context.Context, topic string) error {
+// share the answer, so one who gives up does not break it off. Paced: it may be a
+// stranger who wants to know, of a topic that does not name this hub.
+func (c *Checker) check(ctx context.Context, topic string, paced bool) error {
 	key := subscription.Key(topic)
 	flight := c.flights.DoChan(key, func() (any, error) {
+		if paced {
+			if err := c.pace.turn(topic); err != nil {
+				return nil, err
+			}
+		}
 		return nil, c.askInTurn(context.WithoutCancel(ctx), topic)
 	})
 	select {
@@ -117,13 +131,13 @@ func (c *Checker) check(ctx context.Context, topic string) error {
 // against the topic: it has its own time from then on, and where there is no place in
 // as long a time the error is errBusy.
 func (c *Checker) askInTurn(ctx context.Context, topic string) error {
-	host := egress.Host(topic)
 	waiting, cancel := context.WithTimeout(ctx, c.cfg.TopicCheckTimeout)
 	defer cancel()
-	if err := c.gate.enter(waiting, host); err != nil {
+	leave, err := c.gate.enter(waiting, standing.Site(topic))
+	if err != nil {
 		return fmt.Errorf("%w: %w", errBusy, err)
 	}
-	defer c.gate.leave(host)
+	defer leave()
 	return c.ask(ctx, topic)
 }
 
@@ -132,6 +146,7 @@ func (c *Checker) ask(ctx context.Context, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TopicCheckTimeout)
 	defer cancel()
 	err := c.asker.ask(ctx, topic)
+	c.pace.note(topic, err)
 	said := verdict{key: subscription.Key(topic), refusal: err}
 	now := time.Now()
 	var refusal *subscription.Refusal
@@ -162,7 +177,7 @@ func (c *Checker) run(ctx context.Context) error {
 			return nil
 		case topic := <-c.renew:
 			g.Go(func() error {
-				if err := c.check(ctx, topic); err != nil && ctx.Err() == nil {
+				if err := c.check(ctx, topic, false); err != nil && ctx.Err() == nil {
 					c.logger.Info("topic check not renewed", "topic", topic, "error", err)
 				}
 				return nil

@@ -57,7 +57,8 @@ func TestTopicCheck(t *testing.T) {
 		{"redirect", reply{301, []string{"Location: " + topicURL + "2"}, ""}, reply{301, []string{"Location: " + topicURL + "2"}, ""}, refused, "HEAD GET", "redirect (301)"},
 		{"gone", reply{status: 410}, reply{status: 410}, refused, "HEAD GET", "status 410"},
 		{"broken", reply{status: 500}, reply{status: 500}, away, "HEAD GET", "500"},
-		{"busy", reply{status: 429}, reply{status: 429}, away, "HEAD GET", "429"},
+		{"busy", reply{status: 429}, reply{status: 429}, away, "HEAD", "429"},
+		{"overloaded", reply{status: 503}, link(200, links), away, "HEAD", "503"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -320,7 +321,7 @@ func TestTopicCheckWaitIsNoFault(t *testing.T) {
 				return respond(r, 200, "", good(address(r))), nil
 			}
 		})
-		s := newStage(t, hub.Config{URL: hubURL, TopicChecks: 1, TopicCheckTimeout: 10 * time.Second}, c, anywhere{})
+		s := newStage(t, hub.Config{URL: hubURL, TopicChecks: 1, TopicCheckTimeout: 10 * time.Second, TopicCheckSlowAfter: time.Hour}, c, anywhere{})
 		results := make(chan error, 3)
 		for i := range 3 {
 			go func() { results <- s.checker.Validate(t.Context(), fmt.Sprintf("http://h%d.example/", i)) }()

@@ -3,6 +3,7 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ const (
 	DefaultTopicCheckTimeout  = 10 * time.Second
 	DefaultTopicChecks        = 64
 	DefaultTopicChecksPerHost = 8
+	DefaultTopicCheckSlow     = time.Second
+	DefaultSlowTopicChecks    = 256
 	DefaultTopicWatchInterval = time.Hour
 	DefaultTopicRefusals      = 3
 	DefaultVerifyTimeout      = 10 * time.Second
@@ -41,6 +44,9 @@ const (
 	DefaultFetchRetryFirst    = 5 * time.Second
 	DefaultFetchRetryMax      = 5 * time.Minute
 	DefaultFetchRetryFor      = time.Hour
+	DefaultClientRate         = 50
+	DefaultClientBurst        = 1000
+	DefaultClients            = 65_536
 )
 
 // Config is what an operator may set. Only URL has no default.
@@ -112,6 +118,11 @@ type Config struct {
 	// own topics. Default 64 and 8.
 	TopicChecks        int
 	TopicChecksPerHost int
+	// TopicCheckSlowAfter is when a check gives its place back for another and goes on beside
+	// the others; SlowTopicChecks is how many may do so. It stays one of those of
+	// its host. Default 1 s and 256.
+	TopicCheckSlowAfter time.Duration
+	SlowTopicChecks     int
 	// TopicWatchInterval is how often every topic with subscribers is checked
 	// anew. Default 1 h.
 	TopicWatchInterval time.Duration
@@ -147,6 +158,21 @@ type Config struct {
 	FetchRetryFirst time.Duration
 	FetchRetryMax   time.Duration
 	FetchRetryFor   time.Duration
+
+	// TrustedProxies are the networks of the proxies before the hub, whose X-Forwarded-For
+	// is believed. Default none: a client is the peer of its connection.
+	TrustedProxies []netip.Prefix
+	// ClientRate is how many requests a second one client may send that make the hub ask
+	// somebody: to subscribe, to unsubscribe, pings, each topic of one counted, and publications to a topic
+	// whose check is not remembered; ClientBurst is how many of them at
+	// once. 429 beyond. A client is an IPv4 address or a /64 of IPv6; one on this machine has
+	// no limit, nor has a registered Source that publishes. Default 50 and 1,000; ClientBurst is at least
+	// MaxPingTopics.
+	ClientRate  int
+	ClientBurst int
+	// Clients is how many clients are remembered, some 200 bytes each: who came longest
+	// ago is forgotten first. Default 65,536.
+	Clients int
 }
 
 // Validate says what is wrong with the Config, defaults applied.
@@ -158,7 +184,7 @@ func (c Config) Validate() error {
 		return errors.New("the version is not one printable word")
 	}
 	c = c.withDefaults()
-	return errors.Join(c.validSizes(), c.validTimes())
+	return errors.Join(c.validSizes(), c.validTimes(), validProxies(c.TrustedProxies))
 }
 
 func validHubURL(raw string) error {
@@ -184,8 +210,9 @@ func (c Config) validSizes() error {
 		"BodyRate": c.BodyRate, "MaxPings": int64(c.MaxPings), "MaxPingsPerHost": int64(c.MaxPingsPerHost),
 		"MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
 		"TopicChecks": int64(c.TopicChecks), "TopicChecksPerHost": int64(c.TopicChecksPerHost),
-		"TopicRefusals": int64(c.TopicRefusals),
-		"SlowFetches":   int64(c.SlowFetches), "Fetches": int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
+		"TopicRefusals": int64(c.TopicRefusals), "SlowTopicChecks": int64(c.SlowTopicChecks),
+		"ClientRate": int64(c.ClientRate), "ClientBurst": int64(c.ClientBurst), "Clients": int64(c.Clients),
+		"SlowFetches": int64(c.SlowFetches), "Fetches": int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s is negative", name)
@@ -193,6 +220,9 @@ func (c Config) validSizes() error {
 	}
 	if c.MaxBodiesBytes < max(c.MaxBody, c.MaxForm) {
 		return errors.New("MaxBodiesBytes is less than MaxBody or MaxForm")
+	}
+	if c.ClientBurst < c.MaxPingTopics {
+		return errors.New("ClientBurst is less than MaxPingTopics")
 	}
 	if c.MaxFetchBytes < c.MaxBody {
 		return errors.New("MaxFetchBytes is less than MaxBody")
@@ -204,7 +234,7 @@ func (c Config) validTimes() error {
 	for name, d := range map[string]time.Duration{
 		"BodyIdle": c.BodyIdle, "BodyTimeout": c.BodyTimeout, "StoreTimeout": c.StoreTimeout,
 		"RetryAfter": c.RetryAfter, "TopicCheckTTL": c.TopicCheckTTL,
-		"TopicRefusalTTL": c.TopicRefusalTTL, "TopicCheckTimeout": c.TopicCheckTimeout,
+		"TopicRefusalTTL": c.TopicRefusalTTL, "TopicCheckTimeout": c.TopicCheckTimeout, "TopicCheckSlowAfter": c.TopicCheckSlowAfter,
 		"TopicWatchInterval": c.TopicWatchInterval, "VerifyTimeout": c.VerifyTimeout,
 		"FetchSlowAfter": c.FetchSlowAfter, "FetchTimeout": c.FetchTimeout, "FetchRetryFirst": c.FetchRetryFirst,
 		"FetchRetryMax": c.FetchRetryMax, "FetchRetryFor": c.FetchRetryFor,
@@ -243,6 +273,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.TopicCheckTimeout, DefaultTopicCheckTimeout)
 	orDefault(&c.TopicChecks, DefaultTopicChecks)
 	orDefault(&c.TopicChecksPerHost, DefaultTopicChecksPerHost)
+	orDefault(&c.TopicCheckSlowAfter, DefaultTopicCheckSlow)
+	orDefault(&c.SlowTopicChecks, DefaultSlowTopicChecks)
 	orDefault(&c.TopicWatchInterval, DefaultTopicWatchInterval)
 	orDefault(&c.TopicRefusals, DefaultTopicRefusals)
 	orDefault(&c.VerifyTimeout, DefaultVerifyTimeout)
@@ -255,6 +287,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.FetchRetryFirst, DefaultFetchRetryFirst)
 	orDefault(&c.FetchRetryMax, max(DefaultFetchRetryMax, c.FetchRetryFirst))
 	orDefault(&c.FetchRetryFor, DefaultFetchRetryFor)
+	orDefault(&c.ClientRate, DefaultClientRate)
+	orDefault(&c.ClientBurst, max(DefaultClientBurst, c.MaxPingTopics))
+	orDefault(&c.Clients, DefaultClients)
 	return c
 }
 

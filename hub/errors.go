@@ -27,6 +27,11 @@ var (
 	errBusy = fmt.Errorf("too much at once in the hub: %w", subscription.ErrBusy)
 	// errHostBusy: as many topics of one host wait to be fetched as Config allows.
 	errHostBusy = errors.New("too many topics of one host")
+	// errTooFast: a client sends more than Config.ClientRate.
+	errTooFast = errors.New("too many requests of one client")
+	// errTopicBusy: the topic's site is in bad standing and was asked just now. It is
+	// ErrBusy to package subscription.
+	errTopicBusy = fmt.Errorf("topics of this site have refused many times in a row: %w", subscription.ErrBusy)
 	// errPingsBusy: as many topics wait to be fetched as the store takes.
 	errPingsBusy = errors.New("too many pings wait")
 	// errClosing: the hub is shutting down.
@@ -70,6 +75,8 @@ type answer struct {
 	silent bool
 	// ours: the cause is to be logged as an error.
 	ours bool
+	// limit is which limit was met, for the metrics.
+	limit limitMet
 }
 
 // answers is the table from errors to answers; the first that matches counts. What
@@ -82,10 +89,14 @@ var answers = []struct {
 	answer answer
 }{
 	{errClosing, answer{status: http.StatusServiceUnavailable, message: "The hub is shutting down. Try again later.", retry: true}},
-	{errBusy, answer{status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.", retry: true}},
-	{errHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics of this host wait to be fetched. Try again later.", retry: true}},
-	{errPingsBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics wait to be fetched. Try again later.", retry: true}},
-	{subscription.ErrBusy, answer{status: http.StatusServiceUnavailable, message: "Too many requests wait to be verified. Try again later.", retry: true}},
+	{errTooFast, answer{status: http.StatusTooManyRequests, message: "Too many requests came from your network. Try again later.", retry: true, limit: limitRate}},
+	{errTopicBusy, answer{status: http.StatusTooManyRequests, message: "Topics of this host did not name this hub, or did not answer, many times in a row. Try again later.", retry: true, limit: limitTopicHost}},
+	{errBusy, answer{status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.", retry: true, limit: limitBusy}},
+	{errHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics of this host wait to be fetched. Try again later.", retry: true, limit: limitPings}},
+	{errPingsBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics wait to be fetched. Try again later.", retry: true, limit: limitPings}},
+	{subscription.ErrHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many requests for the host of this callback, or of this topic, wait to be verified. Try again later.", retry: true, limit: limitHost}},
+	{subscription.ErrClientBusy, answer{status: http.StatusTooManyRequests, message: "Too many requests from your network wait to be verified. Try again later.", retry: true, limit: limitClient}},
+	{subscription.ErrBusy, answer{status: http.StatusServiceUnavailable, message: "Too many requests wait to be verified. Try again later.", retry: true, limit: limitBusy}},
 	{delivery.ErrUnavailable, answer{status: http.StatusServiceUnavailable, message: "The hub cannot store anything at the moment. Try again later.", retry: true, ours: true}},
 	{ErrTopicAway, answer{status: http.StatusBadGateway, message: "The topic's server did not answer the hub's check whether it names this hub. Try again later.", retry: true}},
 	{egress.ErrForbidden, answer{status: http.StatusForbidden, message: "The address is not one that this hub makes requests to."}},
@@ -146,8 +157,15 @@ func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if a.ours {
 		h.logFailure(r.Method, a.status, err)
 	}
+	if a.limit != "" {
+		h.metrics.limits.WithLabelValues(string(a.limit)).Inc()
+	}
 	if a.retry {
-		w.Header().Set("Retry-After", retryAfter(h.cfg.RetryAfter))
+		wait := h.cfg.RetryAfter
+		if later := (*subscription.Later)(nil); errors.As(err, &later) {
+			wait = later.After
+		}
+		w.Header().Set("Retry-After", retryAfter(wait))
 	}
 	writeText(w, a.status, a.message)
 }

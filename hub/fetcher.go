@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
-	"carillon/internal/egress"
+	"carillon/internal/standing"
 	"carillon/subscription"
 )
 
@@ -38,6 +38,7 @@ type fetcher struct {
 	cfg     Config
 	pings   delivery.Pings
 	source  *source
+	pace    *pace         // shared with the checks
 	wake    chan struct{} // holds one token: something changed
 	stale   chan struct{} // holds one token: the waiting pings are to be read
 	logger  *slog.Logger
@@ -82,6 +83,7 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		cfg:    cfg,
 		pings:  parts.Pings,
 		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: newRoom(cfg.MaxFetchBytes, cfg.MaxBody)},
+		pace:   parts.Checker.pace,
 		wake:   make(chan struct{}, 1),
 		stale:  make(chan struct{}, 1),
 		logger: logger,
@@ -93,7 +95,7 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 }
 
 // fetchedHost is by what pings are counted and take turns.
-func fetchedHost(topic string) string { return egress.Host(topic) }
+func fetchedHost(topic string) string { return standing.Site(topic) }
 
 // add has topics fetched whose pings are durable, those of this process's shards.
 func (f *fetcher) add(pings ...delivery.Ping) {
@@ -346,7 +348,13 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 // one, and the metrics count it.
 func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
 	topic := j.ping.Topic
+	if later := (*subscription.Later)(nil); errors.As(f.pace.turn(topic), &later) {
+		return later.After, false
+	}
 	published, err := f.source.publish(ctx, topic, func() bool { return f.mine(j) })
+	if err == nil || definitive(err) || errors.Is(err, ErrTopicAway) {
+		f.pace.note(topic, err)
+	}
 	switch {
 	case err == nil && published:
 		f.metrics.fetches.WithLabelValues(fetchPublished).Inc()

@@ -65,6 +65,9 @@ func (h *Hub) submit(w http.ResponseWriter, r *http.Request, values url.Values, 
 	if err := h.checkAddress("hub.topic", wish.Topic); err != nil {
 		return err
 	}
+	if wish.Client, err = h.clients.admit(r, 1); err != nil {
+		return err
+	}
 	ctx, cancel := h.storing(r)
 	defer cancel()
 	if err := h.parts.Requests.Submit(ctx, wish); err != nil {
@@ -132,7 +135,9 @@ func parseForm(body string) (url.Values, error) {
 			continue
 		}
 		value, err := url.QueryUnescape(rawValue)
-		if err == nil && utf8.ValidString(value) {
+		// What is not ASCII takes three bytes on the hub's way to a callback, and
+		// takes them here.
+		if err == nil && utf8.ValidString(value) && !strings.ContainsFunc(rawValue, notASCII) {
 			values[name] = append(values[name], value)
 			continue
 		}
@@ -145,6 +150,8 @@ func parseForm(body string) (url.Values, error) {
 	}
 	return values, nil
 }
+
+func notASCII(r rune) bool { return r >= utf8.RuneSelf }
 
 // single returns the value of a parameter, empty if it is not given. Given twice
 // with one value it counts once; with two values nobody knows which was meant.

@@ -86,6 +86,7 @@ type Hub struct {
 	keeper  *gatekeeper
 	page    page
 	bodies  *room
+	clients *clients
 	closing atomic.Bool
 	origin  http.CrossOriginProtection // of the hub's own pages only
 	outage  outage
@@ -107,11 +108,12 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 	}
 	cfg = cfg.withDefaults()
 	h := &Hub{
-		cfg:    cfg,
-		parts:  parts,
-		self:   normalHub(cfg.URL),
-		bodies: newRoom(cfg.MaxBodiesBytes, cfg.MaxBody),
-		logger: logger,
+		cfg:     cfg,
+		parts:   parts,
+		self:    normalHub(cfg.URL),
+		bodies:  newRoom(cfg.MaxBodiesBytes, cfg.MaxBody),
+		clients: newClients(cfg),
+		logger:  logger,
 	}
 	var err error
 	if h.page, err = newPage(cfg, parts.Sources != nil); err != nil {

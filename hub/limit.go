@@ -3,75 +3,114 @@ package hub
 import (
 	"context"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
 
-// gate bounds what runs at once, for each host and in all. Who waits for a host
-// holds no place of the whole, so that a host that hangs holds up itself alone.
+// gate bounds what runs at once, for each site and in all. Who waits for a site
+// holds no place of the whole, and who takes long gives that place back and goes on
+// beside the others, as far as those are not too many: sites that hang hold up
+// themselves.
 type gate struct {
-	all     *semaphore.Weighted
-	perHost int64
+	all       *semaphore.Weighted
+	slow      *semaphore.Weighted
+	slowAfter time.Duration
+	perSite   int64
 
 	mu    sync.Mutex
-	hosts map[string]*hostGate // those in use or waited for. Owned by mu.
+	sites map[string]*siteGate // those in use or waited for. Owned by mu.
 }
 
-type hostGate struct {
+type siteGate struct {
 	places *semaphore.Weighted
 	users  int // who hold a place or wait for one. Owned by gate.mu.
 }
 
-func newGate(all, perHost int) *gate {
+func newGate(all, perSite, slow int, slowAfter time.Duration) *gate {
 	return &gate{
-		all:     semaphore.NewWeighted(int64(all)),
-		perHost: int64(perHost),
-		hosts:   make(map[string]*hostGate),
+		all:       semaphore.NewWeighted(int64(all)),
+		slow:      semaphore.NewWeighted(int64(slow)),
+		slowAfter: slowAfter,
+		perSite:   int64(perSite),
+		sites:     make(map[string]*siteGate),
 	}
 }
 
-// enter waits for a place; leave must be called when it returns nil.
-func (g *gate) enter(ctx context.Context, host string) error {
-	h := g.use(host)
-	if err := h.places.Acquire(ctx, 1); err != nil {
-		g.unuse(host)
-		return err
+// enter waits for a place, which leave gives back.
+func (g *gate) enter(ctx context.Context, site string) (leave func(), err error) {
+	s := g.use(site)
+	if err := s.places.Acquire(ctx, 1); err != nil {
+		g.unuse(site)
+		return nil, err
 	}
 	if err := g.all.Acquire(ctx, 1); err != nil {
-		h.places.Release(1)
-		g.unuse(host)
-		return err
+		s.places.Release(1)
+		g.unuse(site)
+		return nil, err
 	}
-	return nil
+	p := &place{gate: g}
+	p.turn = time.AfterFunc(g.slowAfter, p.goSlow)
+	return func() {
+		p.leave()
+		s.places.Release(1)
+		g.unuse(site)
+	}, nil
 }
 
-func (g *gate) leave(host string) {
-	g.all.Release(1)
-	g.mu.Lock()
-	h := g.hosts[host]
-	g.mu.Unlock()
-	h.places.Release(1)
-	g.unuse(host)
+// place is one that somebody holds.
+type place struct {
+	gate *gate
+	turn *time.Timer
+
+	mu         sync.Mutex
+	slow, left bool // owned by mu
 }
 
-func (g *gate) use(host string) *hostGate {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	h := g.hosts[host]
-	if h == nil {
-		h = &hostGate{places: semaphore.NewWeighted(g.perHost)}
-		g.hosts[host] = h
+// goSlow gives the place back for one beside the others, now or later.
+func (p *place) goSlow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.left:
+	case p.gate.slow.TryAcquire(1):
+		p.slow = true
+		p.gate.all.Release(1)
+	default:
+		p.turn.Reset(p.gate.slowAfter)
 	}
-	h.users++
-	return h
 }
 
-func (g *gate) unuse(host string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if h := g.hosts[host]; h.users > 1 {
-		h.users--
+func (p *place) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = true
+	p.turn.Stop()
+	if p.slow {
+		p.gate.slow.Release(1)
 	} else {
-		delete(g.hosts, host)
+		p.gate.all.Release(1)
+	}
+}
+
+func (g *gate) use(site string) *siteGate {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.sites[site]
+	if s == nil {
+		s = &siteGate{places: semaphore.NewWeighted(g.perSite)}
+		g.sites[site] = s
+	}
+	s.users++
+	return s
+}
+
+func (g *gate) unuse(site string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.sites[site]; s.users > 1 {
+		s.users--
+	} else {
+		delete(g.sites, site)
 	}
 }

@@ -45,8 +45,21 @@ const (
 	fetchGivenUp   = "given_up"
 )
 
+// limitMet is which limit a refused request has met, as metrics show it.
+type limitMet string
+
+const (
+	limitRate      limitMet = "client_rate"    // requests of one client
+	limitClient    limitMet = "client_pending" // unsettled requests of one client
+	limitHost      limitMet = "host_pending"   // unsettled requests for one host
+	limitTopicHost limitMet = "topic_host"     // a topic's host that refuses or does not answer
+	limitPings     limitMet = "pings"          // topics that wait to be fetched
+	limitBusy      limitMet = "busy"           // all that is done at once
+)
+
 // metrics are those of the Hub.
 type metrics struct {
+	limits   *prometheus.CounterVec
 	requests *prometheus.CounterVec
 	bytes    prometheus.Counter
 	fetches  *prometheus.CounterVec
@@ -84,12 +97,16 @@ func register(reg prometheus.Registerer, all ...prometheus.Collector) error {
 
 func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error) {
 	m := &metrics{
+		limits:   counters("limited_total", "Requests refused for now as a limit was met, by limit.", "limit"),
 		requests: counters("requests_total", "Requests answered, by kind and status.", "kind", "status"),
 		bytes:    counter("publication_bytes_total", "Bytes of content publishes that were accepted."),
 		fetches:  counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
 		denied:   counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
 	}
-	return m, register(reg, m.requests, m.bytes, m.fetches, m.denied,
+	for _, l := range []limitMet{limitRate, limitClient, limitHost, limitTopicHost, limitPings, limitBusy} {
+		m.limits.WithLabelValues(string(l))
+	}
+	return m, register(reg, m.limits, m.requests, m.bytes, m.fetches, m.denied,
 		gauge("pings_waiting", "Topics of this process's shards that wait to be fetched or are being fetched.",
 			func() float64 { return float64(waiting()) }))
 }

@@ -26,6 +26,11 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 			return err
 		}
 	}
+	if grant == nil {
+		if _, err := h.clients.admit(r, len(topics)); err != nil {
+			return err
+		}
+	}
 	release, err := h.fetcher.admit(topics)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	if r.ContentLength == 0 {
 		return errEmpty()
 	}
-	if err := h.parts.Checker.Validate(r.Context(), p.Topic); err != nil {
+	if err := h.checkTopic(r, p.Topic, grant == nil); err != nil {
 		return err
 	}
 	body, release, err := h.readBody(w, r, h.cfg.MaxBody)
@@ -61,6 +61,20 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 		return err
 	}
 	return h.accept(w, r, p)
+}
+
+// checkTopic tells whether the topic names this hub. A stranger who wants to know what is not
+// remembered makes the hub ask, and has his rate.
+func (h *Hub) checkTopic(r *http.Request, topic string, stranger bool) error {
+	if said, ok := h.parts.Checker.remembered(topic); ok {
+		return said
+	}
+	if stranger {
+		if _, err := h.clients.admit(r, 1); err != nil {
+			return err
+		}
+	}
+	return h.parts.Checker.check(r.Context(), topic, true)
 }
 
 // errEmpty refuses an empty publication: a publish carries the whole payload (CN

@@ -1,10 +1,12 @@
 package hub
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -88,11 +90,57 @@ func (s *source) fetch(ctx context.Context, topic string, h *held) (delivery.Pub
 	case resp.StatusCode != http.StatusOK:
 		return delivery.Publication{}, &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode)}
 	}
-	body, err := s.read(resp, h)
+	content, links, err := s.begin(resp, topic)
+	if err != nil || content == nil {
+		return delivery.Publication{}, err
+	}
+	body, err := s.read(resp, content, h)
 	if err != nil || len(body) == 0 {
 		return delivery.Publication{}, err
 	}
-	return s.publication(resp, topic, body)
+	return s.publication(resp, links, topic, body)
+}
+
+// begin judges the links of an answer before its content is read, but for the
+// beginning that may embed them: anybody may ping anything, and what does not name this
+// hub is not to be sent to it whole. It returns the content, nil where there is none.
+func (s *source) begin(resp *http.Response, topic string) (content io.Reader, links []weblink.Link, err error) {
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, nil, &subscription.Refusal{Reason: "it answers with a Content-Encoding, which was not asked for"}
+	}
+	if resp.ContentLength > s.cfg.MaxBody {
+		return nil, nil, s.tooLong()
+	}
+	var beginning bytes.Buffer
+	in := &tapped{Reader: resp.Body, into: &beginning}
+	first := bufio.NewReaderSize(in, 512)
+	if _, err := first.Peek(1); errors.Is(err, io.EOF) {
+		return nil, nil, nil
+	}
+	links = discover(resp, topic, first)
+	if in.err != nil {
+		return nil, nil, fmt.Errorf("reading the topic: %w", in.err)
+	}
+	if err := judgeLinks(links, topic, s.self); err != nil {
+		return nil, nil, err
+	}
+	return io.MultiReader(&beginning, resp.Body), links, nil
+}
+
+// tapped is a Reader that keeps what was read, and its error.
+type tapped struct {
+	io.Reader
+	into *bytes.Buffer
+	err  error // but for io.EOF
+}
+
+func (t *tapped) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	t.into.Write(p[:n])
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
+	}
+	return n, err
 }
 
 // laterError is an answer of a topic's server that cannot tell now.
@@ -104,17 +152,14 @@ type laterError struct {
 // Unwrap returns what the answer was.
 func (e *laterError) Unwrap() error { return e.error }
 
+func (s *source) tooLong() error {
+	return &subscription.Refusal{Reason: fmt.Sprintf("its content is longer than %d bytes", s.cfg.MaxBody)}
+}
+
 // read reads an answer's content within the limit. It returns errBusy where there is
 // no room for it.
-func (s *source) read(resp *http.Response, h *held) ([]byte, error) {
-	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, &subscription.Refusal{Reason: "it answers with a Content-Encoding, which was not asked for"}
-	}
-	tooLong := &subscription.Refusal{Reason: fmt.Sprintf("its content is longer than %d bytes", s.cfg.MaxBody)}
-	if resp.ContentLength > s.cfg.MaxBody {
-		return nil, tooLong
-	}
-	in := http.MaxBytesReader(nil, resp.Body, s.cfg.MaxBody)
+func (s *source) read(resp *http.Response, content io.Reader, h *held) ([]byte, error) {
+	in := http.MaxBytesReader(nil, io.NopCloser(content), s.cfg.MaxBody)
 	body, err := takeIn(h, resp.ContentLength, s.cfg.MaxBody, func(part []byte) (n int, err error) {
 		for n < len(part) && err == nil {
 			var m int
@@ -124,7 +169,7 @@ func (s *source) read(resp *http.Response, h *held) ([]byte, error) {
 		return n, err
 	})
 	if limit := (*http.MaxBytesError)(nil); errors.As(err, &limit) {
-		return nil, tooLong
+		return nil, s.tooLong()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the topic: %w", err)
@@ -133,11 +178,7 @@ func (s *source) read(resp *http.Response, h *held) ([]byte, error) {
 }
 
 // publication makes a publication of an answer, or says why it is none.
-func (s *source) publication(resp *http.Response, topic string, body []byte) (delivery.Publication, error) {
-	links := discover(resp, topic, bytes.NewReader(body))
-	if err := judgeLinks(links, topic, s.self); err != nil {
-		return delivery.Publication{}, err
-	}
+func (s *source) publication(resp *http.Response, links []weblink.Link, topic string, body []byte) (delivery.Publication, error) {
 	p := delivery.Publication{
 		Topic:       weblink.Find(links, relSelf)[0].URI,
 		ContentType: contentType(resp.Header),

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -55,7 +54,9 @@ type query struct{ name, value string }
 // stays byte for byte, whatever it is: it is the prefix of the result (WebSub
 // §5.1.1). Parameters of the same name that it has already are left alone.
 //
-// Spaces become %20, which every reader of queries decodes.
+// Values are percent-encoded where a reader of queries could take them for something
+// else, and nowhere else (RFC 3986 §3.4): who has the hub write a long topic is not to have it
+// write a longer one.
 func appendQuery(callback string, params ...query) string {
 	var b strings.Builder
 	b.WriteString(callback)
@@ -70,8 +71,27 @@ func appendQuery(callback string, params ...query) string {
 		if sep != 0 {
 			b.WriteByte(sep)
 		}
-		fmt.Fprintf(&b, "%s=%s", p.name, strings.ReplaceAll(url.QueryEscape(p.value), "+", "%20"))
+		b.WriteString(p.name)
+		b.WriteByte('=')
+		writeQueryValue(&b, p.value)
 		sep = '&'
 	}
 	return b.String()
+}
+
+// writeQueryValue writes a value so that every reader of queries finds it again.
+func writeQueryValue(b *strings.Builder, value string) {
+	const hexDigits = "0123456789ABCDEF"
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			strings.IndexByte("-._~:/?@!$'()*,=", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(hexDigits[c>>4])
+			b.WriteByte(hexDigits[c&15])
+		}
+	}
 }

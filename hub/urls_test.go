@@ -10,16 +10,16 @@ import (
 
 func TestAppendQuery(t *testing.T) {
 	for callback, want := range map[string]string{
-		"http://h":            "http://h?n=v%20%26%3D",
-		"http://h/":           "http://h/?n=v%20%26%3D",
-		"http://h/?":          "http://h/?n=v%20%26%3D",
-		"http://h/?a":         "http://h/?a&n=v%20%26%3D",
-		"http://h/?a=b&":      "http://h/?a=b&n=v%20%26%3D",
-		"http://h/?n=1&n=%2F": "http://h/?n=1&n=%2F&n=v%20%26%3D",
-		"http://h/?a=b?c":     "http://h/?a=b?c&n=v%20%26%3D",
-		"http://h/a;b&":       "http://h/a;b&?n=v%20%26%3D",
+		"http://h":            "http://h?n=v%20%26=%3B%25%2B:/?",
+		"http://h/":           "http://h/?n=v%20%26=%3B%25%2B:/?",
+		"http://h/?":          "http://h/?n=v%20%26=%3B%25%2B:/?",
+		"http://h/?a":         "http://h/?a&n=v%20%26=%3B%25%2B:/?",
+		"http://h/?a=b&":      "http://h/?a=b&n=v%20%26=%3B%25%2B:/?",
+		"http://h/?n=1&n=%2F": "http://h/?n=1&n=%2F&n=v%20%26=%3B%25%2B:/?",
+		"http://h/?a=b?c":     "http://h/?a=b?c&n=v%20%26=%3B%25%2B:/?",
+		"http://h/a;b&":       "http://h/a;b&?n=v%20%26=%3B%25%2B:/?",
 	} {
-		if got := hub.AppendQuery(callback, "n", "v &="); got != want {
+		if got := hub.AppendQuery(callback, "n", "v &=;%+:/?"); got != want {
 			t.Errorf("%s: %s, want %s", callback, got, want)
 		}
 	}

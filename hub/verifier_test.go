@@ -81,7 +81,7 @@ func TestVerificationRequest(t *testing.T) {
 	address, requests := listen(t, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
 	v := newVerifier(t, loopback(t))
 	const topic = "http://t.example/%7Ea?b=c&d=+"
-	params := "hub.mode=subscribe&hub.topic=http%3A%2F%2Ft.example%2F%257Ea%3Fb%3Dc%26d%3D%2B&hub.challenge=abc&hub.lease_seconds=864000"
+	params := "hub.mode=subscribe&hub.topic=http://t.example/%257Ea?b=c%26d=%2B&hub.challenge=abc&hub.lease_seconds=864000"
 	for suffix, want := range map[string]string{
 		"":                            "/?",
 		"/":                           "/?",

@@ -87,7 +87,7 @@ func (w *watch) look(ctx context.Context, topic string) {
 	if !ok {
 		return
 	}
-	err := w.parts.Checker.check(ctx, spelling)
+	err := w.parts.Checker.check(ctx, spelling, false)
 	var refusal *subscription.Refusal
 	switch {
 	case err == nil:

@@ -1,0 +1,169 @@
+package hub
+
+import (
+	"container/list"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon/internal/standing"
+	"carillon/subscription"
+)
+
+// clients tells who sends a request, and how much each may send: the requests that
+// make the hub ask somebody else something. Who sends more is told when to come
+// again. It knows a bounded number of them; who is forgotten begins anew.
+type clients struct {
+	trusted []netip.Prefix
+	every   time.Duration // for one request
+	burst   time.Duration // for as many as may come at once
+	limit   int
+
+	mu     sync.Mutex
+	known  map[string]*list.Element // of *client. Owned by mu.
+	latest *list.List               // who came last leads. Owned by mu.
+}
+
+type client struct {
+	key string
+	// paid is until when the requests so far are paid for, if each takes its time.
+	paid time.Time
+}
+
+func newClients(cfg Config) *clients {
+	every := time.Second / time.Duration(cfg.ClientRate)
+	return &clients{
+		trusted: cfg.TrustedProxies, limit: cfg.Clients,
+		every: every, burst: every * time.Duration(cfg.ClientBurst),
+		known: make(map[string]*list.Element), latest: list.New(),
+	}
+}
+
+// admit takes n requests of who sends r. The error says when there will be room for them.
+// The client is empty for one that has no limits.
+func (c *clients) admit(r *http.Request, n int) (client string, err error) {
+	client = c.of(r)
+	if client == "" {
+		return "", nil
+	}
+	if wait := c.take(client, n, time.Now()); wait > 0 {
+		return client, &subscription.Later{Err: errTooFast, After: wait}
+	}
+	return client, nil
+}
+
+// take counts n requests of a client, or counts none and tells how long it must wait.
+func (c *clients) take(key string, n int, now time.Time) (wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.known[key]
+	if e == nil {
+		e = c.latest.PushFront(&client{key: key})
+		c.known[key] = e
+	}
+	c.latest.MoveToFront(e)
+	for c.latest.Len() > c.limit {
+		delete(c.known, c.latest.Remove(c.latest.Back()).(*client).key)
+	}
+	one := e.Value.(*client)
+	if one.paid.Before(now) {
+		one.paid = now
+	}
+	paid := one.paid.Add(time.Duration(n) * c.every)
+	if wait = paid.Sub(now) - c.burst; wait > 0 {
+		return wait
+	}
+	one.paid = paid
+	return 0
+}
+
+// of returns whose limits a request counts against: its network, as standing.Network tells
+// it. It is that of the connection's peer, unless that is a proxy which the operator trusts to
+// name another. It is empty for a peer on this machine, who has none.
+func (c *clients) of(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "unknown" // no net.Listener of ours says so
+	}
+	addr := peer.Addr()
+	if c.trusts(addr) {
+		addr, err = c.forwarded(r.Header["X-Forwarded-For"], addr)
+		if err != nil {
+			return standing.Network(peer.Addr())
+		}
+	}
+	if addr.Unmap().IsLoopback() {
+		return ""
+	}
+	return standing.Network(addr)
+}
+
+// forwarded reads X-Forwarded-For from its end, where the nearest proxy wrote: the first
+// address that is no trusted proxy's is the client's, and what stands before it was written by
+// nobody whom we know. Without one it is the last that was read, or the peer.
+func (c *clients) forwarded(lines []string, peer netip.Addr) (netip.Addr, error) {
+	for i := len(lines) - 1; i >= 0; i-- {
+		for rest, more := lines[i], true; more; {
+			var element string
+			if j := strings.LastIndexByte(rest, ','); j >= 0 {
+				rest, element = rest[:j], rest[j+1:]
+			} else {
+				element, more = rest, false
+			}
+			if element = strings.Trim(element, " \t"); element == "" {
+				continue // RFC 9110 §5.6.1: empty elements count for nothing
+			}
+			addr, err := forwardedAddr(element)
+			if err != nil {
+				return addr, err
+			}
+			if peer = addr; !c.trusts(addr) {
+				return addr, nil
+			}
+		}
+	}
+	return peer, nil
+}
+
+// forwardedAddr reads one element of X-Forwarded-For: an address, perhaps with a port, one
+// of IPv6 perhaps in brackets.
+func forwardedAddr(s string) (netip.Addr, error) {
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return addr.Unmap(), nil
+	}
+	if addr, err := netip.ParseAddrPort(s); err == nil {
+		return addr.Addr().Unmap(), nil
+	}
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok {
+			if addr, err := netip.ParseAddr(inner); err == nil && addr.Is6() {
+				return addr.Unmap(), nil
+			}
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("X-Forwarded-For holds %q", s)
+}
+
+// trusts tells whether the address is that of a proxy which the operator trusts.
+func (c *clients) trusts(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	for _, p := range c.trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// validProxies refuses networks that nobody can be in.
+func validProxies(networks []netip.Prefix) error {
+	for _, p := range networks {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			return fmt.Errorf("the trusted proxy %s is no network: write one of IPv4 as 192.0.2.0/24, one of IPv6 as 2001:db8::/32", p)
+		}
+	}
+	return nil
+}
