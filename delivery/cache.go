@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sort"
+	"time"
 )
 
 // cache holds notifications so that each is in memory once, however many
@@ -43,7 +44,8 @@ type note struct {
 	found   bool // in topic.notes
 	spare   bool // in the list of those without users
 	users   int
-	careful bool // the first of them was
+	careful bool  // the first of them was
+	since   int64 // when the first of them came, Unix nanoseconds, where the body counts
 	// prev and next in that list.
 	prev, next *note
 }
@@ -215,7 +217,10 @@ func (d *Dispatcher) use(nt *note, users int, careful bool) {
 	if nt.users == 0 {
 		d.cache.unlist(nt)
 		nt.careful = careful
-		d.count(nt.counted(), careful)
+		if size := nt.counted(); size > 0 {
+			nt.since = time.Now().UnixNano()
+			d.count(size, careful)
+		}
 	}
 	nt.users += users
 }

@@ -12,7 +12,9 @@ import (
 //
 //   - Bodies of up to smallBody do not count, and never wait: the attempts that may
 //     be under way bound them.
-//   - A body that an attempt holds already is there for all other attempts of it.
+//   - A body that an attempt holds already is there for all other attempts of it. Where
+//     it has been held for sharedFor, and others wait for room, further attempts of it go
+//     into the line: those of callbacks that hang would hold it for ever, one after another.
 //   - Any other waits, in the order of coming, until there is room for it; the first
 //     one when nothing that counts is held, so also one that is larger than all.
 //   - Careful attempts (retries, and those to hosts that have slow ones) bring in half
@@ -27,6 +29,8 @@ import (
 const (
 	// smallBody is the largest body that need not wait for room.
 	smallBody = 64 << 10
+	// sharedFor is for how long a body is there for everybody while others wait.
+	sharedFor = 5 * time.Second
 	// maxLooks is how many of those that wait for room are looked at in a row.
 	maxLooks = 64
 )
@@ -107,6 +111,12 @@ func (d *Dispatcher) open(size int64, c claim) bool {
 		return false
 	}
 	return c.turn || d.firstParked(time.Now().UnixNano()) == nil && d.parked[careLane(c.careful)].head == nil
+}
+
+// outstays tells whether a body has been held for long enough, as others wait. mu is held.
+func (d *Dispatcher) outstays(nt *note, now int64) bool {
+	return nt != nil && nt.users > 0 && nt.counted() > 0 && now-nt.since > int64(sharedFor) &&
+		(d.parked[fresh].head != nil || d.parked[again].head != nil)
 }
 
 // careful tells whether an attempt may hold its body for long.

@@ -174,6 +174,46 @@ func TestBodiesOfHangingCallbacks(t *testing.T) {
 	})
 }
 
+// Callbacks that hang take turns to hold a body. Others wait for room no longer than until
+// those end that came in time.
+func TestHangingCallbacksTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hang = 30 * time.Second
+		w := &times{at: map[string]time.Time{}}
+		cfg := delivery.Config{MaxBytes: 200 * kib, CacheBytes: -1, RetryFirst: time.Second, RetryMax: time.Second}
+		w.d = start(t, newEngine(), cfg, sendFunc(func(ctx context.Context, a *delivery.Attempt) delivery.Outcome {
+			if strings.HasPrefix(a.Callback, "https://hangs.") {
+				work(hang)
+				return delivery.Outcome{Class: delivery.ClassTimeout}
+			}
+			if a.Number == 1 {
+				return delivery.Outcome{Class: delivery.ClassServerError} // it is careful from now on
+			}
+			w.arrived(a.Callback)
+			return delivered
+		}))
+		// One after another they try, so that one at least is always under way.
+		for i := range 10 {
+			w.d.Activated(subscriptionOf("https://example.com/held", fmt.Sprint("https://hangs.example/", i)))
+		}
+		bigTopic(t, w.d, "held", 90)
+		time.Sleep(10 * hang)
+		synctest.Wait()
+		equal(t, "holds the body", w.d.Stats().InFlight > 0, true)
+		begun := time.Now()
+		waits := bigTopic(t, w.d, "waits", 90)
+		time.Sleep(3 * hang)
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if at, got := w.at[waits]; !got {
+			t.Error("who waits for room gets none while others hang by turns")
+		} else if took := at.Sub(begun); took > 2*hang {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
 // A subscription that ends, whose lease ends or whose shard is lost while it waits for
 // room is passed over.
 func TestEndWhileWaitingForRoom(t *testing.T) {

@@ -231,7 +231,7 @@ func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
 			continue
 		}
 		nt, size := e.topic.wants(e.settled + 1)
-		if d.open(size, claim{careful: h.careful(l)}) {
+		if d.open(size, claim{careful: h.careful(l)}) && !d.outstays(nt, now) {
 			return e, nt
 		}
 		d.park(e) // behind those that came before

@@ -64,9 +64,14 @@ func (s *sink) topic(w http.ResponseWriter, r *http.Request) {
 
 func (s *sink) confirm(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, r.URL.Query().Get("hub.challenge"))
+	s.verify(r.PathValue("name"))
+}
+
+// verify counts that a callback was asked for its intent.
+func (s *sink) verify(callback string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.verified[r.PathValue("name")]++
+	s.verified[callback]++
 	s.cond.Broadcast()
 }
 
@@ -85,6 +90,14 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request) {
 	topic, _, _ = strings.Cut(topic, ">")
 	name := r.PathValue("name")
 	s.got[name] = append(s.got[name], arrival{r.Header.Get("X-Hub-Notification-Id"), topic, string(body), r.Header, time.Now()})
+	s.cond.Broadcast()
+}
+
+// note keeps what a callback got otherwise.
+func (s *sink) note(callback string, a arrival) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got[callback] = append(s.got[callback], a)
 	s.cond.Broadcast()
 }
 

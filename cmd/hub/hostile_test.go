@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	hostileCallbacks = 100
+	hostileNotes     = 30
+	hostilePace      = 150 * time.Millisecond
+	// hostileWithin is how soon a healthy subscriber has what was published.
+	hostileWithin = 2 * time.Second * slowness
+	// hostileLarge and floodLarge are the larger bodies that are delivered: to all, and to
+	// callbacks only that hang.
+	hostileLarge = 20 << 20
+	floodLarge   = 52_428_800
+	floodTopics  = 3
+	// hostileSent bounds what one delivery, verification or topic check reads, with what
+	// the system takes in by itself.
+	hostileSent = 512 << 10
+)
+
+// TestHostileCallbacks delivers to a hundred callbacks that do their worst, and
+// checks topics and verifies subscriptions that do so, while healthy subscribers to
+// the same topic, one of them on a host that it shares with villains, get everything
+// in time, and the memory of the process keeps to its bound.
+func TestHostileCallbacks(t *testing.T) {
+	s := newSink(t)
+	vs := newVillains(t, s, "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
+	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(),
+		"--retry-first", "200ms", "--retry-max", "1s", "--delivery-timeout", "3s")
+	hub := p.ready["url"]
+	s.setHub(hub, 0)
+	vs.hub.Store(&hub)
+
+	callbacks := hostileSubscriptions(t, s, vs, hub)
+	ctx, stop := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for i, trick := range trickNames() {
+		others.Go(func() { hostileRequests(ctx, t, s, vs, vs.origin(i%len(vs.listeners)), trick) })
+	}
+	own, shared := hostileDeliveries(t, s, hub)
+	stop()
+	others.Wait()
+	for _, callback := range callbacks {
+		// Of those behind TLS some see no request: the trick is played before.
+		if vs.count(callback) == 0 && !strings.HasPrefix(callback, "https:") {
+			t.Errorf("%s was never delivered to", callback)
+		}
+	}
+	bound := hostileBound()
+	peak, now := memoryOf(t, p.cmd.Process.Pid)
+	t.Logf("hostile: %d callbacks, %d notifications, control max %d ms (on a host with villains %d ms), RSS peak %d MB, at the end %d MB (bound %d MB)",
+		len(callbacks), hostileNotes, own.Milliseconds(), shared.Milliseconds(), peak>>20, now>>20, bound>>20)
+	t.Logf("hostile: %d deliveries, of no answer more than %d KB taken (bound %d KB); %d verifications and topic checks, %d KB",
+		vs.posts.Load(), vs.most[delivered].Load()>>10, hostileSent>>10, vs.asked.Load(), vs.most[asked].Load()>>10)
+	if own > hostileWithin || shared > hostileWithin {
+		t.Errorf("a healthy subscriber waited for %s, on a host with villains for %s; the bound is %s", own, shared, hostileWithin)
+	}
+	if peak > bound {
+		t.Errorf("the process took %d MB; the bound is %d MB", peak>>20, bound>>20)
+	}
+	for what := range vs.most {
+		if most := vs.most[what].Load(); most > hostileSent {
+			t.Errorf("%d bytes of one answer were taken; the bound is %d", most, hostileSent)
+		}
+	}
+}
+
+// hostileBound is what README says that such a process may take: what is shared out, 512
+// and 2,048 attempts with small bodies, one publication and two topics that are being
+// taken in, and a quarter of all for garbage.
+func hostileBound() int64 {
+	const small = (maxInFlight + maxSlow) * (64 << 10)
+	s := sharesWithin(math.MaxInt64, floodLarge)
+	bytes := s.sending + s.latest + s.blocks + 4*s.table + small + bodyCopies*3*floodLarge
+	return bytes + bytes/4
+}
+
+// hostileDeliveries publishes, and returns for how long each of the two healthy
+// callbacks waited at most. What the one on a host with villains waits for large bodies does
+// not count, but they must come: it takes turns with those who hang.
+func hostileDeliveries(t *testing.T, s *sink, hub string) (own, shared time.Duration) {
+	t.Helper()
+	for i := range floodTopics {
+		hostilePublish(t, hub, s.topicURL(fmt.Sprint("flood-", i)), strings.Repeat("x", floodLarge))
+	}
+	for i := range hostileNotes {
+		body := fmt.Sprintf("note %d ", i)
+		large := i%10 == 9
+		if large {
+			body += strings.Repeat("x", hostileLarge)
+		}
+		accepted := hostilePublish(t, hub, s.topicURL("town"), body)
+		s.await(t, "the healthy subscribers", func() bool { return s.has("own", body) && (large || s.has("shared", body)) })
+		own = max(own, s.lag("own", body, accepted))
+		if s.await(t, "the healthy subscriber beside villains", func() bool { return s.has("shared", body) }); !large {
+			shared = max(shared, s.lag("shared", body, accepted))
+		}
+		<-time.After(hostilePace)
+	}
+	return own, shared
+}
+
+// hostileSubscriptions subscribes all villains and the two healthy callbacks.
+func hostileSubscriptions(t *testing.T, s *sink, vs *villains, hub string) (callbacks []string) {
+	t.Helper()
+	ask := func(topic, callback string) {
+		t.Helper()
+		if status, text, err := subscribe(hub, s.topicURL(topic), callback, nil); err != nil || status != http.StatusAccepted {
+			t.Fatalf("subscribing: %d %s %v", status, text, err)
+		}
+	}
+	unread := []string{"reads-nothing", "reads-slowly", "answers-early", "silent"}
+	names := append(trickNames(), unread[:3]...)
+	for i := range hostileCallbacks {
+		where, topic := vs.origin(i%len(vs.listeners)), "town"
+		if i < floodTopics*len(unread) {
+			topic = fmt.Sprint("flood-", i%floodTopics)
+			where += "/" + unread[i%len(unread)]
+		} else {
+			where += "/" + names[i%len(names)]
+		}
+		callbacks = append(callbacks, fmt.Sprint(where, "/", i))
+		ask(topic, callbacks[i])
+	}
+	ask("town", s.callbackURL("own"))
+	ask("town", vs.origin(0)+"/good/shared")
+	s.await(t, "the verification of all", func() bool { return s.verified["own"] == 1 && s.verified["villain"] == hostileCallbacks+1 })
+	vs.armed.Store(true)
+	return callbacks
+}
+
+func hostilePublish(t *testing.T, hub, topic, body string) (accepted time.Time) {
+	t.Helper()
+	status, text, err := publish(hub, topic, "text/plain", body)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("publishing: %d %s %v", status, text, err)
+	}
+	return time.Now()
+}
+
+// hostileRequests has the hub check, fetch and verify where villains answer, until ctx
+// ends. Nothing of it may be taken for good.
+func hostileRequests(ctx context.Context, t *testing.T, s *sink, vs *villains, origin, trick string) {
+	hub, topic := *vs.hub.Load(), origin+"/topic/"+trick
+	if status, text, err := subscribe(hub, s.topicURL("town"), origin+"/ask/"+trick, nil); status != http.StatusAccepted {
+		t.Errorf("subscribing a callback that answers by %s: %d %s %v", trick, status, text, err)
+	}
+	if status, text, err := subscribe(hub, topic, s.callbackURL("never"), nil); status != http.StatusAccepted {
+		t.Errorf("subscribing to a topic that answers by %s: %d %s %v", trick, status, text, err)
+	}
+	ping := url.Values{"hub.mode": {"publish"}, "hub.url": {origin + "/fetched/" + trick}}
+	if status, text, err := answer(http.PostForm(hub, ping)); status != http.StatusNoContent {
+		t.Errorf("pinging a topic that answers by %s: %d %s %v", trick, status, text, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hub, strings.NewReader("hello"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	req.Header.Set("Link", fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, topic, hub))
+	if status, text, err := answer(http.DefaultClient.Do(req)); err == nil && status < 400 {
+		t.Errorf("publishing to a topic that answers by %s: %d %s", trick, status, text)
+	}
+}
+
+// lag is how long after a time a callback got the body.
+func (s *sink) lag(callback, body string, since time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.got[callback] {
+		if a.body == body {
+			return max(0, a.at.Sub(since))
+		}
+	}
+	return time.Hour
+}
+
+// memoryOf is what a process has of the machine's memory: at most so far, and now.
+func memoryOf(t *testing.T, pid int) (peak, now int64) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)
+		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &now)
+	}
+	return peak << 10, now << 10
+}
