@@ -6,6 +6,7 @@
 // One JSON object is one line; its kind stands first. The lines come in this order:
 //
 //	header         format, version, when, by which hub, from which engine
+//	source         each registered Source with the SHA-256 of its token, by name
 //	topic          each topic's log, by topic; and after it, oldest first,
 //	  notification     what its log still keeps
 //	request        each request that is not settled, by shard and ID
@@ -17,7 +18,9 @@
 // Two exports of the same state are the same, byte for byte, but for the header's
 // time. Times are RFC 3339, to the nanosecond, in UTC. A string that is not UTF-8
 // is {"base64": "…"}. SECRETS ARE IN THE STREAM: whoever can read it can sign in
-// the hub's name.
+// the hub's name. Tokens of Sources are not.
+//
+// Version 1 has no Sources, and is understood, too.
 //
 // # What it guarantees
 //
@@ -49,6 +52,7 @@ import (
 	"context"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -58,6 +62,7 @@ type Source struct {
 	Cursors       delivery.Cursors
 	Log           delivery.Log
 	Pings         delivery.Pings
+	Sources       source.Store // nil: it has none
 }
 
 // Target is an engine that takes in what a stream holds, beside what the hub works

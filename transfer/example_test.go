@@ -38,7 +38,7 @@ func Example() {
 	}
 	fmt.Printf("%d: %s\n", n.Seq, n.Body)
 	// Output:
-	// 1 topics, 1 notifications, 0 requests, 0 pings, 0 subscriptions, 0 gaps
+	// 1 topics, 1 notifications, 0 requests, 0 pings, 0 subscriptions, 0 gaps, 0 Sources
 	// 1: ding
 }
 
@@ -48,7 +48,7 @@ func openExample() transfer.Engine {
 		log.Fatal(err)
 	}
 	return transfer.Engine{
-		Source: transfer.Source{Subscriptions: db.Subscriptions(), Cursors: db.Cursors(), Log: db.Log(), Pings: db.Pings()},
+		Source: transfer.Source{Subscriptions: db.Subscriptions(), Cursors: db.Cursors(), Log: db.Log(), Pings: db.Pings(), Sources: db.Sources()},
 		Target: db.Restore(),
 	}
 }

@@ -38,7 +38,7 @@ func Export(ctx context.Context, from Source, w io.Writer, cfg ExportConfig) (Pr
 	}
 	e := &exporter{Source: from, w: newWriter(w, cfg.Progress), heads: map[string]delivery.Seq{}}
 	err := e.w.header(cfg)
-	for _, part := range []func(context.Context) error{e.logs, e.requests, e.pings, e.subscriptions} {
+	for _, part := range []func(context.Context) error{e.sources, e.logs, e.requests, e.pings, e.subscriptions} {
 		if err == nil {
 			err = part(ctx)
 		}
@@ -54,6 +54,22 @@ type exporter struct {
 	Source
 	w     *writer
 	heads map[string]delivery.Seq // of the topics that are in the stream, by key
+}
+
+func (e *exporter) sources(ctx context.Context) error {
+	if e.Sources == nil {
+		return nil
+	}
+	all, err := e.Sources.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if err := e.w.source(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *exporter) logs(ctx context.Context) error {

@@ -18,10 +18,13 @@ import (
 )
 
 // Format and Version are what a header says. Version rises with every change of
-// the lines; a stream of another version is refused.
+// the lines; a stream of a later version is refused, and of one before OldestVersion.
+//
+// Version 1 had no Sources.
 const (
-	Format  = "carillon export"
-	Version = 1
+	Format        = "carillon export"
+	Version       = 2
+	OldestVersion = 1
 )
 
 // kind is the first field of every line.
@@ -29,6 +32,7 @@ type kind string
 
 const (
 	kindHeader       kind = "header"
+	kindSource       kind = "source"
 	kindTopic        kind = "topic"
 	kindNotification kind = "notification"
 	kindRequest      kind = "request"
@@ -47,6 +51,15 @@ type headerLine struct {
 	Exported time.Time `json:"exported"`
 	Hub      string    `json:"hub"`
 	Engine   string    `json:"engine"`
+}
+
+type sourceLine struct {
+	Kind     kind      `json:"kind"`
+	Name     text      `json:"name"`
+	Prefixes []text    `json:"topic_prefixes"`
+	Token    digest    `json:"token_sha256"`
+	Created  time.Time `json:"created"`
+	Issued   time.Time `json:"token_issued"`
 }
 
 type topicLine struct {

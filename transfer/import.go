@@ -124,6 +124,8 @@ func read(ctx context.Context, r io.Reader, cfg ImportConfig, t taker) (Summary,
 
 func (c *Counts) count(r record) {
 	switch r.(type) {
+	case sourceRecord:
+		c.Sources++
 	case topicRecord:
 		c.Topics++
 	case notificationRecord:
@@ -156,6 +158,10 @@ func (o *order) check(r record) error {
 	}
 	rising := true
 	switch r := r.(type) {
+	case sourceRecord:
+		if last, ok := o.last.(sourceRecord); ok {
+			rising = last.Name < r.Name
+		}
 	case topicRecord:
 		rising = o.topic.Topic < r.Topic
 		o.topic, o.seq = r.TopicState, 0
@@ -193,6 +199,8 @@ func (o *order) check(r record) error {
 // section is the part of the stream that a record belongs in.
 func section(r record) int {
 	switch r.(type) {
+	case sourceRecord:
+		return 0
 	case topicRecord, notificationRecord:
 		return 1
 	case requestRecord:

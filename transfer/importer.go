@@ -2,9 +2,11 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"carillon/delivery"
+	"carillon/source"
 )
 
 // Bounds of what is put in one call.
@@ -50,6 +52,8 @@ func (i *importer) begin(ctx context.Context) error {
 
 func (i *importer) take(ctx context.Context, r record) error {
 	switch r := r.(type) {
+	case sourceRecord:
+		return i.source(ctx, r.Source)
 	case topicRecord:
 		return i.topic(ctx, r.TopicState)
 	case notificationRecord:
@@ -77,6 +81,18 @@ func (i *importer) take(ctx context.Context, r record) error {
 		return i.flushMembers(ctx)
 	}
 	return fmt.Errorf("a record of the type %T", r)
+}
+
+// source puts a Source in the place of the one of its name.
+func (i *importer) source(ctx context.Context, s source.Source) error {
+	if i.to.Sources == nil {
+		return errors.New("the target keeps no Sources")
+	}
+	err := i.to.Sources.Add(ctx, s)
+	if errors.Is(err, source.ErrExists) {
+		err = i.to.Sources.Replace(ctx, s)
+	}
+	return err
 }
 
 func (i *importer) topic(ctx context.Context, t delivery.TopicState) error {

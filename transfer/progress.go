@@ -10,17 +10,18 @@ type Counts struct {
 	Pings         int `json:"pings"`
 	Subscriptions int `json:"subscriptions"`
 	Gaps          int `json:"gaps"`
+	Sources       int `json:"sources"`
 }
 
 // Total is the number of all records.
 func (c Counts) Total() int {
-	return c.Topics + c.Notifications + c.Requests + c.Pings + c.Subscriptions + c.Gaps
+	return c.Topics + c.Notifications + c.Requests + c.Pings + c.Subscriptions + c.Gaps + c.Sources
 }
 
 // String names every count.
 func (c Counts) String() string {
-	return fmt.Sprintf("%d topics, %d notifications, %d requests, %d pings, %d subscriptions, %d gaps",
-		c.Topics, c.Notifications, c.Requests, c.Pings, c.Subscriptions, c.Gaps)
+	return fmt.Sprintf("%d topics, %d notifications, %d requests, %d pings, %d subscriptions, %d gaps, %d Sources",
+		c.Topics, c.Notifications, c.Requests, c.Pings, c.Subscriptions, c.Gaps, c.Sources)
 }
 
 // Progress is how far an export or an import has come.

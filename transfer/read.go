@@ -16,7 +16,7 @@ var (
 	// ErrNotExport: the first line is not the header of an export.
 	ErrNotExport = errors.New("this is not an export of a hub")
 	// ErrVersion: another version of the program wrote it.
-	ErrVersion = fmt.Errorf("only version %d of the format is understood", Version)
+	ErrVersion = fmt.Errorf("only the versions %d to %d of the format are understood", OldestVersion, Version)
 	// ErrCutOff: the stream ends before its last line.
 	ErrCutOff = errors.New("the stream is cut off: it has no last line")
 	// ErrDamaged: the stream is not what the export wrote.
@@ -86,7 +86,7 @@ func (l *lines) header() (headerLine, error) {
 	if err := json.Unmarshal(line, &h); err != nil || h.Format != Format {
 		return h, l.failed(ErrNotExport)
 	}
-	if h.Version != Version {
+	if h.Version < OldestVersion || h.Version > Version {
 		return h, l.failed(fmt.Errorf("%w, and this is version %d, written by hub %.40q", ErrVersion, h.Version, h.Hub))
 	}
 	if err := strict(line, &h); err != nil {

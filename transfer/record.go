@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -15,6 +16,7 @@ import (
 type record interface{ isRecord() }
 
 type (
+	sourceRecord       struct{ source.Source }
 	topicRecord        struct{ delivery.TopicState }
 	notificationRecord struct{ *delivery.Notification }
 	requestRecord      struct{ subscription.Request }
@@ -23,6 +25,7 @@ type (
 	gapRecord          struct{ delivery.Gap }
 )
 
+func (sourceRecord) isRecord()       {}
 func (topicRecord) isRecord()        {}
 func (notificationRecord) isRecord() {}
 func (requestRecord) isRecord()      {}
@@ -38,6 +41,8 @@ func parse(line []byte, maxBody int64) (record, error) {
 		return nil, err
 	}
 	switch k {
+	case kindSource:
+		return decode(line, sourceLine.record)
 	case kindTopic:
 		return decode(line, topicLine.record)
 	case kindNotification:
@@ -62,6 +67,16 @@ func decode[L any](line []byte, check func(L) (record, error)) (record, error) {
 		return nil, err
 	}
 	return check(l)
+}
+
+func (l sourceLine) record() (record, error) {
+	s := source.Source{
+		Name: string(l.Name), TokenHash: source.Hash(l.Token), Created: l.Created, Issued: l.Issued,
+	}
+	for _, p := range l.Prefixes {
+		s.Prefixes = append(s.Prefixes, string(p))
+	}
+	return sourceRecord{s}, s.Validate()
 }
 
 func (l topicLine) record() (record, error) {

@@ -21,7 +21,7 @@ func onRedis(t *testing.T, url string) transfer.Engine {
 	t.Cleanup(func() { must(t, db.Close()) })
 	must(t, db.Ready(t.Context()))
 	return transfer.Engine{
-		Source: transfer.Source{Subscriptions: db.Subscriptions(), Cursors: db.Cursors(), Log: db.Log(), Pings: db.Pings()},
+		Source: transfer.Source{Subscriptions: db.Subscriptions(), Cursors: db.Cursors(), Log: db.Log(), Pings: db.Pings(), Sources: db.Sources()},
 		Target: db.Restore(),
 	}
 }

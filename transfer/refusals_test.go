@@ -46,6 +46,11 @@ func TestRefusesALine(t *testing.T) {
 	fill(t, from, 5)
 	stream := export(t, from)
 	for name, test := range map[string]struct{ kind, old, new, want string }{
+		"a Source of no name":        {"source", `"name":"source-0"`, `"name":"a b"`, "is not a name"},
+		"a Source without topics":    {"source", `["https://source.example/","https://0.example/<&>"]`, `[]`, "needs a topic prefix"},
+		"a prefix that is none":      {"source", `"https://source.example/"`, `"source.example/"`, "topic prefix"},
+		"a Source without a token":   {"source", `"token_sha256":"`, `"token_sha256":"00`, "64 hexadecimal digits"},
+		"a Source's token itself":    {"source", `"token_sha256"`, `"token":"x","token_sha256"`, "unknown field"},
 		"an unknown kind":            {"ping", `"kind":"ping"`, `"kind":"peal"`, `unknown kind "peal"`},
 		"no kind":                    {"ping", `"kind":"ping",`, ``, "does not begin with its kind"},
 		"not JSON":                   {"ping", `}`, `]`, "invalid character"},
@@ -116,6 +121,8 @@ func TestRefusesAnotherOrder(t *testing.T) {
 		"a request after another's place":  {"request", "request"},
 		"a ping after another's place":     {"ping", "ping"},
 		"a notification before an earlier": {"notification", "notification"},
+		"a Source after a topic":           {"source", "topic"},
+		"a Source after another's place":   {"source", "source"},
 		"a header again":                   {"header", "ping"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +174,7 @@ func TestRefusesAHeader(t *testing.T) {
 		"other lines":     {`{"loc":"https://a.example/"}` + "\n", transfer.ErrNotExport},
 		"another format":  {strings.Replace(header, "carillon export", "carillon import", 1), transfer.ErrNotExport},
 		"no header":       {`{"kind":"ping","topic":"a"}` + "\n", transfer.ErrNotExport},
-		"a later version": {strings.Replace(header, `"version":1`, `"version":2,"compressed":true`, 1), transfer.ErrVersion},
+		"a later version": {strings.Replace(header, `"version":1`, `"version":3,"compressed":true`, 1), transfer.ErrVersion},
 		"a first version": {strings.Replace(header, `"version":1`, `"version":0`, 1), transfer.ErrVersion},
 		"another field":   {strings.Replace(header, `"version":1`, `"version":1,"zip":true`, 1), transfer.ErrDamaged},
 		"half a header":   {header[:30], transfer.ErrCutOff},

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
 	"carillon/transfer"
@@ -31,7 +32,7 @@ func memory(t testing.TB) transfer.Engine {
 		}
 	})
 	return transfer.Engine{
-		Source: transfer.Source{Subscriptions: db.Subscriptions(), Cursors: db.Cursors(), Log: db.Log(), Pings: db.Pings()},
+		Source: transfer.Source{Subscriptions: db.Subscriptions(), Cursors: db.Cursors(), Log: db.Log(), Pings: db.Pings(), Sources: db.Sources()},
 		Target: db.Restore(),
 	}
 }
@@ -128,6 +129,17 @@ func fill(t testing.TB, e transfer.Engine, subscribers int) {
 	}
 	must(t, e.Target.PutGaps(ctx, gaps))
 	fillRequests(t, e)
+	for i := range 3 {
+		must(t, e.Sources.Add(ctx, registered(i)))
+	}
+}
+
+// registered is the i-th Source.
+func registered(i int) source.Source {
+	return source.Source{
+		Name: fmt.Sprintf("source-%d", i), Prefixes: []string{"https://source.example/", fmt.Sprintf("https://%d.example/<&>", i)},
+		TokenHash: source.Token(fmt.Sprint(i)).Hash(), Created: noon.Add(time.Duration(i)), Issued: noon.Add(time.Hour),
+	}
 }
 
 func fillRequests(t testing.TB, e transfer.Engine) {

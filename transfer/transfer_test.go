@@ -24,7 +24,7 @@ func TestRoundTrip(t *testing.T) {
 	first := export(t, from)
 	s := load(t, to, first)
 	equalStreams(t, export(t, to), first)
-	want := transfer.Counts{Topics: 3, Notifications: 9, Requests: 100, Pings: 3, Subscriptions: 201, Gaps: 40}
+	want := transfer.Counts{Topics: 3, Notifications: 9, Requests: 100, Pings: 3, Subscriptions: 201, Gaps: 40, Sources: 3}
 	if s.Counts != want || s.Bytes != int64(len(first)) || s.Engine != "test" || s.Hub != "1" || !s.Exported.Equal(noon) {
 		t.Errorf("the summary is %+v; want %v and %d bytes", s, want, len(first))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -50,6 +51,17 @@ func (w *writer) header(cfg ExportConfig) error {
 	return w.encoder.Encode(headerLine{
 		kindHeader, Format, Version, cfg.Time.UTC(), cfg.Hub, cfg.Engine,
 	})
+}
+
+func (w *writer) source(s source.Source) error {
+	line := sourceLine{
+		Kind: kindSource, Name: text(s.Name), Token: digest(s.TokenHash),
+		Created: s.Created.UTC(), Issued: s.Issued.UTC(),
+	}
+	for _, p := range s.Prefixes {
+		line.Prefixes = append(line.Prefixes, text(p))
+	}
+	return w.record(line, &w.progress.Sources)
 }
 
 func (w *writer) topic(t delivery.TopicState) error {

@@ -28,7 +28,7 @@ type exportCommand struct {
 
 // Help says what the flags do not.
 func (*exportCommand) Help() string {
-	return "The subscriptions with their positions and secrets, the requests and pings that wait, and the topics' logs. " +
+	return "The subscriptions with their positions and secrets, the requests and pings that wait, the topics' logs, and the registered Sources (no tokens). " +
 		"A hub on pebble must be stopped first. Hubs on a Redis may go on: then the export is not a single moment in time, " +
 		"and what they do meanwhile may be in it or not. To move without a loss, stop them."
 }
@@ -132,7 +132,7 @@ func openStore(ctx context.Context, f storeFlags, logger *slog.Logger) (*engine,
 }
 
 func (e *engine) source() transfer.Source {
-	return transfer.Source{Subscriptions: e.Subscriptions, Cursors: e.Cursors, Log: e.Log, Pings: e.Pings}
+	return transfer.Source{Subscriptions: e.Subscriptions, Cursors: e.Cursors, Log: e.Log, Pings: e.Pings, Sources: e.Sources}
 }
 
 // writeBuffer gathers lines for one write.
