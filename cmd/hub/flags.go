@@ -41,6 +41,7 @@ type serveCommand struct {
 
 	wayOutFlags
 	publisherFlags
+	clientFlags
 
 	DNSTTL time.Duration `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m."`
 
@@ -121,6 +122,9 @@ func (f *serveCommand) Validate() error {
 		return fmt.Errorf("--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
 	}
 	if err := f.wayOutFlags.Validate(); err != nil {
+		return err
+	}
+	if err := f.clientFlags.Validate(); err != nil {
 		return err
 	}
 	return f.storeFlags.Validate()

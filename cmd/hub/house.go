@@ -120,7 +120,7 @@ func (h *house) join(f serveCommand, held shares) error {
 	if err := h.joinSources(f.publisherFlags); err != nil {
 		return err
 	}
-	if err := h.joinHub(f, asking, held); err != nil {
+	if err := h.joinHub(f, asking, held, out); err != nil {
 		return err
 	}
 	h.holder = &holder{workers: h.workers(), tell: h.sure}
@@ -176,8 +176,8 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 	return e.service.Remove(ctx, sub)
 }
 
-func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares) error {
-	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL}
+func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares, out outgoing) error {
+	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy}
 	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
 	transport := asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
@@ -191,6 +191,7 @@ func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares) erro
 	h.service, err = subscription.NewService(subscription.Config{
 		Lease:        subscription.LeaseRules{Min: f.LeaseMin, Default: f.LeaseDefault, Max: f.LeaseMax},
 		DrainTimeout: drainWithin,
+		Concurrency:  out.verifying, MaxSlow: out.slowVerifying,
 	}, h.store.Subscriptions, checker, verifier, h.dispatcher, h.logger, h.metrics)
 	if err != nil {
 		return err

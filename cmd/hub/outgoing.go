@@ -13,6 +13,9 @@ const (
 	maxSlow   = 4 * maxInFlight // delivery.Config.MaxSlow
 	maxIdle   = 4 * maxInFlight // connections kept for the next delivery
 	maxAsking = 512             // connections kept for the next check or verification
+
+	maxVerifying     = 256              // subscription.Config.Concurrency
+	maxSlowVerifying = 4 * maxVerifying // subscription.Config.MaxSlow
 )
 
 // outgoing is how much may go out at a time. Each of it holds a file open.
@@ -20,27 +23,34 @@ type outgoing struct {
 	inFlight, slow, idle int // of deliveries
 	questions            int // to name servers
 	asking               int // idle connections of checks and verifications
+
+	verifying, slowVerifying int // of verifications and what goes with them
 }
 
 // outgoingWithin has a process that may open few files send less at a time. A
 // connection that cannot be opened for want of files would be held against the
 // callback, and the store would want for them as well. The public listener takes
-// half of them (program.Listen), what goes out 13/32, and the rest is for the
+// half of them (program.Listen), what goes out 14/32, and the rest is for the
 // store, the operator's listener, and for what has a bound of its own that is small.
 func outgoingWithin(files int) outgoing {
-	share := func(most, of32 int) int { return max(1, min(most, files/32*of32)) }
+	share := func(most, of64 int) int { return max(1, min(most, files/64*of64)) }
 	return outgoing{
-		inFlight:  share(maxInFlight, 2),
-		slow:      share(maxSlow, 4),
-		idle:      share(maxIdle, 4),
-		questions: share(egress.DefaultMaxQuestions, 2),
-		asking:    share(maxAsking, 1),
+		inFlight:  share(maxInFlight, 4),
+		slow:      share(maxSlow, 8),
+		idle:      share(maxIdle, 8),
+		questions: share(egress.DefaultMaxQuestions, 4),
+		asking:    share(maxAsking, 2),
+
+		verifying:     share(maxVerifying, 1),
+		slowVerifying: share(maxSlowVerifying, 1),
 	}
 }
 
 // tell says in the log that there are few files.
 func (o outgoing) tell(logger *slog.Logger, files int) {
-	if o == outgoingWithin(math.MaxInt) {
+	all := outgoingWithin(math.MaxInt)
+	all.slowVerifying = o.slowVerifying // half of them does for all but an attack
+	if o == all {
 		return
 	}
 	logger.Warn("the process may open few files: less goes out at a time", "open_files", files,

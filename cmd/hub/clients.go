@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// clientFlags say who a client is, for the limits that are for each.
+type clientFlags struct {
+	TrustedProxy []netip.Prefix `placeholder:"CIDR" help:"A network of proxies before the hub, whose X-Forwarded-For says who the clients are that limits are for; repeatable. Default: who connects is the client, and one on this machine has no limits."`
+}
+
+// Validate refuses networks that nobody connects from.
+func (f *clientFlags) Validate() error {
+	for _, p := range f.TrustedProxy {
+		if p.Addr().Is4In6() {
+			return fmt.Errorf("--trusted-proxy %s: write a network of IPv4 as 192.0.2.0/24", p)
+		}
+	}
+	return nil
+}
