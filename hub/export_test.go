@@ -1,5 +1,7 @@
 package hub
 
+import "net/http"
+
 // For the tests of package hub_test.
 
 // AppendQuery appends the parameters, name and value in turn, to a callback.
@@ -13,3 +15,13 @@ func AppendQuery(callback string, namesAndValues ...string) string {
 
 // NormalHub returns the form by which hub URLs are compared.
 func NormalHub(raw string) string { return normalHub(raw) }
+
+// ClientOf returns whose limits a request counts against.
+func ClientOf(cfg Config, r *http.Request) string { return newClients(cfg.withDefaults()).of(r) }
+
+// Clients is how many clients are remembered.
+func (h *Hub) Clients() int {
+	h.clients.mu.Lock()
+	defer h.clients.mu.Unlock()
+	return h.clients.latest.Len()
+}
