@@ -32,7 +32,7 @@ type flags struct {
 	TLS    program.TLS   `embed:"" set:"listener=callback listener"`
 	Topic  string        `required:"" placeholder:"URL" help:"Topic to subscribe to. Its hub is found from its Link headers, or from the links in the document."`
 	Listen string        `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one."`
-	URL    string        `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address."`
+	URL    string        `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address, https:// with --tls-cert."`
 	Data   string        `default:"destination-data" placeholder:"DIR" help:"Directory for the state, one for each topic. After a crash the subscription in it goes on."`
 	JSON   bool          `name:"json" help:"Print NDJSON."`
 	Lease  time.Duration `default:"0s" placeholder:"DURATION" help:"Lease to ask for, in whole seconds; 0s leaves it to the hub."`
