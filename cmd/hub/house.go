@@ -56,7 +56,7 @@ func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, err
 }
 
 func (h *house) open(ctx context.Context, f serveCommand) (err error) {
-	if h.public, err = program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: h.logger}); err != nil {
+	if h.public, err = program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Proxies: f.TrustedProxy, Logger: h.logger}); err != nil {
 		return err
 	}
 	if h.operator, err = program.Listen(ctx, program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Share: 32, Operators: true, Logger: h.logger}); err != nil {
