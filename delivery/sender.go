@@ -164,7 +164,7 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 		if ctx.Err() != nil {
 			return Outcome{Class: ClassNone, Err: context.Cause(ctx)}
 		}
-		return Outcome{Class: classOfError(err), Err: err}
+		return Outcome{Class: classOfError(err), Err: egress.Unquoted(err)}
 	}
 	out := Outcome{Class: classOfStatus(answer.Status), Status: answer.Status}
 	if answer.RetryAfter != "" {

@@ -100,7 +100,7 @@ func requestFailed(err error) error {
 	if errors.Is(err, egress.ErrForbidden) {
 		return errNotAsked()
 	}
-	return fmt.Errorf("%w: %w", ErrTopicAway, err)
+	return fmt.Errorf("%w: %w", ErrTopicAway, egress.Unquoted(err))
 }
 
 // headerLinks returns the links of an answer's header. A broken one counts as none.

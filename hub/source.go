@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/internal/egress"
 	"carillon/internal/retryafter"
 	"carillon/internal/weblink"
 	"carillon/payload"
@@ -119,7 +120,7 @@ func (s *source) begin(resp *http.Response, topic string) (content io.Reader, li
 	}
 	links = discover(resp, topic, first)
 	if in.err != nil {
-		return nil, nil, fmt.Errorf("reading the topic: %w", in.err)
+		return nil, nil, fmt.Errorf("reading the topic: %w", egress.Unquoted(in.err))
 	}
 	if err := judgeLinks(links, topic, s.self); err != nil {
 		return nil, nil, err
@@ -172,7 +173,7 @@ func (s *source) read(resp *http.Response, content io.Reader, h *held) ([]byte, 
 		return nil, s.tooLong()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the topic: %w", err)
+		return nil, fmt.Errorf("reading the topic: %w", egress.Unquoted(err))
 	}
 	return body, nil
 }

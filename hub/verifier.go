@@ -89,7 +89,7 @@ func (v *Verifier) confirm(ctx context.Context, address, challenge string) error
 	// One byte more than the challenge tells that there is more than it.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(len(challenge))+1))
 	if err != nil {
-		return fmt.Errorf("%w: %w", subscription.ErrNoAnswer, err)
+		return fmt.Errorf("%w: %w", subscription.ErrNoAnswer, egress.Unquoted(err))
 	}
 	if subtle.ConstantTimeCompare(body, []byte(challenge)) != 1 {
 		return fmt.Errorf("%w: the body is not the challenge", subscription.ErrNoIntent)
@@ -134,7 +134,7 @@ func (v *Verifier) get(ctx context.Context, address string) (*http.Response, err
 	case errors.Is(err, egress.ErrForbidden):
 		return nil, fmt.Errorf("%w: %w", subscription.ErrNoIntent, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", subscription.ErrNoAnswer, err)
+		return nil, fmt.Errorf("%w: %w", subscription.ErrNoAnswer, egress.Unquoted(err))
 	}
 	return resp, nil
 }
