@@ -29,7 +29,7 @@ var mayImport = map[string]struct {
 	"internal/retryafter":  {nil, "a header is read the same way by every side"},
 	"internal/standing":    {nil, "who behaves how is told the same way by those who ask callbacks and those who ask topics"},
 	"internal/egress":      {nil, "the one way out serves every room and depends on none"},
-	"internal/faults":      {[]string{"delivery", "subscription"}, "it wraps the interfaces of engines, and knows no engine; only tests use it"},
+	"internal/faults":      {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine; only tests use it"},
 	"internal/h1":          {nil, "a client of HTTP/1.1 knows whom it dials through by its Config alone"},
 	"delivery":             {[]string{"subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter"}, "the log and the cursors must not know who publishes to them"},
 	"hub":                  {[]string{"delivery", "subscription", "source", "payload", "internal/weblink", "internal/egress", "internal/retryafter", "internal/standing"}, "the HTTP face sees interfaces, never an engine"},

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"carillon/delivery/deliverytest"
 	"carillon/internal/faults"
 	"carillon/internal/redistest"
+	"carillon/source"
+	"carillon/source/sourcetest"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
 	"carillon/subscription"
@@ -19,6 +22,11 @@ import (
 var redis = redistest.NewShared()
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// The engines have their own long runs.
+	if err := flag.Set("rapid.checks", "10"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	redis.Stop()
 	os.Exit(code)
@@ -68,6 +76,8 @@ func (d *disk) crash(t *testing.T) {
 
 func (d *disk) store() subscription.Store { return faults.NewStore(d.db.Subscriptions(), d.plan) }
 
+func (d *disk) sources() source.Store { return faults.NewSources(d.db.Sources(), d.plan) }
+
 func (d *disk) parts() deliverytest.Parts {
 	return deliverytest.Parts{
 		Log: faults.NewLog(d.db.Log(), d.plan), Pings: faults.NewPings(d.db.Pings(), d.plan),
@@ -97,6 +107,17 @@ func TestNothingPlanned(t *testing.T) {
 				Store:  d.store(),
 				Reopen: func(t *testing.T) subscription.Store { d.reopen(t); return d.store() },
 				Crash:  func(t *testing.T) subscription.Store { d.crash(t); return d.store() },
+				Stop:   func(t *testing.T) { closeDB(t, d.db) },
+			}
+		})
+	})
+	t.Run("Sources", func(t *testing.T) {
+		sourcetest.Run(t, func(t *testing.T) sourcetest.Harness {
+			d := newDisk(t, nothing())
+			return sourcetest.Harness{
+				Store:  d.sources(),
+				Reopen: func(t *testing.T) source.Store { d.reopen(t); return d.sources() },
+				Crash:  func(t *testing.T) source.Store { d.crash(t); return d.sources() },
 				Stop:   func(t *testing.T) { closeDB(t, d.db) },
 			}
 		})

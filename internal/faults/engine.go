@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -218,4 +219,40 @@ func (m *Marks) Lowest(ctx context.Context, since time.Time) (lowest map[string]
 		return nil, false, err
 	}
 	return lowest, ok, nil
+}
+
+// Sources is a source.Store that fails as the plan says.
+type Sources struct {
+	of   source.Store
+	plan *Plan
+}
+
+// NewSources wraps a store of Sources.
+func NewSources(of source.Store, plan *Plan) *Sources { return &Sources{of, plan} }
+
+var _ source.Store = (*Sources)(nil)
+
+// Add implements source.Store.
+func (s *Sources) Add(ctx context.Context, one source.Source) error {
+	return s.plan.do(ctx, "sources.Add", func() error { return s.of.Add(ctx, one) })
+}
+
+// Replace implements source.Store.
+func (s *Sources) Replace(ctx context.Context, one source.Source) error {
+	return s.plan.do(ctx, "sources.Replace", func() error { return s.of.Replace(ctx, one) })
+}
+
+// Delete implements source.Store.
+func (s *Sources) Delete(ctx context.Context, name string) error {
+	return s.plan.do(ctx, "sources.Delete", func() error { return s.of.Delete(ctx, name) })
+}
+
+// Get implements source.Store.
+func (s *Sources) Get(ctx context.Context, name string) (source.Source, error) {
+	return get(ctx, s.plan, "sources.Get", func() (source.Source, error) { return s.of.Get(ctx, name) })
+}
+
+// List implements source.Store.
+func (s *Sources) List(ctx context.Context) ([]source.Source, error) {
+	return get(ctx, s.plan, "sources.List", func() ([]source.Source, error) { return s.of.List(ctx) })
 }

@@ -19,8 +19,11 @@ import (
 
 const topic = "https://source.example/change/"
 
-// rooms are those of a hub that use an engine, on one behind a plan. Callbacks
-// confirm everything.
+// settling is long enough for whatever a request or a notification leads to, with a
+// call that fails: what pauses longest is a subscription whose log could not be read.
+const settling = 15 * time.Second
+
+// rooms are those of a hub that use an engine, on one behind a plan.
 type rooms struct {
 	t *testing.T
 	*disk
@@ -34,10 +37,20 @@ type rooms struct {
 	accepted []string
 }
 
-// Confirm, Validate and Deny are a world that agrees to everything.
-func (r *rooms) Confirm(context.Context, subscription.Request, string) error { return nil }
-func (r *rooms) Validate(context.Context, string) error                      { return nil }
-func (r *rooms) Deny(context.Context, string, string, string) error          { return nil }
+// refusing is a callback that confirms nothing. All others confirm everything.
+const refusing = "https://refusing.example/"
+
+// Confirm implements subscription.Confirmer.
+func (r *rooms) Confirm(_ context.Context, q subscription.Request, _ string) error {
+	if q.Callback == refusing {
+		return subscription.ErrNoIntent
+	}
+	return nil
+}
+
+// Validate and Deny are a world that agrees.
+func (r *rooms) Validate(context.Context, string) error             { return nil }
+func (r *rooms) Deny(context.Context, string, string, string) error { return nil }
 
 // gone is a callback that ends its subscription at the first delivery.
 const gone = "https://gone.example/"
@@ -82,8 +95,10 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 func (r *rooms) run() {
 	r.t.Helper()
 	p := r.parts()
+	// Every notification is read from its log.
+	cfg := delivery.Config{CacheBytes: -1, KeepAtLeast: 2 * settling}
 	var err error
-	r.dispatcher, err = delivery.New(delivery.Config{}, delivery.Stores{Log: p.Log, Cursors: p.Cursors}, ender{r}, r, nil, nil)
+	r.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: p.Log, Cursors: p.Cursors}, ender{r}, r, nil, nil)
 	must(r.t, err)
 	r.service, err = subscription.NewService(
 		subscription.Config{Lease: subscription.LeaseRules{Min: time.Minute}}, p.Subscriptions, r, r, r.dispatcher, nil, nil)
@@ -97,7 +112,7 @@ func (r *rooms) run() {
 		cancel()
 		must(r.t, parts.Wait())
 	}
-	pass(time.Minute)
+	pass(settling)
 }
 
 func must(t *testing.T, err error) {
@@ -135,7 +150,7 @@ func (r *rooms) ask(mode subscription.Mode, callback, secret string, lease time.
 		Mode: mode, Topic: topic, Callback: callback, Secret: subscription.Secret(secret), Lease: lease, LeaseGiven: lease > 0,
 	}
 	r.insist(func() error { return r.service.Submit(r.t.Context(), w) })
-	pass(time.Minute)
+	pass(settling)
 }
 
 // publish publishes the notifications of these numbers, each until it is taken.
@@ -152,7 +167,7 @@ func (r *rooms) publish(numbers ...int) {
 		})
 		r.accepted = append(r.accepted, string(p.Body))
 	}
-	pass(time.Minute)
+	pass(settling)
 }
 
 // The callbacks of the story.
@@ -170,11 +185,12 @@ func (r *rooms) live() {
 	r.publish(1, 2)
 	r.ask(subscription.ModeSubscribe, brief, "", time.Minute)
 	r.ask(subscription.ModeSubscribe, gone, "", 0)
-	pass(3 * time.Minute)
+	r.ask(subscription.ModeSubscribe, refusing, "", 0)
+	pass(time.Minute + settling)
 	r.ask(subscription.ModeSubscribe, loyal, "new", 0)
 	r.ask(subscription.ModeUnsubscribe, leaving, "", 0)
 	r.publish(3, 4)
-	pass(10 * time.Minute) // logs are trimmed
+	pass(6 * settling) // logs are trimmed
 	// The process ends and its store is closed in the middle of a request.
 	r.insist(func() error {
 		return r.service.Submit(r.t.Context(), subscription.Wish{Mode: subscription.ModeSubscribe, Topic: topic, Callback: leaving})
@@ -183,7 +199,7 @@ func (r *rooms) live() {
 	r.reopen(r.t)
 	r.run()
 	r.publish(5, 6)
-	pass(20 * time.Minute)
+	pass(6 * settling)
 }
 
 // check holds what is in the engine, unwrapped, and what was delivered against
@@ -235,24 +251,22 @@ func live(t *testing.T, plan *faults.Plan) {
 	})
 }
 
-// callsEach is how many calls of a name fail, in a life of their own each.
-const callsEach = 2
-
 // The fault table: the first calls of every name fail, persisted or not. What comes
-// of it all is the same as without.
+// of it all is the same as without. (Shrink has nothing to do where all keep up; the
+// tests of package delivery have it fail.)
 func TestFaultTable(t *testing.T) {
 	whole := faults.NewPlan(faults.Config{})
 	live(t, whole)
 	for _, call := range []string{
 		"store.Submit", "store.Requests", "store.Request", "store.Activate", "store.Drop", "store.Unsubscribe",
 		"store.Remove", "store.Get", "store.Expired",
-		"log.Append", "log.Read", "log.Heads", "log.Trim", "log.Shrink", "log.Topics",
+		"log.Append", "log.Read", "log.Heads", "log.Trim", "log.Topics",
 		"cursors.Members", "cursors.Save",
 	} {
 		t.Run(call, func(t *testing.T) {
 			calls := whole.Calls(call)
 			if calls == 0 {
-				t.Log("it is not made in this story")
+				t.Error("it is not made in this story")
 			}
 			for at := 1; at <= min(calls, callsEach); at++ {
 				for _, kind := range []faults.Kind{faults.Before, faults.After} {
