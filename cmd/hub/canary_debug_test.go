@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/program"
+	"carillon/internal/redistest"
+	"carillon/subscription"
+)
+
+// TestNoSecretInDebugOutput formats every part of a hub that knows secrets, by the verbs
+// for values and as JSON, as somebody does who looks for a mistake.
+func TestNoSecretInDebugOutput(t *testing.T) {
+	t.Run("pebble", func(t *testing.T) {
+		noSecretInDebugOutput(t, "pebble:"+filepath.Join(t.TempDir(), "store"))
+	})
+	t.Run("redis", func(t *testing.T) {
+		redis := redistest.Start(t, "requirepass "+canaryPassword)
+		noSecretInDebugOutput(t, strings.Replace(redis.URL(), "://", "://:"+canaryPassword+"@", 1))
+	})
+}
+
+func noSecretInDebugOutput(t *testing.T, store string) {
+	var c commands
+	chosen, err := program.ParseCommand("hub", summary, &c, []string{
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--publishers", "registered",
+		"--proxy", "http://u:" + canaryPassword + "@127.0.0.1:1024/", "--proxy-filters",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := chosen.(*serveCommand)
+	h, err := open(t.Context(), *f, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	eventually(t, "the store", func() bool { return h.store.Ready(t.Context()) == nil })
+	h.missing.Store(nil)
+	sub := activate(t, h)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.run(ctx, func() {}) }()
+	eventually(t, "the subscription", func() bool { return len(h.dispatcher.Subscribers(sub.Topic)) == 1 })
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []any{
+		f, *f, &c, c, exportCommand{storeFlags: f.storeFlags}, h, h.store, *h.store, h.store.Subscriptions, h.store.Log, h.store.Pings, h.store.Cursors, h.store.Marks, h.store.Sources,
+		h.store.Shards, h.store.Restore, h.dispatcher, h.service, h.hub, h.holder, h.sources, sub, h.dispatcher.Subscribers(sub.Topic),
+	} {
+		text := debugged(part)
+		for _, canary := range []string{canarySecret, canaryPassword, "dTpj"} { // the last as base64 has it behind the user's name
+			if i := strings.Index(text, canary); i >= 0 {
+				t.Errorf("%T shows %q: …%s…", part, canary, text[max(0, i-300):min(len(text), i+100)])
+			}
+		}
+	}
+}
+
+// debugged is what is made of a value to look at it.
+func debugged(value any) string {
+	text := fmt.Sprintf("%v\n%+v\n%#v\n", value, value, value)
+	if encoded, err := json.Marshal(value); err == nil {
+		text += string(encoded)
+	}
+	return text
+}
+
+// activate stores a subscription with a secret.
+func activate(t *testing.T, h *house) subscription.Subscription {
+	t.Helper()
+	const topic, callback = "https://source.example/", "https://destination.example/" + canaryCapability
+	sub := subscription.Subscription{
+		ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback, Secret: canarySecret, Expires: time.Now().Add(time.Hour),
+	}
+	r := subscription.Request{ID: sub.ID, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topic, Callback: callback, Secret: canarySecret}
+	if err := errors.Join(h.store.Subscriptions.Submit(t.Context(), r), h.store.Subscriptions.Activate(t.Context(), r, sub)); err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
