@@ -58,7 +58,9 @@ func noSecretInDebugOutput(t *testing.T, store string) {
 		t.Fatal(err)
 	}
 	for _, part := range []any{
-		f, *f, &c, c, exportCommand{storeFlags: f.storeFlags}, h, h.store, *h.store, h.store.Subscriptions, h.store.Log, h.store.Pings, h.store.Cursors, h.store.Marks, h.store.Sources,
+		f, *f, &c, c,
+		exportCommand{storeFlags: f.storeFlags},
+		h, h.store, *h.store, h.store.Subscriptions, h.store.Log, h.store.Pings, h.store.Cursors, h.store.Marks, h.store.Sources,
 		h.store.Shards, h.store.Restore, h.dispatcher, h.service, h.hub, h.holder, h.sources, sub, h.dispatcher.Subscribers(sub.Topic),
 	} {
 		text := debugged(part)

@@ -13,3 +13,6 @@ func (f storeFlags) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "--st
 
 // Format shows the store alone.
 func (f serveCommand) Format(s fmt.State, verb rune) { f.storeFlags.Format(s, verb) }
+
+// MarshalText is what encoders make of the flags of a command.
+func (f storeFlags) MarshalText() ([]byte, error) { return []byte("--store " + f.shown()), nil }
