@@ -250,10 +250,17 @@ type stage struct {
 	audience  *audience
 	registry  *prometheus.Registry
 	logger    *slog.Logger // of the hub; rebuild takes it up
+	sources   hub.Sources  // likewise
 }
 
 // newStage makes a hub whose requests to the world go through transport.
 func newStage(t testing.TB, cfg hub.Config, transport http.RoundTripper, addresses hub.Addresses) *stage {
+	t.Helper()
+	return newStageWith(t, cfg, transport, addresses, func(*stage) {})
+}
+
+// newStageWith lets prepare change what the hub is made with.
+func newStageWith(t testing.TB, cfg hub.Config, transport http.RoundTripper, addresses hub.Addresses, prepare func(*stage)) *stage {
 	t.Helper()
 	s := &stage{
 		requests:  &requests{},
@@ -262,6 +269,7 @@ func newStage(t testing.TB, cfg hub.Config, transport http.RoundTripper, address
 		audience:  &audience{},
 		registry:  prometheus.NewRegistry(),
 	}
+	prepare(s)
 	s.rebuild(t, cfg, transport, addresses)
 	return s
 }
@@ -276,8 +284,26 @@ func (s *stage) rebuild(t testing.TB, cfg hub.Config, transport http.RoundTrippe
 	}
 	s.hub, err = hub.New(cfg, hub.Parts{
 		Requests: s.requests, Publisher: s.publisher, Audience: s.audience, Pings: s.pings,
-		Checker: s.checker, Transport: transport, Addresses: addresses,
+		Checker: s.checker, Transport: transport, Addresses: addresses, Sources: s.sources,
 	}, s.logger, s.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard := range subscription.Shard(subscription.Shards) {
+		if err := s.hub.Gained(t.Context(), shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// serve puts a hub in the place of the stage's whose requests go to somebody else.
+func (s *stage) serve(t testing.TB, cfg hub.Config, requests hub.Requests, transport http.RoundTripper) {
+	t.Helper()
+	var err error
+	s.hub, err = hub.New(cfg, hub.Parts{
+		Requests: requests, Publisher: s.publisher, Audience: s.audience, Pings: s.pings,
+		Checker: s.checker, Transport: transport, Addresses: anywhere{},
+	}, s.logger, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,6 +326,12 @@ type town struct {
 // newTown starts both servers. The topic server serves the topics of topicServer.
 func newTown(t testing.TB, change func(*hub.Config)) *town {
 	t.Helper()
+	return newTownWith(t, change, func(*stage) {})
+}
+
+// newTownWith lets prepare change what the hub is made with.
+func newTownWith(t testing.TB, change func(*hub.Config), prepare func(*stage)) *town {
+	t.Helper()
 	dialer, err := egress.New(egress.Config{AllowLoopback: true, AllowPorts: []egress.PortRange{{First: 1, Last: 65535}}})
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +348,7 @@ func newTown(t testing.TB, change func(*hub.Config)) *town {
 	topics := topicServer(t, server.URL+"/websub/")
 	transport := dialer.Transport()
 	t.Cleanup(transport.CloseIdleConnections)
-	s := newStage(t, cfg, transport, dialer)
+	s := newStageWith(t, cfg, transport, dialer, prepare)
 	handler = s.hub.Handler()
 	return &town{stage: s, hubURL: cfg.URL, topicURL: topics.URL, transport: transport}
 }
