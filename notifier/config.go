@@ -57,6 +57,8 @@ type Config struct {
 	// default). Events that are not published yet stay for as long as it
 	// takes. Default 744 h (31 days, the longest lease of CN §4.2).
 	Keep time.Duration
+	// Tokens gives the token that the hub knows this Source by. Default: none is sent.
+	Tokens Tokens
 	// Transport makes the requests to the hub. Default: one like
 	// http.DefaultTransport, which no other part uses.
 	Transport http.RoundTripper

@@ -65,6 +65,7 @@ type answer struct {
 	status     int
 	reason     string        // what the hub said to a refusal, one printable line
 	retryAfter time.Duration // 0 if the hub did not say
+	sent       Token         // with the POST
 	err        error         // where there was no answer
 }
 
@@ -72,6 +73,7 @@ type answer struct {
 // notes that. It returns early when ctx ends; its errors are the journal's.
 func (ch *channel) publish(ctx context.Context, note Notification) error {
 	pause := newBackOff()
+	tried := false // the last POST went with a token that was new
 	for failures := 1; ; failures++ {
 		got, err := ch.post(ctx, note)
 		if err != nil {
@@ -84,13 +86,17 @@ func (ch *channel) publish(ctx context.Context, note Notification) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if tried = !tried && ch.renewed(got); tried {
+			ch.log.Info("the hub refused the token, and there is another: it is tried at once")
+			continue
+		}
 		wait := min(pause.NextBackOff(), longestRetry)
 		if got.retryAfter > 0 {
 			wait = min(got.retryAfter, longestRetry)
 		}
 		ch.metrics.failures.Set(float64(failures))
 		ch.log.Warn("the hub did not accept a notification; it will be sent again",
-			"failures", failures, "status", got.status, "reason", got.reason, "error", got.err, "retry_in", wait.String(),
+			"failures", failures, "status", got.status, "reason", got.reason, "hint", got.hint(), "error", got.err, "retry_in", wait.String(),
 			"until", payload.FormatDatetime(note.Until), "bytes", note.Size)
 		if sleep(ctx, wait) != nil {
 			return nil
@@ -112,6 +118,10 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 		return answer{}, errors.Join(err, body.Close())
 	}
 	req.Header = ch.header.Clone()
+	token := ch.n.token()
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+string(token))
+	}
 	req.ContentLength = note.Size
 	// For a connection that turns out to be closed before anything was sent.
 	req.GetBody = func() (io.ReadCloser, error) { return ch.n.cfg.Journal.Body(post, note) }
@@ -119,14 +129,14 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 	// body for those that it is told not to follow.
 	resp, err := ch.n.cfg.Transport.RoundTrip(req)
 	if err != nil {
-		return answer{outcome: outcomeNoAnswer, err: err}, nil
+		return answer{outcome: outcomeNoAnswer, err: err, sent: token}, nil
 	}
 	defer resp.Body.Close()
 	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
 	_, _ = io.CopyN(io.Discard, resp.Body, answerLimit) // the status has said what counts
 	return answer{
 		outcome: outcomeOf(resp.StatusCode), status: resp.StatusCode, reason: oneLine(reason),
-		retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), ch.n.cfg.Now()),
+		retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), ch.n.cfg.Now()), sent: token,
 	}, nil
 }
 

@@ -32,14 +32,15 @@ type flags struct {
 	TLS       program.TLS `embed:"" set:"listener=public listener"`
 	IntakeTLS program.TLS `embed:"" prefix:"intake-" set:"listener=intake listener"`
 
-	Hub        string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI."`
-	Data       string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination."`
-	Set        []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data."`
-	MaxEntries int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take."`
-	MaxWait    time.Duration `default:"1s" help:"How long an event may wait for others to share its notification."`
-	Keep       time.Duration `default:"744h" help:"How long events that are published stay in the journal."`
-	Stdin      bool          `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then."`
-	Strict     bool          `help:"With --stdin: stop reading at the first bad line."`
+	Hub          string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI."`
+	HubTokenFile string        `placeholder:"FILE" help:"File with the token by which the hub knows this Source, as hub source add printed it. It is read again when the hub refuses it. $NOTIFIER_HUB_TOKEN may have the token itself."`
+	Data         string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination."`
+	Set          []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data."`
+	MaxEntries   int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take."`
+	MaxWait      time.Duration `default:"1s" help:"How long an event may wait for others to share its notification."`
+	Keep         time.Duration `default:"744h" help:"How long events that are published stay in the journal."`
+	Stdin        bool          `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then."`
+	Strict       bool          `help:"With --stdin: stop reading at the first bad line."`
 }
 
 // run is the program: it returns the exit status.
@@ -108,6 +109,14 @@ func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writ
 		}
 	}
 	cfg := f.config(logger)
+	token, err := f.hubToken()
+	if err != nil {
+		return err
+	}
+	if token != nil {
+		cfg.Tokens = token
+		f.warnToken(logger)
+	}
 	cfg.Registry.MustRegister(program.Listeners{"public": public, "intake": intake})
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("--%w", err)
