@@ -61,6 +61,8 @@ type serveCommand struct {
 	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512."`
 	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub."`
 	MaxBody         int64         `default:"52428800" placeholder:"BYTES" help:"Largest content of a topic, published or fetched."`
+
+	disturb func(*engine) // called with the engine before it is used; nil but in tests
 }
 
 // minKeepAtLeast is the least --keep-at-least: logs are trimmed each second at most,

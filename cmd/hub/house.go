@@ -78,6 +78,9 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
 		return err
 	}
+	if f.disturb != nil {
+		f.disturb(h.store)
+	}
 	h.openControlSocket()
 	g := gate{h}
 	h.store.Subscriptions = gatedRequests{h.store.Subscriptions, g}

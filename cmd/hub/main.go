@@ -23,7 +23,12 @@ const summary = "A WebSub hub that relays ResourceSync change notifications: in 
 func main() { os.Exit(program.Main(run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c commands
+	return runOn(ctx, args, stdout, stderr, nil)
+}
+
+// runOn is run with something between a hub and its engine: what tests put there.
+func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) int {
+	c := commands{Serve: serveCommand{disturb: disturb}}
 	chosen, err := program.ParseCommand("hub", summary, &c, args, stdout)
 	if errors.Is(err, program.ErrDone) {
 		return 0
