@@ -158,3 +158,47 @@ func TestNoClientLocksOutOthers(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for room gets it when a connection ends, and is closed when the server is to
+// stop, although a request is under way.
+func TestWaitingForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, release := make(chan struct{}), make(chan struct{})
+		s := serve(t, program.Endpoint{}, 1, 1, func(http.ResponseWriter, *http.Request) {
+			begun <- struct{}{}
+			<-release
+		})
+		first := s.dial("203.0.113.1")
+		defer first.Close()
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			_, _ = io.WriteString(first, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+			_, _ = io.Copy(io.Discard, first)
+		}()
+		<-begun
+		second := s.dial("203.0.113.2")
+		defer second.Close()
+		go ask(second, "/")
+		release <- struct{}{}
+		<-answered
+		<-begun // of the second
+		third := s.dial("203.0.113.3")
+		defer third.Close()
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			s.stop()
+		}()
+		if alive(third) {
+			t.Error("who waits for room is kept although the server stops")
+		}
+		select {
+		case <-stopped:
+			t.Error("the request under way was not waited for")
+		default:
+		}
+		release <- struct{}{}
+		<-stopped
+	})
+}

@@ -170,3 +170,29 @@ func TestHeaderTooLarge(t *testing.T) {
 		})
 	}
 }
+
+// A handler's own deadline for the answer counts beside the one of each piece.
+func TestDeadlineOfAHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const own = program.WriteStall / 6
+		s := serve(t, program.Endpoint{}, 10, 10, func(w http.ResponseWriter, r *http.Request) {
+			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(own)); err != nil {
+				t.Error(err)
+			}
+			large(w, r)
+		})
+		conn := s.dial("203.0.113.1")
+		defer conn.Close()
+		began := time.Now()
+		io.WriteString(conn, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+		for part := make([]byte, 64<<10); ; time.Sleep(time.Second) {
+			if _, err := conn.Read(part); err != nil {
+				break
+			}
+		}
+		if took := time.Since(began); took > own+2*time.Second {
+			t.Errorf("the answer ended after %s; its handler gave it %s", took, own)
+		}
+		s.stop()
+	})
+}
