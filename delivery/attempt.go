@@ -60,7 +60,7 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) {
 			r.readErr = err
 			return
 		}
-		f.note, f.begun = nt, time.Now().UnixNano()
+		f.note, f.begun = nt, d.now()
 	}
 	n := f.note.n
 	if r.after = n.After; f.note.blind {
@@ -104,7 +104,7 @@ func (d *Dispatcher) judge(ctx context.Context, f *flight) {
 		d.log.Debug("a delivery failed", "subscription", f.was.id, "notification", n.ID,
 			"attempt", f.attempt.Number, "class", r.outcome.Class.String(), "status", r.outcome.Status, "error", r.outcome.Err)
 	}
-	if time.Since(n.Accepted) <= d.cfg.RetryFor {
+	if !d.isOver(n.Accepted, f.attempt.Number) {
 		return
 	}
 	last := d.lastExpired(ctx, f, n.Seq)
@@ -113,6 +113,18 @@ func (d *Dispatcher) judge(ctx context.Context, f *flight) {
 		"class", r.outcome.Class.String(), "status", r.outcome.Status)
 	r.gap(f.was.id, n.Seq, last, GapGivenUp, r.outcome.Class)
 	r.gaveUp = true
+}
+
+// isOver tells whether a notification is not tried any more. What was accepted in the
+// future, by a clock that was wrong, is tried for as long as RetryFor of pauses takes.
+func (d *Dispatcher) isOver(accepted time.Time, attempts uint32) bool {
+	switch age := d.ageOf(accepted); {
+	case age < -maxAhead:
+		return d.cfg.pauses(attempts) > d.cfg.RetryFor
+	case age <= d.cfg.RetryFor:
+		return false
+	}
+	return !d.doubtsAge()
 }
 
 // end ends a subscription whose callback is gone (WebSub §7). The Ender takes
@@ -141,7 +153,6 @@ func (d *Dispatcher) end(ctx context.Context, f *flight) {
 func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	oldest := time.Now().Add(-d.cfg.RetryFor)
 	last, end := from, f.head // last is too old; what is behind end is not
 	for last < end {
 		mid := last + (end-last+1)/2
@@ -157,7 +168,7 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 		d.mu.Lock()
 		d.release(nt)
 		d.mu.Unlock()
-		if seq <= f.head && accepted.Before(oldest) {
+		if seq <= f.head && d.ageOf(accepted) > d.cfg.RetryFor {
 			last = seq
 		} else {
 			end = mid - 1
@@ -171,14 +182,15 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clock := time.Now()
-	now := clock.UnixNano()
+	now := d.nowBy(clock)
+	d.heedClock(clock, now)
 	if f.note != nil {
 		d.release(f.note)
 	}
 	r := &f.result
 	if r.tried {
 		d.metrics.attemptsBy[min(r.outcome.Class, classes-1)].Inc()
-		d.metrics.seconds.Observe(time.Duration(now - f.begun).Seconds())
+		d.metrics.seconds.Observe(max(0, time.Duration(now-f.begun).Seconds()))
 	}
 	d.adapt(f, &r.outcome, now)
 	d.touchDown(f)

@@ -44,8 +44,8 @@ type note struct {
 	found   bool // in topic.notes
 	spare   bool // in the list of those without users
 	users   int
-	careful bool  // the first of them was
-	since   int64 // when the first of them came, Unix nanoseconds, where the body counts
+	careful bool      // the first of them was
+	since   time.Time // when the first of them came, where the body counts
 	// prev and next in that list.
 	prev, next *note
 }
@@ -218,7 +218,7 @@ func (d *Dispatcher) use(nt *note, users int, careful bool) {
 		d.cache.unlist(nt)
 		nt.careful = careful
 		if size := nt.counted(); size > 0 {
-			nt.since = time.Now().UnixNano()
+			nt.since = time.Now()
 			d.count(size, careful)
 		}
 	}

@@ -130,6 +130,10 @@ type Config struct {
 	// Default 10 GiB; negative: no bound.
 	KeepBytes int64
 
+	// Clock tells the wall clock, by which leases end and notifications grow old. It may
+	// be set back and forth. Nil: that of the system.
+	Clock func() time.Time
+
 	// CacheBytes is how much of what was read from the logs is held in memory
 	// for the next reader, beyond what attempts under way hold anyway.
 	// Default 64 MiB; negative: nothing.

@@ -65,7 +65,11 @@ type Dispatcher struct {
 	// reading has a place for each notification that is being read from the log.
 	reading chan struct{}
 
-	mu     sync.Mutex // guards what follows, the table and the schedule
+	epoch time.Time // when it was made
+
+	mu     sync.Mutex    // guards what follows, the table and the schedule
+	offset int64         // of the wall clock to the time since epoch, as of the last look
+	ahead  time.Duration // since epoch: until when the clock's setting forward is in doubt
 	shards [subscription.Shards]*shardTable
 	topics map[string]*topic
 	// topicList are those in topics, in no order.
@@ -124,9 +128,11 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		reading:   make(chan struct{}, maxReads),
 		cache:     cache{max: cfg.CacheBytes, loads: map[place]*load{}},
 		secrets:   newSecrets(),
+		epoch:     time.Now(),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
 	}
+	d.offset = d.nowBy(d.epoch)
 	_, d.splits = sender.(*HTTPSender)
 	var err error
 	if d.metrics, err = newMetrics(d, reg); err != nil {
@@ -228,7 +234,8 @@ func (d *Dispatcher) scheduleLoop(ctx, flights context.Context) {
 		for more := true; more && ctx.Err() == nil; {
 			d.mu.Lock()
 			clock := time.Now()
-			now := clock.UnixNano()
+			now := d.nowBy(clock)
+			d.heedClock(clock, now)
 			more = d.walkSome(now)
 			d.ripen(now)
 			aging := d.age(now)
@@ -251,7 +258,7 @@ func (d *Dispatcher) launch(flights context.Context, clock time.Time) *flight {
 	if !d.isSure(clock) {
 		return nil
 	}
-	now := clock.UnixNano()
+	now := d.nowBy(clock)
 	first := d.pick(now)
 	for f := first; f != nil; {
 		if f = d.pick(now); f != nil {
@@ -295,7 +302,7 @@ func (d *Dispatcher) Stats() Stats {
 		Ready:         d.counts[ready], Waiting: d.counts[waiting],
 		InFlight: d.underWay(), Slow: d.slow[fresh] + d.slow[again],
 		Unsaved: d.unsaved,
-		Paused:  d.saveFailing || d.readPause > time.Now().UnixNano(),
+		Paused:  d.saveFailing || d.readPause > d.now(),
 		Unsure:  !d.isSure(time.Now()),
 	}
 	for _, sh := range d.shards {

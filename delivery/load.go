@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"carillon/subscription"
 )
@@ -163,7 +162,7 @@ func (d *Dispatcher) begin(sh *shardTable) bool {
 		return false
 	}
 	// Topics whose heads are not known yet are woken when they are.
-	now := time.Now().UnixNano()
+	now := d.now()
 	held = d.eachEntry(sh, func(e *entry) {
 		if e.state == idle {
 			d.place(e, now)

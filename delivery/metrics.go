@@ -50,7 +50,7 @@ func (m *metrics) logBytes() float64 {
 
 func (m *metrics) logAge() float64 {
 	if logs := m.logs.Load(); logs != nil && !logs.oldest.IsZero() {
-		return time.Since(logs.oldest).Seconds()
+		return max(0, time.Since(logs.oldest).Seconds())
 	}
 	return 0
 }

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"math"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -25,6 +26,20 @@ func (c *Config) retryDelay(failures uint32, asked time.Duration) time.Duration 
 		backoff.WithMaxElapsedTime(0),
 	)
 	return min(max(b.NextBackOff(), asked), c.RetryMax)
+}
+
+// pauses returns how long the pauses after so many failures in a row are together, on the
+// average.
+func (c *Config) pauses(failures uint32) (sum time.Duration) {
+	mean := min(c.RetryFirst, c.RetryMax/2)
+	for ; failures > 0 && mean < c.RetryMax/2; failures-- {
+		sum += mean
+		mean *= 2
+	}
+	if rest := float64(failures) * float64(c.RetryMax/2); rest < math.MaxInt64/2 {
+		return sum + time.Duration(rest)
+	}
+	return math.MaxInt64
 }
 
 // enginePause returns a backoff for calls to an engine that is away.

@@ -110,12 +110,12 @@ func (d *Dispatcher) open(size int64, c claim) bool {
 	if !d.fits(size, c.careful) {
 		return false
 	}
-	return c.turn || d.firstParked(time.Now().UnixNano()) == nil && d.parked[careLane(c.careful)].head == nil
+	return c.turn || d.firstParked(d.now()) == nil && d.parked[careLane(c.careful)].head == nil
 }
 
 // outstays tells whether a body has been held for long enough, as others wait. mu is held.
-func (d *Dispatcher) outstays(nt *note, now int64) bool {
-	return nt != nil && nt.users > 0 && nt.counted() > 0 && now-nt.since > int64(sharedFor) &&
+func (d *Dispatcher) outstays(nt *note) bool {
+	return nt != nil && nt.users > 0 && nt.counted() > 0 && time.Since(nt.since) > sharedFor &&
 		(d.parked[fresh].head != nil || d.parked[again].head != nil)
 }
 

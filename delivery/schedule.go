@@ -137,6 +137,7 @@ func (d *Dispatcher) place(e *entry, now int64) {
 		!e.topic.known || e.settled >= e.topic.head:
 		d.setState(e, idle)
 	case e.failures() > 0 && e.rare.due > now:
+		e.rare.due = min(e.rare.due, now+int64(d.cfg.RetryMax)) // it may be from a clock that was wrong
 		d.await(e, e.rare.due)
 	default:
 		d.setState(e, ready)
@@ -231,7 +232,7 @@ func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
 			continue
 		}
 		nt, size := e.topic.wants(e.settled + 1)
-		if d.open(size, claim{careful: h.careful(l)}) && !d.outstays(nt, now) {
+		if d.open(size, claim{careful: h.careful(l)}) && !d.outstays(nt) {
 			return e, nt
 		}
 		d.park(e) // behind those that came before

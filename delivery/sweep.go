@@ -19,8 +19,19 @@ type trimmer struct {
 	*Dispatcher
 	age, size loss // not told yet
 	told      time.Time
-	since     time.Time // when it began; zero while it does not
+	since     time.Time          // when it began; zero while it does not
+	ahead     map[string]glimpse // by topic
 }
+
+// glimpse is what was seen of a log whose oldest notification was accepted in the future, by
+// a clock that was wrong: its age is not known, but from the time on that it was seen.
+type glimpse struct {
+	head Seq
+	at   time.Time
+}
+
+// whenever is later than everything: for what is old enough for another reason.
+var whenever = time.Unix(0, math.MaxInt64)
 
 // maxLossTopics bounds what is remembered by topic until it is told.
 const maxLossTopics = 1024
@@ -73,8 +84,10 @@ type logsState struct {
 // anything.
 type sweep struct {
 	needs
+	now        time.Time // by the wall clock
 	young, old time.Time // nothing from young on may go, and all before old does, unless zero
-	sizes      []int64   // of the logs that are not empty
+	ahead      map[string]glimpse
+	sizes      []int64 // of the logs that are not empty
 	found      logsState
 	odd        error // of a log that could not be trimmed, though the engine is there
 }
@@ -83,14 +96,15 @@ type sweep struct {
 // take too much, those that take most by size.
 func (t *trimmer) sweep(ctx context.Context, n needs) error {
 	now := time.Now()
-	s := &sweep{needs: n, young: now.Add(-t.cfg.KeepAtLeast)}
+	s := &sweep{needs: n, now: time.Unix(0, t.nowBy(now)), ahead: map[string]glimpse{}}
+	s.young = s.now.Add(-t.cfg.KeepAtLeast)
 	if t.since.IsZero() {
 		t.since = now
 	}
 	// After a standstill, however long, everybody has an attempt first for what is
 	// there: nobody pauses for longer than RetryMax.
-	if t.cfg.KeepFor > 0 && now.Sub(t.since) > t.cfg.RetryMax {
-		s.old = now.Add(-t.cfg.KeepFor)
+	if t.cfg.KeepFor > 0 && now.Sub(t.since) > t.cfg.RetryMax && !t.doubtsAge() {
+		s.old = s.now.Add(-t.cfg.KeepFor)
 	}
 	err := t.eachLog(ctx, s, t.trimLog)
 	if bound := t.cfg.KeepBytes; err == nil && bound > 0 && s.found.bytes > bound {
@@ -99,6 +113,7 @@ func (t *trimmer) sweep(ctx context.Context, n needs) error {
 			return t.shrinkLog(ctx, s, state, level)
 		})
 	}
+	t.ahead = s.ahead
 	t.tell(now)
 	if err != nil {
 		return err
@@ -133,14 +148,15 @@ func (t *trimmer) trimLog(ctx context.Context, s *sweep, state TopicState) error
 	if s.found.oldest.IsZero() || state.Oldest.Before(s.found.oldest) {
 		s.found.oldest = state.Oldest
 	}
-	before := state.Head + 1
+	young, seen := t.youngOf(s, state)
+	before := min(state.Head, seen) + 1
 	if settled, subscribed := s.lowest[state.Topic]; subscribed {
 		before = min(before, settled+1)
 	}
 	var settled, aged Trimmed
 	var err error
-	if s.known && before > state.First && state.Oldest.Before(s.young) {
-		settled, err = t.records.Trim(ctx, state.Topic, before, s.young)
+	if s.known && before > state.First && state.Oldest.Before(young) {
+		settled, err = t.records.Trim(ctx, state.Topic, before, young)
 		t.metrics.trim(trimSettled, settled)
 	}
 	if err == nil && state.Oldest.Before(s.old) {
@@ -155,12 +171,31 @@ func (t *trimmer) trimLog(ctx context.Context, s *sweep, state TopicState) error
 	return err
 }
 
+// youngOf is from when on nothing of a log may go, and up to which notification it was seen
+// for as long. It is the same for all, but for logs that begin in the future.
+func (t *trimmer) youngOf(s *sweep, state TopicState) (young time.Time, upTo Seq) {
+	if !state.Oldest.After(s.now.Add(maxAhead)) {
+		return s.young, MaxSeq
+	}
+	g, seen := t.ahead[state.Topic]
+	if !seen {
+		g = glimpse{state.Head, time.Now()}
+	}
+	if time.Since(g.at) < t.cfg.KeepAtLeast {
+		s.ahead[state.Topic] = g
+		return s.young, MaxSeq
+	}
+	s.ahead[state.Topic] = glimpse{state.Head, time.Now()}
+	return whenever, g.head
+}
+
 // shrinkLog trims a log to the level.
 func (t *trimmer) shrinkLog(ctx context.Context, s *sweep, state TopicState, level int64) error {
-	if state.Bytes <= level || !state.Oldest.Before(s.young) {
+	young, _ := t.youngOf(s, state)
+	if state.Bytes <= level || !state.Oldest.Before(young) {
 		return nil
 	}
-	went, err := t.records.Shrink(ctx, state.Topic, level, s.young)
+	went, err := t.records.Shrink(ctx, state.Topic, level, young)
 	t.metrics.trim(trimSize, went)
 	t.size.add(state.Topic, went)
 	s.found.bytes -= went.Bytes

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"strings"
-	"time"
 
 	"carillon/subscription"
 )
@@ -123,7 +122,7 @@ func (d *Dispatcher) upsert(sh *shardTable, sub subscription.Subscription) {
 		e.gone = false
 	}
 	if e.state == idle {
-		d.place(e, time.Now().UnixNano())
+		d.place(e, d.now())
 	}
 }
 
