@@ -38,7 +38,8 @@ type fetcher struct {
 	cfg     Config
 	pings   delivery.Pings
 	source  *source
-	pace    *pace         // shared with the checks
+	pace    *pace // shared with the checks
+	known   func(topic string) bool
 	wake    chan struct{} // holds one token: something changed
 	stale   chan struct{} // holds one token: the waiting pings are to be read
 	logger  *slog.Logger
@@ -84,6 +85,11 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		pings:  parts.Pings,
 		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: newRoom(cfg.MaxFetchBytes, cfg.MaxBody)},
 		pace:   parts.Checker.pace,
+		known: func(topic string) bool {
+			said, ok := parts.Checker.remembered(topic)
+			_, wanted := parts.Audience.Spelling(subscription.Key(topic))
+			return wanted || ok && said == nil
+		},
 		wake:   make(chan struct{}, 1),
 		stale:  make(chan struct{}, 1),
 		logger: logger,
@@ -379,7 +385,7 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	}
 	f.metrics.fetches.WithLabelValues(fetchFailed).Inc()
 	if j.backoff == nil {
-		j.backoff = f.newBackoff()
+		j.backoff = f.newBackoff(f.known(topic))
 	}
 	if pause = j.backoff.NextBackOff(); pause == backoff.Stop {
 		f.metrics.fetches.WithLabelValues(fetchGivenUp).Inc()
@@ -393,7 +399,19 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	return pause, false
 }
 
-func (f *fetcher) newBackoff() *backoff.ExponentialBackOff {
+// newBackoff returns the schedule of retries. A topic that nobody is known to want, and that
+// is not known to name this hub, may be a stranger's victim: it is tried as long, but
+// seldom.
+func (f *fetcher) newBackoff(known bool) *backoff.ExponentialBackOff {
+	if !known {
+		return backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(f.cfg.FetchRetryFirst),
+			backoff.WithMaxInterval(max(f.cfg.FetchRetryFor, f.cfg.FetchRetryFirst)),
+			backoff.WithMultiplier(8),
+			backoff.WithRandomizationFactor(0.2),
+			backoff.WithMaxElapsedTime(f.cfg.FetchRetryFor),
+		)
+	}
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(f.cfg.FetchRetryFirst),
 		backoff.WithMaxInterval(f.cfg.FetchRetryMax),

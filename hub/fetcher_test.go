@@ -199,7 +199,8 @@ func (s *stage) fetches(t *testing.T, result string) int {
 	return 0
 }
 
-// TestFetchRetried: a failure is tried again with growing pauses, to an end.
+// TestFetchRetried: a failure is tried again with growing pauses, to an end, and seldom
+// where nobody is known to want the topic.
 func TestFetchRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &clerk{}
@@ -217,16 +218,19 @@ func TestFetchRetried(t *testing.T) {
 			t.Errorf("published %d, %d pings wait", len(s.publisher.all()), s.pings.waiting())
 		}
 
-		c.asked.Store(0)
 		c.away()
-		s.ping(t, topicURL)
-		time.Sleep(90 * time.Minute)
-		synctest.Wait()
-		if n := c.asked.Load(); n < 10 || n > 40 {
-			t.Errorf("%d attempts before giving up", n)
-		}
-		if s.pings.waiting() > 0 || s.fetches(t, "given_up") != 1 {
-			t.Error("the ping was not given up")
+		for i, subs := range []map[string][]subscription.Subscription{nil, {topicURL: {{Topic: topicURL}}}} {
+			s.audience.is(subs)
+			c.asked.Store(0)
+			s.ping(t, topicURL)
+			time.Sleep(90 * time.Minute)
+			synctest.Wait()
+			if n := c.asked.Load(); subs != nil && (n < 10 || n > 40) || subs == nil && n != 5 {
+				t.Errorf("%d attempts before giving up, with %d subscriptions", n, len(subs))
+			}
+			if s.pings.waiting() > 0 || s.fetches(t, "given_up") != i+1 {
+				t.Error("the ping was not given up")
+			}
 		}
 	})
 }
