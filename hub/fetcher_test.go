@@ -18,6 +18,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/hub"
+	"carillon/subscription"
 )
 
 // ping sends a ping for the topics to the handler itself.
