@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
 )
@@ -24,6 +26,8 @@ import (
 const (
 	wholeTopic  = "https://whole.example/change/"
 	brokenTopic = "https://broken.example/change/"
+	// kinds is how many kinds of record there are, from 0 on.
+	kinds = 0x0e
 )
 
 func soundSub(topic string) subscription.Subscription {
@@ -48,18 +52,26 @@ func fillTwo(t testing.TB, db *pebblestore.DB) {
 				Tenure:   tenures[subscription.ShardOf(sub.ID)],
 				Advances: []delivery.Advance{{Subscription: sub.ID, Position: delivery.Position{Settled: 1}}},
 				Gaps:     []delivery.Gap{{Subscription: sub.ID, First: 1, Last: 1, Reason: delivery.GapGivenUp}},
-			}}))
+			}}), db.Sources().Add(ctx, sourceOf(topic)))
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
+// sourceOf is a Source that publishes to the topic. Its name has the topic's in it.
+func sourceOf(topic string) source.Source {
+	at := time.Unix(1e8, 0).UTC()
+	return source.Source{Name: nameIn(topic), Prefixes: []string{topic}, TokenHash: source.Token(topic).Hash(), Created: at, Issued: at}
+}
+
+func nameIn(topic string) string { return strings.Split(topic, "/")[2] }
+
 // FuzzDamagedStore puts any bytes in the place of a record, or under any key of its kind: the
 // store opens, or says that it is damaged; what is whole is served; and whatever is asked of
 // the rest comes to an end, with an error that the rooms know.
 func FuzzDamagedStore(f *testing.F) {
-	for kind := range byte(0x0d) {
+	for kind := range byte(kinds) {
 		f.Add(kind, []byte(nil), []byte{1})
 	}
 	f.Add(byte(0x01), []byte("short"), []byte{})
@@ -72,7 +84,7 @@ func FuzzDamagedStore(f *testing.F) {
 	closeDB(f, db)
 	whole, broken := keysOf(f, disk)
 	f.Fuzz(func(t *testing.T, kind byte, suffix, record []byte) {
-		kind %= 0x0d
+		kind %= kinds
 		copied := vfs.NewMem()
 		if _, err := vfs.Clone(disk, copied, "var/store", "var/store"); err != nil {
 			t.Fatal(err)
@@ -128,7 +140,7 @@ func keysOf(t testing.TB, disk vfs.FS) (whole []string, broken map[byte][]byte) 
 // concerns tells whether a key is of the topic or of its subscription.
 func concerns(key []byte, topic string) bool {
 	sub, sum := soundSub(topic), sha256.Sum256([]byte(subscription.Key(topic)))
-	return bytes.Contains(key, sub.ID[:]) || bytes.Contains(key, sum[:16]) || bytes.Contains(key, []byte(subscription.Key(topic)))
+	return bytes.Contains(key, sub.ID[:]) || bytes.Contains(key, sum[:16]) || bytes.Contains(key, []byte(nameIn(topic)))
 }
 
 // wantWhole holds that everything of the whole topic is served.
@@ -143,6 +155,12 @@ func wantWhole(t *testing.T, db *pebblestore.DB) {
 	}
 	if at, listed := positions(t, db)[want.ID]; !listed || at != 1 {
 		t.Errorf("it stands at %d, listed %v", at, listed)
+	}
+	if got, err := db.Sources().Get(ctx, nameIn(wholeTopic)); err != nil || !got.Same(sourceOf(wholeTopic)) {
+		t.Errorf("the Source is %+v, error %v", got, err)
+	}
+	if all, err := db.Sources().List(ctx); err != nil || !slices.ContainsFunc(all, sourceOf(wholeTopic).Same) {
+		t.Errorf("the Sources are %+v, error %v", all, err)
 	}
 	if gaps, err := db.Cursors().Gaps(ctx, want.ID, 10); err != nil || len(gaps) != 1 {
 		t.Errorf("the gaps are %v, error %v", gaps, err)
@@ -174,7 +192,7 @@ func askAll(t *testing.T, db *pebblestore.DB) {
 	check := func(what string, err error) {
 		t.Helper()
 		for _, known := range []error{
-			nil, pebblestore.ErrDamaged, subscription.ErrNotFound, subscription.ErrSuperseded, delivery.ErrEndOfLog, delivery.ErrFenced,
+			nil, pebblestore.ErrDamaged, source.ErrNotFound, subscription.ErrNotFound, subscription.ErrSuperseded, delivery.ErrEndOfLog, delivery.ErrFenced,
 		} {
 			if errors.Is(err, known) {
 				return
@@ -196,6 +214,10 @@ func askAll(t *testing.T, db *pebblestore.DB) {
 	check("shrink", err)
 	_, err = db.Log().Trim(ctx, brokenTopic, 2, time.Now())
 	check("trim", err)
+	_, err = db.Sources().Get(ctx, nameIn(brokenTopic))
+	check("get Source", err)
+	check("replace Source", db.Sources().Replace(ctx, sourceOf(brokenTopic)))
+	check("delete Source", db.Sources().Delete(ctx, nameIn(brokenTopic)))
 	_, err = db.Pings().Fetched(ctx, delivery.Ping{Topic: brokenTopic, Count: 1})
 	check("fetched", err)
 	check("save", db.Cursors().Save(ctx, []delivery.Batch{{

@@ -58,6 +58,11 @@ func DecodeAll(record []byte) error {
 			return err
 		}
 	}
+	if v, err := decodeSource("name", record); err == nil {
+		if w, err := decodeSource("name", encodeSource(v)); err != nil || !w.Same(v) {
+			return fmt.Errorf("Source %#v became %#v, error %w", v, w, err)
+		}
+	}
 	if v, err := decodeCount(record); err == nil {
 		if w, err := decodeCount(encodeCount(v)); err != nil || w != v {
 			return fmt.Errorf("count %d became %d, error %w", v, w, err)
@@ -100,6 +105,7 @@ func SampleRecords() [][]byte {
 		encodePosition(delivery.Position{Settled: 7, Failures: 3, NextAttempt: time.Unix(1, 2), LastStatus: 503}),
 		encodeGap(delivery.Gap{Last: 9, Reason: delivery.GapTrimmed, At: time.Unix(1, 2)}),
 		encodePing(delivery.Ping{Topic: "topic", Count: 300}), encodeCount(5),
+		encodeSource(source.Source{Prefixes: []string{"https://a.example/x"}, Created: time.Unix(1, 2)}),
 		journalEncodeChannel(&notifier.Channel{
 			Next: time.Unix(2, 0), Sealed: &notifier.Notification{From: time.Unix(1, 0), Until: time.Unix(2, 0), Entries: 3, Size: 4},
 		}),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/source"
 	"carillon/subscription"
 )
 
@@ -25,7 +26,7 @@ func DecodeAll(text, name, beside string) error {
 		again("id", text, parseID, func(v subscription.ID) string { return string(appendID(nil, v)) }),
 		again("ping", text, func(s string) (delivery.Ping, error) { return decodePing(name, s) },
 			func(p delivery.Ping) string { return fmt.Sprintf("%d %s", p.Count, p.Topic) }),
-		listAgain(text), entryAgain(text, name, beside), stateOf(text, name, beside))
+		sourceAgain(name, text), listAgain(text), entryAgain(text, name, beside), stateOf(text, name, beside))
 }
 
 func again[T comparable](what, text string, decode func(string) (T, error), encode func(T) string) error {
@@ -44,6 +45,17 @@ func onlyDamaged(what string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: error %w", what, err)
+}
+
+func sourceAgain(name, text string) error {
+	v, err := decodeSource(name, text)
+	if err != nil {
+		return onlyDamaged("Source", err)
+	}
+	if w, err := decodeSource(name, string(encodeSource(v))); err != nil || !w.Same(v) {
+		return fmt.Errorf("Source %q: %#v became %#v, error %w", text, v, w, err)
+	}
+	return nil
 }
 
 func listAgain(text string) error {
@@ -99,6 +111,7 @@ func SampleRecords() []string {
 		encodePosition(delivery.Position{Settled: 7, Failures: 2, LastStatus: 503}),
 		encodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed}),
 		encodeNote(delivery.Publication{Topic: "topic", ContentType: "text/plain", Links: []string{"<a>"}, Body: []byte("body")}, subscription.ID{}, time.Unix(1, 2).UTC()),
+		string(encodeSource(source.Source{Prefixes: []string{"https://a.example/x"}, Created: time.Unix(1, 2)})),
 		"300 topic", encodeList([]string{"", "a:b", "12:"}),
 	}
 }
