@@ -61,6 +61,12 @@ func (d *Dispatcher) heedClock(clock time.Time, now int64) {
 	if d.readPause > 0 {
 		d.readPause += step
 	}
+	if step < 0 {
+		for _, t := range d.topicList {
+			d.wake(t) // leases that were over are so no more
+		}
+		d.kick()
+	}
 	if step > int64(maxAhead) {
 		d.ahead = passed + d.cfg.RetryMax
 	}

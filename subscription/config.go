@@ -72,6 +72,11 @@ type Config struct {
 	// SweepPortion is how many of them are read at a time. Default 500.
 	SweepPortion int
 
+	// Clock tells the wall clock, by which leases end. Where it is set forward while Run
+	// runs, no subscription ends for an hour, as it may be set back again; nothing is
+	// delivered meanwhile to those whose lease is over. Nil: that of the system.
+	Clock func() time.Time
+
 	// DrainTimeout is how long Run waits for what is in flight when it is told
 	// to stop. Default 10 s.
 	DrainTimeout time.Duration

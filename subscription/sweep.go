@@ -19,8 +19,13 @@ const sweepAtOnce = 16
 func (s *Service) sweepLoop(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.SweepInterval)
 	defer ticker.Stop()
+	begun, d := time.Now(), doubt{}
 	for {
-		switch err := s.sweep(ctx); {
+		var err error
+		if passed := time.Since(begun); !d.of(s.now(), passed) {
+			err = s.sweep(ctx)
+		}
+		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil: // the next round tries again
@@ -34,6 +39,37 @@ func (s *Service) sweepLoop(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// A clock that is set forward by more than leastStep is believed after doubtFor.
+const (
+	leastStep = time.Minute
+	doubtFor  = time.Hour
+)
+
+// doubt is about the wall clock.
+type doubt struct {
+	ahead time.Time // what the clock said when no time had passed, as of the last look
+	until time.Duration
+}
+
+// of tells whether the wall clock was set forward of late, given the time that has really
+// passed since the beginning.
+func (d *doubt) of(now time.Time, passed time.Duration) bool {
+	ahead := now.Round(0).Add(-passed)
+	if !d.ahead.IsZero() && ahead.Sub(d.ahead) > leastStep {
+		d.until = passed + doubtFor
+	}
+	d.ahead = ahead
+	return passed < d.until
+}
+
+// now is the wall clock.
+func (s *Service) now() time.Time {
+	if s.cfg.Clock != nil {
+		return s.cfg.Clock()
+	}
+	return time.Now()
 }
 
 // sweep sweeps each shard, not before it is known which renewals are under way.
@@ -74,7 +110,7 @@ func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy) error
 func (s *Service) expired(ctx context.Context, shard Shard, limit int) ([]Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
-	subs, err := s.books.store.Expired(ctx, shard, time.Now(), limit)
+	subs, err := s.books.store.Expired(ctx, shard, s.now(), limit)
 	return subs, trouble(err)
 }
 
@@ -84,7 +120,7 @@ func (s *Service) expired(ctx context.Context, shard Shard, limit int) ([]Subscr
 // and may be verifying it by now, before this one hears of it or of losing the
 // shard. The caller holds the lock of the books for it.
 func (s *Service) renewing(ctx context.Context, sub Subscription) (bool, error) {
-	if !time.Now().Before(sub.Expires.Add(s.cfg.renewalTime())) {
+	if !s.now().Before(sub.Expires.Add(s.cfg.renewalTime())) {
 		return false, nil
 	}
 	s.mu.Lock()

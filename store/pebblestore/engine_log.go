@@ -37,7 +37,8 @@ func (l *engineLog) Infof(format string, args ...any) {
 func (l *engineLog) Errorf(format string, args ...any) {
 	now := time.Now().UnixNano()
 	last := l.last.Load()
-	if now-last < int64(reportInterval) || !l.last.CompareAndSwap(last, now) {
+	passed := now - last // less than 0: the clock was set back
+	if 0 <= passed && passed < int64(reportInterval) || !l.last.CompareAndSwap(last, now) {
 		return
 	}
 	l.log.Error("trouble with the store's engine", "error", fmt.Sprintf(format, args...))

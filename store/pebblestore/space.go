@@ -55,7 +55,8 @@ func (s *space) check(g growth) error {
 
 func (s *space) isLow() bool {
 	now := time.Now().UnixNano()
-	if now-s.looked.Load() < int64(spaceInterval) || !s.looking.TryLock() {
+	passed := now - s.looked.Load() // less than 0: the clock was set back
+	if 0 <= passed && passed < int64(spaceInterval) || !s.looking.TryLock() {
 		return s.low.Load()
 	}
 	defer s.looking.Unlock()

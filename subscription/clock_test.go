@@ -1,0 +1,35 @@
+package subscription_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon/subscription"
+)
+
+// A clock that is set forward for a while ends nobody's subscription; one that stays
+// there does, after an hour.
+func TestClockSetForward(t *testing.T) {
+	for name, back := range map[string]bool{"and back": true, "and left there": false} {
+		t.Run(name, func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				var ahead atomic.Int64
+				h.cfg.Clock = func() time.Time { return time.Unix(0, time.Now().UnixNano()+ahead.Load()) }
+				h.run()
+				h.submit(subscribe(callback, ""))
+				pass(time.Minute)
+				ahead.Store(int64(2 * subscription.DefaultLease))
+				pass(50 * time.Minute)
+				h.mustBeActive(callback)
+				if back {
+					ahead.Store(0)
+				}
+				pass(subscription.DefaultLease / 2)
+				if n := len(h.roster.members()); back && n != 1 || !back && n != 0 {
+					t.Errorf("%d are active", n)
+				}
+			})
+		})
+	}
+}
