@@ -400,14 +400,14 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 }
 
 // newBackoff returns the schedule of retries. A topic that nobody is known to want, and that
-// is not known to name this hub, may be a stranger's victim: it is tried as long, but
-// seldom.
+// is not known to name this hub, may be a stranger's victim: it is tried seldom, four times
+// more by default, the last time half an hour later or more.
 func (f *fetcher) newBackoff(known bool) *backoff.ExponentialBackOff {
 	if !known {
 		return backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(f.cfg.FetchRetryFirst),
 			backoff.WithMaxInterval(max(f.cfg.FetchRetryFor, f.cfg.FetchRetryFirst)),
-			backoff.WithMultiplier(8),
+			backoff.WithMultiplier(7),
 			backoff.WithRandomizationFactor(0.2),
 			backoff.WithMaxElapsedTime(f.cfg.FetchRetryFor),
 		)
