@@ -21,12 +21,13 @@ import (
 	"time"
 )
 
-// slowEach is how many slow clients of each kind there are at a time.
-const slowEach = 500
+// slowEach is how many slow clients of each kind there are at a time: 500.
+const slowEach = 500 / slowness
 
 // maxPerSlow bounds what the hub holds for a slow client, bytes: the stack of its
-// goroutine, the buffers of net/http and of TLS, and the least part of a body.
-const maxPerSlow = 128 << 10
+// goroutine, the buffers of net/http and of TLS, and the least part of a body; and what the race
+// detector has beside them.
+const maxPerSlow = slowness * (128 << 10)
 
 // slowKinds are what slow clients send at first, and then a byte now and then.
 var slowKinds = []struct {
@@ -107,7 +108,7 @@ type slowClient struct {
 // step has it send or take a byte. Whether the hub still wants it does not matter.
 func (c slowClient) step() {
 	if c.reads {
-		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_ = c.SetReadDeadline(time.Now().Add(100 * time.Microsecond))
 		_, _ = c.Read(make([]byte, 1))
 		return
 	}
