@@ -364,6 +364,12 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}
+
 // await waits for the first line that has all parts.
 func (l *lines) await(t *testing.T, parts ...string) (line string) {
 	t.Helper()
