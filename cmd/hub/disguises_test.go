@@ -232,11 +232,6 @@ func TestRebindingReachesNobody(t *testing.T) {
 		t.Fatalf("pinging: %s", status)
 	}
 	hub.log.await(t, "pinged topic not distributed", topic)
-
-	// Taken, then turned before it is asked: a request that waits is no promise.
-	town.names.turn("turns.test.", "::1")
-	hub.subscribe(t, town.topic("late"), at("/callback/late"))
-	hub.log.await(t, "callback did not confirm", "/topic/late")
 	if n := town.canary.count(); n != 0 {
 		t.Errorf("the canary saw %d connections", n)
 	}
