@@ -42,8 +42,8 @@ func (m *mute) SetReadDeadline(time.Time) error  { return nil }
 func (m *mute) SetWriteDeadline(time.Time) error { return nil }
 
 // FuzzAnswer: whatever a callback answers, and however it comes in pieces, the client
-// makes of it what net/http does, reads no more than its bounds, and keeps only a
-// connection on which nothing is left.
+// makes of it what net/http does, reads no more than its bounds, keeps a connection only
+// if nothing was read behind the answer, and uses it again only if nothing came there since.
 func FuzzAnswer(f *testing.F) {
 	f.Add(ok204, uint(7))
 	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", uint(60))
@@ -52,11 +52,16 @@ func FuzzAnswer(f *testing.F) {
 	cfg.MaxHeaderBytes = 4 << 10
 	f.Fuzz(func(t *testing.T, said string, at uint) {
 		at = min(at, uint(len(said)))
-		conn := &mute{pieces: []string{said[:at], said[at:]}}
+		var conns []*mute
 		cfg := cfg
-		cfg.Dial = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
+		cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
+			conns = append(conns, &mute{pieces: []string{said[:at], said[at:]}})
+			return conns[len(conns)-1], nil
+		}
 		client := newClient(t, cfg)
-		a, err := client.Post(t.Context(), &h1.Request{Authority: "callback.example", Target: "/", Message: message(t, "hello")})
+		request := &h1.Request{Authority: "callback.example", Target: "/", Message: message(t, "hello")}
+		a, err := client.Post(t.Context(), request)
+		conn, kept := conns[0], client.Stats().Idle == 1
 		want, rest := reference(said)
 		switch {
 		case err != nil:
@@ -69,11 +74,17 @@ func FuzzAnswer(f *testing.F) {
 		case a.Status != want.StatusCode || a.RetryAfter != strings.Trim(want.Header.Get("Retry-After"), " \t"):
 			t.Errorf("%q: %+v, and net/http reads %d, %q", said, a, want.StatusCode, want.Header.Get("Retry-After"))
 		}
-		if kept := client.Stats().Idle == 1; kept && (err != nil || rest != 0 || want.Close) {
-			t.Errorf("%q: the connection is kept, with %d bytes left: %v", said, rest, err)
+		if kept && (err != nil || conn.read != len(said)-rest || want.Close) {
+			t.Errorf("%q: the connection is kept, with %d of %d bytes read, %d left: %v", said, conn.read, len(said), rest, err)
 		}
 		if most := int(cfg.MaxHeaderBytes) + 32<<10; conn.read > most {
 			t.Errorf("%d bytes were read of %d, want at most %d", conn.read, len(said), most)
+		}
+		if !kept || rest == 0 {
+			return
+		}
+		if again, err := client.Post(t.Context(), request); len(conns) != 2 || err != nil || again != a {
+			t.Errorf("%q: what came unasked is the next answer: %+v, %v, after %d connections", said, again, err, len(conns))
 		}
 	})
 }
