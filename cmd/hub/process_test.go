@@ -25,7 +25,7 @@ const beHub = "CARILLON_TEST_BE_HUB"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beHub) != "" {
-		os.Exit(program.Main(run))
+		os.Exit(program.Main(hubUnderTest))
 	}
 	os.Exit(m.Run())
 }

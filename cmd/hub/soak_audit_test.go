@@ -1,0 +1,245 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/subscription"
+)
+
+// soakAudit is what a soak comes to.
+type soakAudit struct {
+	accepted, delivered, duplicates int
+	// Of the duplicates: those whose answer was lost on the way, and those that a
+	// trouble explains. The rest must not be.
+	lostAnswers, troubled int
+	gaps, lost            int
+}
+
+// audit holds what each subscriber got against what was accepted.
+func (s *soak) audit() {
+	t := s.t
+	t.Helper()
+	engine, network := s.faults()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := &soakAudit{}
+	for _, topic := range soakTopics {
+		s.auditTopic(a, topic)
+	}
+	for _, name := range s.names() {
+		u := s.subscribers[name]
+		s.auditBodies(u)
+		s.auditDuplicates(a, u)
+	}
+	a.accepted += s.pings
+	a.gaps += s.storedGaps()
+	t.Logf("soak %s: accepted %d, delivered %d, duplicates %d (answer lost %d, by kills %d), gaps %d, lost %d; kills %d, faults injected %d (engine %d by kind: %s; network %d)",
+		s.engine, a.accepted, a.delivered, a.duplicates, a.lostAnswers, a.troubled, a.gaps, a.lost,
+		s.kills, engine+network, engine, byKind(s.engineFaults), network)
+	t.Logf("by call: %s", inWords(s.engineFaults))
+	for _, failure := range s.failures {
+		t.Error(failure)
+	}
+	if a.lost != 0 || a.gaps != 0 {
+		t.Errorf("%d notifications were lost, there are %d gaps; want none", a.lost, a.gaps)
+	}
+	if a.duplicates != a.lostAnswers+a.troubled {
+		t.Errorf("%d notifications came again although nothing had happened", a.duplicates-a.lostAnswers-a.troubled)
+	}
+	if s.kills < soakKills || engine+network < soakFaults {
+		t.Errorf("%d kills and %d faults, want %d and %d", s.kills, engine+network, soakKills, soakFaults)
+	}
+	if a.accepted < 1000/slowness || a.delivered < 10*a.accepted/4 {
+		t.Errorf("%d accepted, %d delivered: the test did not test anything", a.accepted, a.delivered)
+	}
+}
+
+// auditTopic takes the list of a subscriber that was there all the time for the
+// topic's log: all that was accepted is in it, and what everybody else got in a period
+// is a stretch of it, from its beginning on.
+func (s *soak) auditTopic(a *soakAudit, topic string) {
+	witness := s.subscribers[topic+"-0-steady"]
+	place := map[string]int{}
+	bodies := map[string]int{}
+	for _, d := range witness.got {
+		if _, again := place[d.id]; !again {
+			place[d.id] = len(place)
+			bodies[d.body]++
+		}
+	}
+	for _, n := range s.accepted[topic] {
+		a.accepted++
+		if _, came := place[n.id]; !came {
+			a.lost++
+			s.faultf("%s: %q was accepted and is not in the log", topic, n.body)
+		}
+	}
+	if topic == topicChain {
+		for body, n := range bodies {
+			if n > 1 {
+				s.faultf("a change notification that was repeated came as %d: %s", n, body)
+			}
+		}
+	}
+	if last := witness.last(); topic == topicPings && last != fmt.Sprintf("ping %d", s.pinged) {
+		a.lost++
+		s.faultf("the last that came of the topic of pings is %q, of %d", last, s.pinged)
+	}
+	for _, name := range s.names() {
+		u := s.subscribers[name]
+		if u.topic != topic {
+			continue
+		}
+		a.delivered += len(u.seen)
+		for i, p := range u.periods {
+			s.auditOrder(a, u, i, place)
+			s.auditPeriod(a, u, p)
+		}
+	}
+}
+
+// auditOrder checks that what came in a period is a stretch of the log, in order.
+func (s *soak) auditOrder(a *soakAudit, u *soakSubscriber, period int, place map[string]int) {
+	last, seen := -1, map[string]bool{}
+	for _, d := range u.got {
+		if d.period != period || seen[d.id] {
+			continue
+		}
+		seen[d.id] = true
+		at, known := place[d.id]
+		switch {
+		case !known:
+			s.faultf("%s got %q, which the first subscriber to its topic did not", u.name, d.body)
+		case last >= 0 && at <= last:
+			s.faultf("%s, period %d: %q came out of order", u.name, period, d.body)
+		case last >= 0 && at > last+1:
+			a.gaps += at - last - 1
+			s.faultf("%s, period %d: %d are missing before %q", u.name, period, at-last-1, d.body)
+		}
+		last = max(last, at)
+	}
+}
+
+// auditPeriod checks that what was accepted in a period came.
+func (s *soak) auditPeriod(a *soakAudit, u *soakSubscriber, p *soakPeriod) {
+	until := p.settled
+	if !p.left {
+		until = time.Now()
+	}
+	if until.IsZero() {
+		return // what was on its way when it left may have stayed behind
+	}
+	missing := u.missing(p, until)
+	a.lost += len(missing)
+	for _, n := range missing {
+		s.faultf("%s never got %q, which was accepted while it was subscribed", u.name, n.body)
+	}
+}
+
+// auditBodies checks that what came was published, and under one id.
+func (s *soak) auditBodies(u *soakSubscriber) {
+	accepted, bodies := map[string]string{}, map[string]string{}
+	for _, n := range s.accepted[u.topic] {
+		accepted[n.id] = n.body
+	}
+	for _, d := range u.got {
+		var number int
+		_, isPing := fmt.Sscanf(d.body, "ping %d", &number)
+		switch {
+		case u.topic == topicPings && (isPing != nil || number > s.pinged),
+			u.topic != topicPings && !s.published[u.topic][d.body]:
+			s.faultf("%s got %q, which nobody published", u.name, d.body)
+		case accepted[d.id] != "" && accepted[d.id] != d.body, bodies[d.id] != "" && bodies[d.id] != d.body:
+			s.faultf("%s got %q as %s, which is another", u.name, d.body, d.id)
+		}
+		bodies[d.id] = d.body
+	}
+}
+
+// soakSlack is how long before a trouble what came again may have come at first: it
+// was not recorded yet, as the saving of positions failed, too.
+const soakSlack = 4 * time.Second * slowness
+
+// auditDuplicates looks for what explains that something came again: an answer that was
+// lost, or a trouble between the two.
+func (s *soak) auditDuplicates(a *soakAudit, u *soakSubscriber) {
+	before := map[string]soakArrival{}
+	for _, d := range u.got {
+		first, again := before[d.id]
+		before[d.id] = d
+		if !again {
+			continue
+		}
+		a.duplicates++
+		switch {
+		case first.lost:
+			a.lostAnswers++
+		case slices.ContainsFunc(s.troubles, func(t trouble) bool {
+			return t.from.Before(d.at) && first.at.Before(t.to.Add(diskSlack*slowness)) && t.from.Sub(first.at) < soakSlack
+		}):
+			a.troubled++
+		default:
+			s.faultf("%s got %q again after %s", u.name, d.body, d.at.Sub(first.at))
+		}
+	}
+}
+
+// last is the body that came last. mu is held.
+func (u *soakSubscriber) last() string {
+	if len(u.got) == 0 {
+		return ""
+	}
+	return u.got[len(u.got)-1].body
+}
+
+// storedGaps counts the gaps that the engine has recorded.
+func (s *soak) storedGaps() (gaps int) {
+	t := s.t
+	t.Helper()
+	var f storeFlags
+	f.Store = s.args[slices.Index(s.args, "--store")+1]
+	e, err := openEngine(f, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range s.subscribers {
+		stored, err := e.Cursors.Gaps(t.Context(), subscription.NewID(u.topicURL, u.callback), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gaps += len(stored)
+		for _, g := range stored {
+			s.faultf("%s has a gap from %d to %d: %s", u.name, g.First, g.Last, g.Reason)
+		}
+	}
+	return gaps
+}
+
+// byKind sums the counts of "call kind" up by kind.
+func byKind(counts map[string]int) string {
+	kinds := map[string]int{}
+	for name, n := range counts {
+		_, kind, _ := strings.Cut(name, " ")
+		kinds[kind] += n
+	}
+	return inWords(kinds)
+}
+
+func inWords(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}

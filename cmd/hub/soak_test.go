@@ -1,0 +1,345 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"carillon/internal/redistest"
+)
+
+// What a soak is made of. It goes on until there was enough of everything.
+const (
+	soakKills  = max(20/slowness, 6) // of processes, at least
+	soakFaults = 5000 / slowness     // injected into engines and networks, at least
+	soakLeast  = 30 * time.Second / slowness
+	soakLimit  = 4 * time.Minute
+
+	// soakBetween is the time between two publications of one publisher, and
+	// soakPause that before something is tried again.
+	soakBetween = 25 * time.Millisecond * slowness
+	soakPause   = 15 * time.Millisecond
+	// soakPatience is how long those try who do not give up.
+	soakPatience = time.Minute
+)
+
+// TestSoak mixes everything that goes wrong: engines whose calls fail, persisted or
+// not; networks that disturb what callbacks answer; processes that are killed or
+// stopped; a Redis that is killed. Meanwhile Sources publish and ping, and subscribers
+// come, renew, change their secrets, leave and come back. Then the faults end, and for
+// each subscriber the list of what it got is held against what was accepted.
+//
+// docs/decisions/0024 says what this proves, and what it does not.
+func TestSoak(t *testing.T) {
+	seed := soakSeed(t)
+	t.Run("pebble", func(t *testing.T) {
+		t.Parallel()
+		s := newSoak(t, "pebble", seed, "--store", "pebble:"+t.TempDir())
+		s.hubs = make([]*process, 1)
+		s.run(func(int) { s.killHub(0) })
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		redis := redistest.Start(t)
+		s := newSoak(t, "redis", seed+1, "--store", redis.URL(), "--takeover", "1s")
+		s.hubs = make([]*process, 3)
+		s.run(func(n int) {
+			switch n % 6 {
+			case 2:
+				s.killRedis(redis)
+			case 5:
+				s.pauseHub(s.random.IntN(len(s.hubs)))
+			default:
+				s.killHub(n % len(s.hubs))
+			}
+		})
+	})
+}
+
+// soak is one engine's run.
+type soak struct {
+	t       *testing.T
+	engine  string
+	hubURL  string // that all processes serve; nobody listens there
+	args    []string
+	seeds   *rand.Rand
+	random  *rand.Rand // of what is killed, and when
+	client  *http.Client
+	hubs    []*process
+	topics  *httptest.Server
+	hosts   []*soakHost
+	telling sync.WaitGroup // of what listens to processes and networks
+
+	subscribers map[string]*soakSubscriber // complete before anything runs
+
+	mu           sync.Mutex // guards what follows
+	cond         *sync.Cond
+	up           []string // the addresses of the hubs that are up
+	published    map[string]map[string]bool
+	accepted     map[string][]*soakPublication
+	pinged       int // the number of the last ping
+	pings        int // that were accepted
+	kills        int
+	troubles     []trouble
+	engineFaults map[string]int // by call and kind
+	failures     []string       // the first of them
+}
+
+func newSoak(t *testing.T, engine string, seed uint64, args ...string) *soak {
+	s := &soak{
+		t: t, engine: engine, hubURL: "http://127.0.0.1:9/" + engine + "/",
+		seeds: rand.New(rand.NewPCG(seed, 1)), random: rand.New(rand.NewPCG(seed, 2)),
+		client:       &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}},
+		subscribers:  map[string]*soakSubscriber{},
+		published:    map[string]map[string]bool{},
+		accepted:     map[string][]*soakPublication{},
+		engineFaults: map[string]int{},
+	}
+	s.cond = sync.NewCond(&s.mu)
+	s.args = append([]string{
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", s.hubURL, "--delivery-timeout", "5s",
+		"--retry-first", "20ms", "--retry-max", "300ms",
+	}, args...)
+	t.Cleanup(s.client.CloseIdleConnections)
+	s.topics = httptest.NewServer(http.HandlerFunc(s.serveTopic))
+	t.Cleanup(s.topics.Close)
+	for _, rate := range soakHostRates {
+		s.hosts = append(s.hosts, s.serveHost(s.seeds.Uint64(), rate))
+	}
+	for _, topic := range soakTopics {
+		s.published[topic] = map[string]bool{}
+		for i, host := range s.hosts {
+			for _, nature := range []string{"steady", "restless"} {
+				s.add(topic, host, fmt.Sprintf("%s-%d-%s", topic, i, nature), nature == "restless", i > 0)
+			}
+		}
+	}
+	return s
+}
+
+func (s *soak) topicURL(topic string) string { return s.topics.URL + "/topic/" + topic }
+
+func (s *soak) add(topic string, host *soakHost, name string, restless, moves bool) {
+	s.subscribers[name] = &soakSubscriber{
+		soak: s, name: name, topic: topic, topicURL: s.topicURL(topic), callback: host.url + "/callback/" + name,
+		random: rand.New(rand.NewPCG(s.seeds.Uint64(), 3)), restless: restless, moves: moves || restless,
+		seen: map[string]bool{},
+	}
+}
+
+// locked runs f with mu held.
+func (s *soak) locked(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// faultf notes what must not be. mu is held.
+func (s *soak) faultf(format string, args ...any) {
+	if len(s.failures) < 20 {
+		s.failures = append(s.failures, fmt.Sprintf(format, args...))
+	}
+}
+
+// wait waits until done, which it asks with mu held after each event, and tells
+// whether that came in time.
+func (s *soak) wait(limit time.Duration, done func() bool) bool {
+	over := false
+	timer := time.AfterFunc(limit, func() { s.locked(func() { over = true; s.cond.Broadcast() }) })
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !done() {
+		if over {
+			return false
+		}
+		s.cond.Wait()
+	}
+	return true
+}
+
+// run lives through it all; disrupt is what the n-th disruption is.
+func (s *soak) run(disrupt func(n int)) {
+	t := s.t
+	for i := range s.hubs {
+		s.start(i, s.seeds.Uint64())
+	}
+	var all sync.WaitGroup
+	for _, u := range s.subscribers {
+		all.Go(u.come)
+	}
+	all.Wait()
+	stop := make(chan struct{})
+	for publisher := range 2 {
+		all.Go(func() { s.publishContent(stop, topicPlain, publisher, soakPatience) })
+		all.Go(func() { s.publishContent(stop, topicDeaf, publisher, 0) })
+	}
+	all.Go(func() { s.publishChain(stop) })
+	all.Go(func() { s.pingOn(stop) })
+	for _, u := range s.subscribers {
+		if u.moves {
+			all.Go(func() { u.live(stop) })
+		}
+	}
+	began := time.Now()
+	for n := 0; !s.enough(time.Since(began)) && !t.Failed(); n++ {
+		<-time.After(time.Duration(400+s.random.IntN(700)) * time.Millisecond * slowness)
+		disrupt(n)
+	}
+	close(stop)
+	all.Wait()
+	s.settle()
+	s.audit()
+	t.Logf("it took %s", time.Since(began).Round(time.Second))
+}
+
+// enough tells whether there was enough of everything, or no more time for it.
+func (s *soak) enough(took time.Duration) bool {
+	engine, network := s.faults()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return took > soakLimit || took > soakLeast && s.kills >= soakKills && engine+network >= soakFaults
+}
+
+// faults counts those that were injected so far.
+func (s *soak) faults() (engine, network int) {
+	for _, h := range s.hosts {
+		for _, n := range h.network.Counts() {
+			network += n
+		}
+	}
+	s.locked(func() {
+		for _, n := range s.engineFaults {
+			engine += n
+		}
+	})
+	return engine, network
+}
+
+// signatures are the methods that processes sign with, in turn.
+var signatures = []string{"sha256", "sha384", "sha512", "sha1"}
+
+// start starts a hub in a place, whose engine fails by the seed.
+func (s *soak) start(i int, seed uint64) {
+	s.hubs[i] = s.startHub(seed, "--signature", signatures[s.random.IntN(len(signatures))])
+	s.tell()
+}
+
+// tell says which hubs are up.
+func (s *soak) tell() {
+	s.locked(func() {
+		s.up = nil
+		for _, p := range s.hubs {
+			if p != nil {
+				s.up = append(s.up, "http://"+p.ready["listen"]+s.hubURL[len("http://127.0.0.1:9"):])
+			}
+		}
+	})
+}
+
+// killHub kills one and starts another in its place.
+func (s *soak) killHub(i int) {
+	s.t.Helper()
+	began := time.Now()
+	s.hubs[i].kill()
+	s.hubs[i] = nil
+	s.tell()
+	s.start(i, s.seeds.Uint64())
+	s.trouble(began, 1)
+}
+
+// killRedis kills the server and starts it again on its files.
+func (s *soak) killRedis(redis *redistest.Server) {
+	s.t.Helper()
+	began := time.Now()
+	redis.Kill(s.t)
+	<-time.After(time.Duration(s.random.IntN(500)) * time.Millisecond)
+	redis.Restart(s.t)
+	s.trouble(began, 1)
+}
+
+// pauseHub stops one for longer than its leases last, and lets it go on.
+func (s *soak) pauseHub(i int) {
+	s.t.Helper()
+	began := time.Now()
+	signal(s.t, s.hubs[i], syscall.SIGSTOP)
+	<-time.After(time.Second + time.Duration(s.random.IntN(1500))*time.Millisecond)
+	signal(s.t, s.hubs[i], syscall.SIGCONT)
+	s.trouble(began, 0)
+}
+
+// trouble notes one that began then and is over now, with so many kills.
+func (s *soak) trouble(began time.Time, kills int) {
+	s.locked(func() {
+		s.troubles = append(s.troubles, trouble{began, time.Now()})
+		s.kills += kills
+	})
+}
+
+// settle ends all faults, and waits until everybody has got everything: what is
+// published at the end comes last.
+func (s *soak) settle() {
+	t := s.t
+	t.Helper()
+	for _, h := range s.hosts {
+		h.network.Calm()
+	}
+	for i, p := range s.hubs {
+		began := time.Now()
+		p.kill()
+		s.start(i, 0)
+		s.trouble(began, 1)
+	}
+	for n, topic := range soakTopics {
+		switch topic {
+		case topicPings:
+			s.ping(n)
+		case topicChain: // its last notification is its end
+		default:
+			if !s.publish(n, topic, "text/plain", "the end", soakPatience, soakPatience) {
+				t.Fatalf("%s: the end was not accepted", topic)
+			}
+		}
+	}
+	now := time.Now()
+	missing := map[*soakSubscriber][]*soakPublication{}
+	s.locked(func() {
+		for _, u := range s.subscribers {
+			if p := u.periods[len(u.periods)-1]; !p.left {
+				missing[u] = u.missing(p, now)
+			}
+		}
+	})
+	if !s.wait(soakPatience, func() bool {
+		maps.DeleteFunc(missing, func(u *soakSubscriber, list []*soakPublication) bool {
+			gone := u.haveCome(&list) && (u.topic != topicPings || u.last() == fmt.Sprintf("ping %d", s.pinged))
+			if !gone {
+				missing[u] = list
+			}
+			return gone
+		})
+		return len(missing) == 0
+	}) {
+		s.locked(func() {
+			for u, list := range missing {
+				s.t.Logf("%s %d missing, got %d", u.name, len(list), len(u.got))
+				s.faultf("%s did not get all that it should within %s; %d are missing", u.name, soakPatience, len(list))
+			}
+		})
+	}
+	for i, p := range s.hubs {
+		if err := p.stop(t); err != nil {
+			t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
+		}
+	}
+}
+
+// names are those of all subscribers, in order.
+func (s *soak) names() []string { return slices.Sorted(maps.Keys(s.subscribers)) }
