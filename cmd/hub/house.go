@@ -56,6 +56,9 @@ func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, err
 }
 
 func (h *house) open(ctx context.Context, f serveCommand) (err error) {
+	if err := checkFiles(program.OpenFiles()); err != nil {
+		return err
+	}
 	if h.public, err = program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Proxies: f.TrustedProxy, Logger: h.logger}); err != nil {
 		return err
 	}

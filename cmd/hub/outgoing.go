@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 
@@ -17,6 +18,18 @@ const (
 	maxVerifying     = 256              // subscription.Config.Concurrency
 	maxSlowVerifying = 4 * maxVerifying // subscription.Config.MaxSlow
 )
+
+// leastFiles is how many files the process must be allowed to open: with fewer the store,
+// the listeners and a few deliveries would fail by turns.
+const leastFiles = 64
+
+// checkFiles refuses to start where the process may open too few files.
+func checkFiles(files int) error {
+	if files >= leastFiles {
+		return nil
+	}
+	return fmt.Errorf("the process may open only %d files: a hub needs %d at least, and 16384 to work at full speed (ulimit -n, LimitNOFILE=)", files, leastFiles)
+}
 
 // outgoing is how much may go out at a time. Each of it holds a file open.
 type outgoing struct {

@@ -1,8 +1,11 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -18,22 +21,40 @@ type watchedFS struct {
 // Unwrap implements vfs.FS.
 func (w watchedFS) Unwrap() vfs.FS { return w.FS }
 
+// Where no file can be opened because too many are open, what writes waits for some to
+// be closed: Pebble could not go on without its next write-ahead log.
+const (
+	filesWait = 30 * time.Second
+	filesLook = 100 * time.Millisecond
+)
+
+// patiently opens a file when there is room for one more.
+func patiently(open func() (vfs.File, error)) (vfs.File, error) {
+	for waited := time.Duration(0); ; waited += filesLook {
+		f, err := open()
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || waited >= filesWait {
+			return f, err
+		}
+		time.Sleep(filesLook)
+	}
+}
+
 // Create implements vfs.FS.
 func (w watchedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := w.FS.Create(name, category)
+	f, err := patiently(func() (vfs.File, error) { return w.FS.Create(name, category) })
 	return w.watch(name, f, err)
 }
 
 // ReuseForWrite implements vfs.FS.
 func (w watchedFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := w.FS.ReuseForWrite(oldname, newname, category)
+	f, err := patiently(func() (vfs.File, error) { return w.FS.ReuseForWrite(oldname, newname, category) })
 	return w.watch(newname, f, err)
 }
 
 // OpenDir implements vfs.FS. A new write-ahead log is not there until its
 // directory is synced.
 func (w watchedFS) OpenDir(name string) (vfs.File, error) {
-	f, err := w.FS.OpenDir(name)
+	f, err := patiently(func() (vfs.File, error) { return w.FS.OpenDir(name) })
 	if err != nil {
 		return nil, err
 	}
