@@ -46,6 +46,7 @@ type soakArrival struct {
 	at       time.Time
 	lost     bool // the answer may not have reached the hub
 	period   int
+	secret   int // of those of the period
 }
 
 // answer is what callbacks answer.
@@ -96,9 +97,9 @@ func (u *soakSubscriber) take(r *http.Request, body string, lost bool) {
 	defer s.mu.Unlock()
 	a := soakArrival{id: r.Header.Get("X-Hub-Notification-Id"), body: body, at: time.Now(), lost: lost, period: -1}
 	for i := len(u.periods) - 1; i >= 0 && a.period < 0; i-- {
-		for _, secret := range u.periods[i].secrets {
+		for n, secret := range u.periods[i].secrets {
 			if signed(r.Header.Get("X-Hub-Signature"), secret, body) {
-				a.period = i
+				a.period, a.secret = i, n
 			}
 		}
 	}
@@ -110,10 +111,9 @@ func (u *soakSubscriber) take(r *http.Request, body string, lost bool) {
 		!strings.Contains(link, fmt.Sprintf(`<%s>; rel="hub"`, s.hubURL)) {
 		s.faultf("%s got the links %q", u.name, link)
 	}
-	if !u.seen[a.id] {
-		u.seen[a.id] = true
-		u.periods[a.period].seen[a.id] = true
-	}
+	u.seen[a.id] = true
+	p := u.periods[a.period]
+	p.used = max(p.used, a.secret+1)
 	u.got = append(u.got, a)
 	s.cond.Broadcast()
 }

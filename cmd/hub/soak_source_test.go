@@ -110,24 +110,28 @@ func (s *soak) next(stop <-chan struct{}) bool {
 	}
 }
 
-// publishChain publishes change notifications, each until it is accepted: the next
-// begins where it ended. Nobody gives one up that may still be accepted later, so the
-// limits are wide.
+// publishChain publishes change notifications.
 func (s *soak) publishChain(stop <-chan struct{}) {
-	from := time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
-	for n := 0; s.next(stop); n++ {
-		until := from.Add(time.Millisecond)
-		body, err := change(n, from, until)
-		if err != nil {
-			s.locked(func() { s.faultf("writing a change notification: %v", err) })
-			return
-		}
-		if !s.publish(n, topicChain, "application/xml", body, soakPatience, soakPatience) {
-			s.locked(func() { s.faultf("a change notification was not accepted within %s", soakPatience) })
-			return
-		}
-		from = until
+	for n := 0; s.next(stop) && s.publishChange(n); n++ {
 	}
+}
+
+// publishChange publishes a change notification until it is accepted: the next begins
+// where it ended. It is not given up while it may still be accepted, so the limits are
+// wide.
+func (s *soak) publishChange(n int) bool {
+	from := s.chained
+	s.chained = from.Add(time.Millisecond)
+	body, err := change(n, from, s.chained)
+	if err != nil {
+		s.locked(func() { s.faultf("writing a change notification: %v", err) })
+		return false
+	}
+	accepted := s.publish(n, topicChain, "application/xml", body, soakPatience, soakPatience)
+	if !accepted {
+		s.locked(func() { s.faultf("a change notification was not accepted within %s", soakPatience) })
+	}
+	return accepted
 }
 
 func change(n int, from, until time.Time) (string, error) {

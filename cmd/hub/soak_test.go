@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"carillon/internal/redistest"
+	"carillon/subscription"
 )
 
 // What a soak is made of. It goes on until there was enough of everything.
@@ -24,7 +26,7 @@ const (
 
 	// soakBetween is the time between two publications of one publisher, and
 	// soakPause that before something is tried again.
-	soakBetween = 25 * time.Millisecond * slowness
+	soakBetween = 15 * time.Millisecond * slowness
 	soakPause   = 15 * time.Millisecond
 	// soakPatience is how long those try who do not give up.
 	soakPatience = time.Minute
@@ -84,8 +86,9 @@ type soak struct {
 	up           []string // the addresses of the hubs that are up
 	published    map[string]map[string]bool
 	accepted     map[string][]*soakPublication
-	pinged       int // the number of the last ping
-	pings        int // that were accepted
+	pinged       int       // the number of the last ping
+	pings        int       // that were accepted
+	chained      time.Time // the end of the last change notification
 	kills        int
 	troubles     []trouble
 	engineFaults map[string]int // by call and kind
@@ -103,6 +106,7 @@ func newSoak(t *testing.T, engine string, seed uint64, args ...string) *soak {
 		engineFaults: map[string]int{},
 	}
 	s.cond = sync.NewCond(&s.mu)
+	s.chained = time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
 	s.args = append([]string{
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", s.hubURL, "--delivery-timeout", "5s",
 		"--retry-first", "20ms", "--retry-max", "300ms",
@@ -117,7 +121,7 @@ func newSoak(t *testing.T, engine string, seed uint64, args ...string) *soak {
 		s.published[topic] = map[string]bool{}
 		for i, host := range s.hosts {
 			for _, nature := range []string{"steady", "restless"} {
-				s.add(topic, host, fmt.Sprintf("%s-%d-%s", topic, i, nature), nature == "restless", i > 0)
+				s.add(topic, host, fmt.Sprintf("%s-%d-%s", topic, i, nature), nature == "restless", i == 0 && nature == "steady")
 			}
 		}
 	}
@@ -126,10 +130,10 @@ func newSoak(t *testing.T, engine string, seed uint64, args ...string) *soak {
 
 func (s *soak) topicURL(topic string) string { return s.topics.URL + "/topic/" + topic }
 
-func (s *soak) add(topic string, host *soakHost, name string, restless, moves bool) {
+func (s *soak) add(topic string, host *soakHost, name string, restless, witness bool) {
 	s.subscribers[name] = &soakSubscriber{
 		soak: s, name: name, topic: topic, topicURL: s.topicURL(topic), callback: host.url + "/callback/" + name,
-		random: rand.New(rand.NewPCG(s.seeds.Uint64(), 3)), restless: restless, moves: moves || restless,
+		random: rand.New(rand.NewPCG(s.seeds.Uint64(), 3)), restless: restless, witness: witness,
 		seen: map[string]bool{},
 	}
 }
@@ -171,33 +175,45 @@ func (s *soak) run(disrupt func(n int)) {
 	for i := range s.hubs {
 		s.start(i, s.seeds.Uint64())
 	}
-	var all sync.WaitGroup
+	var sources, moving sync.WaitGroup
+	stop, stopSources := make(chan struct{}), make(chan struct{})
 	for _, u := range s.subscribers {
-		all.Go(u.come)
+		if u.witness {
+			moving.Go(u.come)
+		}
 	}
-	all.Wait()
-	stop := make(chan struct{})
+	moving.Wait()
+	s.publishAll(&sources, stopSources)
+	for _, u := range s.subscribers {
+		if !u.witness {
+			moving.Go(func() {
+				u.come()
+				u.live(stop)
+			})
+		}
+	}
+	began := time.Now()
+	for n := 0; !s.enough(time.Since(began)) && !t.Failed(); n++ {
+		<-time.After(time.Duration(500+s.random.IntN(900)) * time.Millisecond * slowness)
+		disrupt(n)
+	}
+	close(stop)
+	moving.Wait() // something must be published until the last of them is there
+	close(stopSources)
+	sources.Wait()
+	s.settle()
+	s.audit()
+	t.Logf("it took %s", time.Since(began).Round(time.Second))
+}
+
+// publishAll has all Sources publish until stop is closed.
+func (s *soak) publishAll(all *sync.WaitGroup, stop <-chan struct{}) {
 	for publisher := range 2 {
 		all.Go(func() { s.publishContent(stop, topicPlain, publisher, soakPatience) })
 		all.Go(func() { s.publishContent(stop, topicDeaf, publisher, 0) })
 	}
 	all.Go(func() { s.publishChain(stop) })
 	all.Go(func() { s.pingOn(stop) })
-	for _, u := range s.subscribers {
-		if u.moves {
-			all.Go(func() { u.live(stop) })
-		}
-	}
-	began := time.Now()
-	for n := 0; !s.enough(time.Since(began)) && !t.Failed(); n++ {
-		<-time.After(time.Duration(400+s.random.IntN(700)) * time.Millisecond * slowness)
-		disrupt(n)
-	}
-	close(stop)
-	all.Wait()
-	s.settle()
-	s.audit()
-	t.Logf("it took %s", time.Since(began).Round(time.Second))
 }
 
 // enough tells whether there was enough of everything, or no more time for it.
@@ -284,7 +300,7 @@ func (s *soak) trouble(began time.Time, kills int) {
 }
 
 // settle ends all faults, and waits until everybody has got everything: what is
-// published at the end comes last.
+// published at the end comes last, and is signed with the last secret.
 func (s *soak) settle() {
 	t := s.t
 	t.Helper()
@@ -297,17 +313,46 @@ func (s *soak) settle() {
 		s.start(i, 0)
 		s.trouble(began, 1)
 	}
+	eventually(t, "every shard and every request to be worked on", s.allSettled)
 	for n, topic := range soakTopics {
 		switch topic {
 		case topicPings:
 			s.ping(n)
-		case topicChain: // its last notification is its end
+		case topicChain:
+			s.publishChange(n)
 		default:
 			if !s.publish(n, topic, "text/plain", "the end", soakPatience, soakPatience) {
 				t.Fatalf("%s: the end was not accepted", topic)
 			}
 		}
 	}
+	s.awaitAll()
+	for i, p := range s.hubs {
+		if err := p.stop(t); err != nil {
+			t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
+		}
+	}
+}
+
+// allSettled tells whether the hubs have every shard, and no request waits.
+func (s *soak) allSettled() bool {
+	shards, pending := 0, 0
+	for _, p := range s.hubs {
+		_, metrics := look(p.ready["admin"], "/metrics")
+		for name, sum := range map[string]*int{"carillon_delivery_shards ": &shards, "carillon_subscription_pending ": &pending} {
+			_, value, found := strings.Cut(metrics, "\n"+name)
+			n := 0
+			if _, err := fmt.Sscan(value, &n); !found || err != nil {
+				return false
+			}
+			*sum += n
+		}
+	}
+	return shards == subscription.Shards && pending == 0
+}
+
+// awaitAll waits until everybody who is subscribed has got what was accepted.
+func (s *soak) awaitAll() {
 	now := time.Now()
 	missing := map[*soakSubscriber][]*soakPublication{}
 	s.locked(func() {
@@ -317,28 +362,23 @@ func (s *soak) settle() {
 			}
 		}
 	})
-	if !s.wait(soakPatience, func() bool {
-		maps.DeleteFunc(missing, func(u *soakSubscriber, list []*soakPublication) bool {
-			gone := u.haveCome(&list) && (u.topic != topicPings || u.last() == fmt.Sprintf("ping %d", s.pinged))
-			if !gone {
-				missing[u] = list
+	come := func() bool {
+		for u, list := range missing {
+			come := u.haveCome(&list) && (u.topic != topicPings || u.last().body == fmt.Sprintf("ping %d", s.pinged))
+			if missing[u] = list; come {
+				delete(missing, u)
 			}
-			return gone
-		})
-		return len(missing) == 0
-	}) {
-		s.locked(func() {
-			for u, list := range missing {
-				s.t.Logf("%s %d missing, got %d", u.name, len(list), len(u.got))
-				s.faultf("%s did not get all that it should within %s; %d are missing", u.name, soakPatience, len(list))
-			}
-		})
-	}
-	for i, p := range s.hubs {
-		if err := p.stop(t); err != nil {
-			t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
 		}
+		return len(missing) == 0
 	}
+	if s.wait(soakPatience, come) {
+		return
+	}
+	s.locked(func() {
+		for u, list := range missing {
+			s.faultf("%s did not get all within %s: %d are missing", u.name, soakPatience, len(list))
+		}
+	})
 }
 
 // names are those of all subscribers, in order.
