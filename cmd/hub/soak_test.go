@@ -194,7 +194,7 @@ func (s *soak) run(disrupt func(n int)) {
 	}
 	began := time.Now()
 	for n := 0; !s.enough(time.Since(began)) && !t.Failed(); n++ {
-		<-time.After(time.Duration(500+s.random.IntN(900)) * time.Millisecond * slowness)
+		<-time.After(time.Duration(500+s.random.IntN(900)) * time.Millisecond * min(slowness, 3))
 		disrupt(n)
 	}
 	close(stop)
