@@ -37,6 +37,7 @@ type engine struct {
 	closed bool           // guarded by mu
 	users  sync.WaitGroup // calls inside; Add only under mu and not closed
 
+	begun   atomic.Bool           // Pebble is open
 	opened  atomic.Bool           // from when on failing is fatal
 	failure atomic.Pointer[error] // why nothing can be written any more
 	broken  chan struct{}         // closed when failure is set
@@ -104,10 +105,21 @@ func (e *engine) close() error {
 	if e.stuck.Load() {
 		return fmt.Errorf("close the store: %w", e.failed())
 	}
-	if err := errors.Join(e.db.Close(), e.unlock.Close()); err != nil {
+	err := e.db.Close()
+	if err == nil && e.failed() == nil {
+		e.testify(true)
+	}
+	if err := errors.Join(err, e.unlock.Close()); err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}
 	return nil
+}
+
+// testify notes how long the files are, if it can.
+func (e *engine) testify(closed bool) {
+	if err := testify(e.space.fs, e.space.dir, closed); err != nil {
+		e.log.Warn("it cannot be noted how long the store's files are: it would not be seen if one was cut short", "error", err)
+	}
 }
 
 // growth says whether a change may grow the store.

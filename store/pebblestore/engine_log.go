@@ -49,10 +49,30 @@ func (l *engineLog) Fatalf(format string, args ...any) {
 	_ = l.fail(fmt.Errorf(format, args...))
 }
 
+// inBackground hears of what Pebble tries again at once, and for ever. While the store
+// is being opened that is the end of it.
+func (e *engine) inBackground(log pebble.Logger) func(error) {
+	return func(err error) {
+		if !e.begun.Load() {
+			_ = e.failHere(err)
+		}
+		log.Errorf("in the background: %v", err)
+	}
+}
+
+// failHere is fail for what Pebble would panic about, or try again for ever: while the
+// store is being opened it does not return, and nobody waits for it.
+func (e *engine) failHere(err error) error {
+	err = e.fail(err)
+	if !e.begun.Load() {
+		select {}
+	}
+	return err
+}
+
 // listener hears of the events that an operator should know.
 func listener(log pebble.Logger) *pebble.EventListener {
 	return &pebble.EventListener{
-		BackgroundError: func(err error) { log.Errorf("in the background: %v", err) },
 		// A bad block costs the records in it: what reads it passes them
 		// over. But compactions of its table fail from now on.
 		DataCorruption: func(info pebble.DataCorruptionInfo) { log.Errorf("%v", info) },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -60,23 +61,9 @@ func openEngine(cfg Config, want layout) (*engine, error) {
 }
 
 func open(cfg Config, want layout) (*engine, error) {
-	if err := makeDir(cfg.FS, cfg.Dir); err != nil {
-		return nil, err
-	}
-	if err := refuseForeign(cfg.FS, cfg.Dir); err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(cfg.FS, cfg.Dir)
+	lock, err := takeDir(cfg)
 	if err != nil {
 		return nil, err
-	}
-	if err := removeScratch(cfg.FS, cfg.Dir); err != nil {
-		_ = lock.Close()
-		return nil, err
-	}
-	if _, err := cfg.FS.Stat(cfg.FS.PathJoin(cfg.Dir, unfinished)); err == nil && !cfg.restoring {
-		_ = lock.Close()
-		return nil, ErrUnfinished
 	}
 	cache := pebble.NewCache(cfg.CacheBytes)
 	defer cache.Unref() // Pebble holds it until it is closed
@@ -90,15 +77,17 @@ func open(cfg Config, want layout) (*engine, error) {
 		broken: make(chan struct{}),
 	}
 	logger := &engineLog{log: cfg.Logger, fail: e.fail}
-	opts := cfg.options(watchedFS{e.space.guarded(), e.fail}, cache, logger)
+	opts := cfg.options(watchedFS{e.space.guarded(), e.failHere}, cache, logger)
 	opts.Lock = lock
-	e.db, err = openPebble(cfg.Dir, opts)
+	opts.EventListener.BackgroundError = e.inBackground(logger)
+	e.db, err = e.openPebble(cfg.Dir, opts)
 	if err == nil {
+		e.begun.Store(true)
 		err = e.failed()
 	}
 	if err != nil {
 		_ = lock.Close()
-		return nil, err
+		return nil, openError(err)
 	}
 	err = e.checkFormat(want)
 	if err == nil && want.moveOn != nil {
@@ -106,19 +95,82 @@ func open(cfg Config, want layout) (*engine, error) {
 	}
 	if err != nil {
 		_ = e.close()
-		return nil, err
+		return nil, openError(err)
 	}
+	e.testify(false)
 	e.opened.Store(true)
 	return e, nil
 }
 
-// openPebble is pebble.Open, which panics where a directory cannot be synced.
-func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
-	defer func() {
+// takeDir takes the directory for this process, once it is fit for Pebble.
+func takeDir(cfg Config) (*pebble.Lock, error) {
+	if err := makeDir(cfg.FS, cfg.Dir); err != nil {
+		return nil, err
+	}
+	if err := refuseForeign(cfg.FS, cfg.Dir); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(cfg.FS, cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	err = removeScratch(cfg.FS, cfg.Dir)
+	if err == nil {
+		err = probe(cfg.FS, cfg.Dir)
+	}
+	if err == nil {
+		err = checkFiles(cfg.FS, cfg.Dir)
+	}
+	if _, there := cfg.FS.Stat(cfg.FS.PathJoin(cfg.Dir, unfinished)); there == nil && !cfg.restoring {
+		err = ErrUnfinished
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, openError(err)
+	}
+	return lock, nil
+}
+
+// openPebble is pebble.Open, which tries for ever to write a table where that fails:
+// the first failure ends the wait, and what hangs is left behind, since a process whose
+// store does not open ends.
+func (e *engine) openPebble(dir string, opts *pebble.Options) (*pebble.DB, error) {
+	type result struct {
+		db  *pebble.DB
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		db, err := openTwice(dir, opts)
+		opened <- result{db, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.db, r.err
+	case <-e.broken:
+		return nil, e.failed()
+	}
+}
+
+// openTwice opens a new directory a second time. Pebble begins it with a write-ahead
+// log of an older form, whose records do not tell how much was synced before them, so
+// that damage would pass for its end; with the second opening it begins another.
+func openTwice(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
+	defer func() { // it panics where a directory cannot be synced
 		if r := recover(); r != nil {
 			err = fmt.Errorf("open the engine: %v", r)
 		}
 	}()
+	if about, err := pebble.Peek(dir, opts.FS); err != nil || about.Exists {
+		return pebble.Open(dir, opts)
+	}
+	first, err := pebble.Open(dir, opts)
+	if err == nil {
+		err = first.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
 	return pebble.Open(dir, opts)
 }
 
@@ -171,6 +223,10 @@ func refuseForeign(fsys vfs.FS, dir string) error {
 		if name == unfinished {
 			return nil // said more clearly
 		}
+	}
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, manifestMarker) }) &&
+		slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") }) {
+		return damagedError(fmt.Errorf("there is no %s…", formatMarker))
 	}
 	for _, name := range names {
 		if !madeByPebble(name) {

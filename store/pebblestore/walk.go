@@ -133,8 +133,8 @@ func (w *walk) seek(key []byte) (ok bool, err error) {
 // Pebble looks for the bit that changed: hence the great steps, and an end that is
 // found to within a small part of what is passed over.
 const (
-	leapFactor = 8 // powers of 2 by which steps grow
-	leapFine   = 8 // powers of 2 of the precision
+	leapFactor = 8  // powers of 2 by which steps grow
+	leapFine   = 32 // powers of 2 of the precision: of many records few are left out
 	leapWidth  = 1 + idLen
 )
 
