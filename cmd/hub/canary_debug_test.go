@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +46,8 @@ func noSecretInDebugOutput(t *testing.T, store string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.close()
+	closed := sync.OnceFunc(h.close)
+	defer closed()
 	eventually(t, "the store", func() bool { return h.store.Ready(t.Context()) == nil })
 	h.missing.Store(nil)
 	sub := activate(t, h)
@@ -57,11 +59,12 @@ func noSecretInDebugOutput(t *testing.T, store string) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
+	closed() // so that nothing changes what is looked at
 	for _, part := range []any{
 		f, *f, &c, c,
 		exportCommand{storeFlags: f.storeFlags},
-		h, h.store, *h.store, h.store.Subscriptions, h.store.Log, h.store.Pings, h.store.Cursors, h.store.Marks, h.store.Sources,
-		h.store.Shards, h.store.Restore, h.dispatcher, h.service, h.hub, h.holder, h.sources, sub, h.dispatcher.Subscribers(sub.Topic),
+		h.store, *h.store, h.store.Subscriptions, h.store.Log, h.store.Pings, h.store.Cursors, h.store.Marks, h.store.Sources,
+		h.store.Shards, h.store.Restore, h.dispatcher, h.service, h.holder, h.sources, sub, h.dispatcher.Subscribers(sub.Topic),
 	} {
 		text := debugged(part)
 		for _, canary := range []string{canarySecret, canaryPassword, "dTpj"} { // the last as base64 has it behind the user's name

@@ -4,9 +4,9 @@
 //
 //	fuzz -root .. -time 30s -within 4m
 //
-// Each goes on from what earlier runs found, as `go test -fuzz` does. An input that
-// fails is written to the package's testdata/fuzz, to be committed with what mends it;
-// the exit status is then 1.
+// Each begins with the corpus in the repository, or goes on from what earlier runs found
+// (-keep), as `go test -fuzz` does. An input that fails is written to the package's
+// testdata/fuzz, to be committed with what mends it; the exit status is then 1.
 package main
 
 import (
@@ -38,11 +38,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := flags.String("root", ".", "directory of the module")
 	each := flags.Duration("time", 30*time.Second, "how long each target runs")
 	within := flags.Duration("within", 4*time.Minute, "how long all of them may take together")
+	keep := flags.Bool("keep", false, "go on from what earlier runs found, and keep what this one finds")
 	only := flags.String("only", "", "regular expression of the targets, by package and name")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	targets, clean, err := find(ctx, *root, *only)
+	targets, clean, err := find(ctx, *root, *only, *keep)
 	defer clean()
 	if err != nil {
 		fmt.Fprintf(stderr, "fuzz: %v\n", err)
@@ -101,8 +102,11 @@ func show(w io.Writer, targets []target, results []result) {
 	var files, execs int
 	for i, t := range targets {
 		verdict := "ok"
-		if results[i].err != nil {
+		switch r := results[i]; {
+		case r.err != nil:
 			verdict = "FAILED"
+		case r.execs == 0: // the machine is busy; they run in go test as well
+			verdict = "only seeds: " + r.seeds
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\t\n", t, t.files, t.bytes, results[i].execs, results[i].interesting, verdict)
 		files, execs = files+t.files, execs+results[i].execs

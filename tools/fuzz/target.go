@@ -19,7 +19,7 @@ type target struct {
 	pkg, name string
 	dir       string // of the package, where a failing input is written
 	binary    string
-	cache     string // what earlier runs found
+	cache     string // for what is found, and perhaps what earlier runs found
 	files     int    // the corpus in the repository
 	bytes     int64
 }
@@ -29,13 +29,14 @@ func (t target) String() string { return t.pkg + "." + t.name }
 // result is what came of a target.
 type result struct {
 	execs, interesting int
+	seeds              string // how many of them were tried, of how many
 	err                error
 	output             string
 }
 
 // find builds the packages of the module that have fuzz targets. clean removes what it
 // built.
-func find(ctx context.Context, root, only string) (targets []target, clean func(), err error) {
+func find(ctx context.Context, root, only string, keep bool) (targets []target, clean func(), err error) {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return nil, func() {}, err
@@ -45,9 +46,11 @@ func find(ctx context.Context, root, only string) (targets []target, clean func(
 		return nil, func() {}, err
 	}
 	clean = func() { _ = os.RemoveAll(bin) }
-	cache, err := output(ctx, root, "go", "env", "GOCACHE")
-	if err != nil {
-		return nil, clean, err
+	cache := bin
+	if keep {
+		if cache, err = output(ctx, root, "go", "env", "GOCACHE"); err != nil {
+			return nil, clean, err
+		}
 	}
 	list, err := output(ctx, root, "go", "list", "-f", "{{.ImportPath}}\t{{.Dir}}", "./...")
 	if err != nil {
@@ -129,18 +132,24 @@ func (t target) run(ctx context.Context, each time.Duration) (r result) {
 		r.err = fmt.Errorf("it did not end in time: %w", ctx.Err())
 	case err != nil && !onlyLate(r.output):
 		r.err = err
-	case r.execs == 0:
+	case r.seeds == "":
 		r.err = errors.New("nothing was tried")
 	}
 	return r
 }
 
 // progress is what the fuzzer tells every few seconds.
-var progress = regexp.MustCompile(`execs: (\d+) \(.*new interesting: (\d+)`)
+var (
+	progress = regexp.MustCompile(`execs: (\d+) \(.*new interesting: (\d+)`)
+	baseline = regexp.MustCompile(`baseline coverage: (\d+/\d+)`)
+)
 
 // read takes the numbers out of what the target printed.
 func (r *result) read(text string) {
 	r.output = text
+	if all := baseline.FindAllStringSubmatch(text, -1); len(all) > 0 {
+		r.seeds = all[len(all)-1][1]
+	}
 	all := progress.FindAllStringSubmatch(text, -1)
 	if len(all) == 0 {
 		return
