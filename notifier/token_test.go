@@ -76,12 +76,13 @@ func TestATokenIsTakenUp(t *testing.T) {
 		w.drain()
 		w.hub.set(asks("second"))
 		keys.put("second", nil)
-		began := time.Now()
 		w.add(inDefault, "2")
-		w.drain()
-		if took := time.Since(began); took > 100*time.Millisecond || len(w.hub.received()) != 3 {
-			t.Errorf("it took %s and %d POSTs; want the refused one and the next at once", took, len(w.hub.received()))
+		time.Sleep(100 * time.Millisecond)
+		if n := len(w.hub.received()); n != 3 {
+			t.Errorf("%d POSTs; want one of before, the refused one and the next at once", n)
 		}
+		w.hub.set(nil) // accepts whatever is still sent
+		w.drain()
 	})
 }
 
@@ -116,7 +117,12 @@ func TestARefusedTokenIsTriedWithPauses(t *testing.T) {
 // A file whose token is another each time does not make a storm of requests.
 func TestTokensThatChangeAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, notifier.Config{Tokens: &restless{}, MaxWait: time.Millisecond}, &hub{answer: asks("never")})
+		w := newWorld(t, notifier.Config{Tokens: &restless{}, MaxWait: time.Millisecond}, &hub{answer: func(number int, r *http.Request) (*http.Response, error) {
+			if number > 1000 {
+				return status(http.StatusOK), nil // or the test would not end
+			}
+			return asks("never")(number, r)
+		}})
 		w.add(inDefault, "1")
 		time.Sleep(10 * time.Minute)
 		if n := len(w.hub.received()); n > 120 {

@@ -59,7 +59,7 @@ func TestTheTokenIsSent(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				sent = append(sent, r.Header.Get("Authorization"))
-				if r.Header.Get("Authorization") != "Bearer carillon_new" {
+				if r.Header.Get("Authorization") != "Bearer carillon_new" && len(sent) < 4 { // else it would never end
 					if err := os.WriteFile(file, []byte("carillon_new\n"), 0o600); err != nil {
 						t.Error(err)
 					}

@@ -28,6 +28,9 @@ func TestADamagedSourceCountsAsNone(t *testing.T) {
 	bad := good
 	bad.Name = "bad"
 	must(t, s.Add(t.Context(), good))
+	if empty, err := w.db.Restore().Empty(t.Context()); err != nil || empty {
+		t.Errorf("a store with a Source alone is empty: %v, %v", empty, err)
+	}
 	for name, mend := range map[string]func() error{
 		"Add":     func() error { return s.Add(t.Context(), bad) },
 		"Replace": func() error { return s.Replace(t.Context(), bad) },
