@@ -32,7 +32,11 @@ func (s *shelf) List(ctx context.Context) ([]source.Source, error) {
 		all = append(all, one)
 	}
 	s.mu.Unlock()
-	time.Sleep(s.slow) // in a time of the test's own
+	select {
+	case <-time.After(s.slow): // in a time of the test's own
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if hold != nil {
 		select {
 		case <-hold:
