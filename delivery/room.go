@@ -30,7 +30,7 @@ const (
 	// smallBody is the largest body that need not wait for room.
 	smallBody = 64 << 10
 	// sharedFor is for how long a body is there for everybody while others wait.
-	sharedFor = 5 * time.Second
+	sharedFor = time.Second
 	// maxLooks is how many of those that wait for room are looked at in a row.
 	maxLooks = 64
 )

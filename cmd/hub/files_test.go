@@ -54,7 +54,7 @@ func floodWithFiles(t *testing.T, files int) {
 	for i := range notes {
 		publishers.Go(func() {
 			persist(t, "publishing", func() (int, string, error) {
-				return publish(hub, s.topicURL("town"), "text/plain", fmt.Sprintf("%d %s", i, strings.Repeat("x", 1<<20)))
+				return publish(hub, s.topicURL("town"), "text/plain", fmt.Sprintf("%d %s", i, strings.Repeat("x", 1<<20/slowness)))
 			}, http.StatusOK)
 		})
 	}

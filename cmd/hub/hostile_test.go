@@ -19,10 +19,10 @@ const (
 	hostilePace      = 150 * time.Millisecond
 	// hostileWithin is how soon a healthy subscriber has what was published.
 	hostileWithin = 2 * time.Second * slowness
-	// hostileLarge and floodLarge are the larger bodies that are delivered: to all, and to
-	// callbacks only that hang.
-	hostileLarge = 20 << 20
-	floodLarge   = 52_428_800
+	// hostileLarge and floodLarge are the larger bodies that are delivered: to somebody
+	// healthy too, and to callbacks only that hang.
+	hostileLarge = 20 << 20 / slowness
+	floodLarge   = 52_428_800 / slowness
 	floodTopics  = 3
 	// hostileSent bounds what one delivery, verification or topic check reads, with what
 	// the system takes in by itself.
@@ -83,7 +83,7 @@ func hostileBound() int64 {
 	const small = (maxInFlight + maxSlow) * (64 << 10)
 	s := sharesWithin(math.MaxInt64, floodLarge)
 	bytes := s.sending + s.latest + s.blocks + 4*s.table + small + bodyCopies*3*floodLarge
-	return bytes + bytes/4
+	return (bytes + bytes/4) * heaviness
 }
 
 // hostileDeliveries publishes, each tenth time a large body to the healthy callback that has

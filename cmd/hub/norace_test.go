@@ -2,5 +2,5 @@
 
 package main
 
-// slowness is how much longer things take, see race_test.go.
-const slowness = 1
+// See race_test.go.
+const slowness, heaviness = 1, 1

@@ -2,6 +2,6 @@
 
 package main
 
-// slowness is how much longer things take: the race detector looks at every byte that
-// is copied.
-const slowness = 5
+// The race detector looks at every byte that is copied and remembers who did: slowness is
+// how much longer things take with it, and heaviness how much more memory.
+const slowness, heaviness = 5, 2
