@@ -2,6 +2,7 @@ package destination_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,5 +74,9 @@ func TestDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(w.config(dir), "destination.json is not what was written")
+	if err := os.WriteFile(state, fmt.Appendf(nil, `{"version": 2, "topic": %q}`, w.config(dir).Topic), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(w.config(dir), "made by a newer version")
 	refused(w.config(state), "not a directory")
 }

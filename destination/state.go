@@ -20,10 +20,14 @@ const (
 	// maxSeen is how many ids and digests are remembered, two for a notification.
 	// A hub that crashed repeats what it delivered shortly before; this is far more.
 	maxSeen = 1000
+	// stateVersion rises when an earlier program would read the file wrongly.
+	stateVersion = 1
 )
 
 // state is what must outlive the process.
 type state struct {
+	// Version is stateVersion of who wrote it; 0 before there was one.
+	Version int `json:"version,omitempty"`
 	// Topic is Config.Topic: whom the directory belongs to.
 	Topic        string        `json:"topic"`
 	Subscription *subscription `json:"subscription,omitempty"`
@@ -121,6 +125,9 @@ func (d *directory) load(topic string) (*state, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("%s is not what was written: %w", stateName, err)
 	}
+	if s.Version > stateVersion {
+		return nil, fmt.Errorf("%s was made by a newer version of this program (%d; this one knows up to %d)", stateName, s.Version, stateVersion)
+	}
 	if s.Topic != topic {
 		return nil, fmt.Errorf("it belongs to the topic %q; give each topic a directory of its own", s.Topic)
 	}
@@ -130,6 +137,7 @@ func (d *directory) load(topic string) (*state, error) {
 // save replaces the state; it is on disk when save returns nil, and the old one
 // still is when it does not.
 func (d *directory) save(s *state) error {
+	s.Version = stateVersion
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", stateName, err)

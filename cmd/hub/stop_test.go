@@ -5,10 +5,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"carillon/cmd/internal/program"
+	"carillon/store/pebblestore"
 )
 
 // While a hub that was told to stop finishes an upload, the operator's listener
@@ -57,4 +62,87 @@ func readWithin(conn net.Conn, b []byte) error {
 	}
 	_, err := io.ReadFull(conn, b)
 	return err
+}
+
+// Whatever is under way when a hub is told to stop (a callback that hangs, a publisher
+// in the middle of a body, a command in the middle of its request, a backup that nobody
+// reads), it ends with status 0 within its bound, and what was acknowledged is delivered
+// by the next.
+func TestStopWithEverythingUnderWay(t *testing.T) {
+	t.Parallel() // it waits, mostly
+	s := newSink(t)
+	hangs, over := make(chan struct{}), make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if challenge := r.URL.Query().Get("hub.challenge"); challenge != "" {
+			io.WriteString(w, challenge)
+			return
+		}
+		select {
+		case hangs <- struct{}{}:
+		default:
+		}
+		<-over
+	}))
+	defer hanging.Close()
+	defer close(over)
+	dir, port := t.TempDir(), freePort(t)
+	hub := fmt.Sprintf("http://127.0.0.1:%d/websub/", port)
+	s.setHub(hub, 0)
+	args := []string{"--listen", fmt.Sprintf("127.0.0.1:%d", port), "--admin", "127.0.0.1:0", "--url", hub, "--store", "pebble:" + dir}
+	p := startHub(t, args...)
+	for _, callback := range []string{s.callbackURL("a"), hanging.URL} {
+		if status, body, err := subscribe(hub, s.topicURL("0"), callback, nil); err != nil || status != http.StatusAccepted {
+			t.Fatalf("subscribing: %d %s %v", status, body, err)
+		}
+	}
+	s.await(t, "the verification", func() bool { return s.verified["a"] > 0 })
+	for n := 0; ; n++ { // until the other is verified as well
+		if status, body, err := publish(hub, s.topicURL("0"), "text/plain", fmt.Sprint(n)); err != nil || status != http.StatusOK {
+			t.Fatalf("publishing: %d %s %v", status, body, err)
+		}
+		select {
+		case <-hangs:
+		case <-time.After(100 * time.Millisecond):
+			continue
+		}
+		break
+	}
+	fillStore(t, p)
+	halfSent(t, "tcp", p.ready["listen"], "POST /websub/ HTTP/1.1\r\nHost: hub\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
+	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "POST /v1/backup HTTP/1.1\r\nHost: hub\r\nContent-Length: 9\r\n\r\nhalf")
+	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "GET /v1/version HTTP/1.1\r\nHost")
+	begun := time.Now()
+	if err := p.stop(t); err != nil {
+		t.Errorf("the hub ended with %v\n%s", err, p.log)
+	}
+	if took := time.Since(begun); took > program.StopWithin+2*time.Second {
+		t.Errorf("the end took %s; want %s", took, program.StopWithin)
+	} else {
+		t.Logf("the end took %s", took)
+	}
+	if strings.Contains(p.log.String(), "not everything stopped") {
+		t.Errorf("something hung at the end:\n%s", p.log)
+	}
+	if status, body, err := publish(hub, s.topicURL("0"), "text/plain", "x"); err == nil {
+		t.Errorf("a hub that has ended answers %d %s", status, body)
+	}
+	startHub(t, args...)
+	select {
+	case <-hangs:
+	case <-time.After(time.Minute):
+		t.Error("what hung at the end is not delivered again")
+	}
+}
+
+// halfSent sends what is not the whole of a request, and stays.
+func halfSent(t *testing.T, network, address, part string) {
+	t.Helper()
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, part); err != nil {
+		t.Fatal(err)
+	}
 }
