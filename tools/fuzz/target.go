@@ -52,6 +52,13 @@ func find(ctx context.Context, root, only string, keep bool) (targets []target, 
 			return nil, clean, err
 		}
 	}
+	module, err := output(ctx, root, "go", "list", "-m")
+	if err != nil {
+		return nil, clean, err
+	}
+	// The fuzzer sees what an input reaches in the code of the module, as by -fuzz it would
+	// in that of everybody: what others wrote need not be built anew, and is not searched.
+	visible := "-gcflags=" + module + "/...=-d=libfuzzer"
 	list, err := output(ctx, root, "go", "list", "-f", "{{.ImportPath}}\t{{.Dir}}", "./...")
 	if err != nil {
 		return nil, clean, err
@@ -62,8 +69,7 @@ func find(ctx context.Context, root, only string, keep bool) (targets []target, 
 			continue
 		}
 		binary := filepath.Join(bin, fmt.Sprintf("%d.test", i))
-		// -fuzz is what makes the coverage of the code visible to the fuzzer.
-		if _, err := output(ctx, dir, "go", "test", "-c", "-fuzz=Fuzz", "-o", binary, "."); err != nil {
+		if _, err := output(ctx, dir, "go", "test", "-c", visible, "-o", binary, "."); err != nil {
 			return nil, clean, fmt.Errorf("building %s: %w", pkg, err)
 		}
 		names, err := output(ctx, dir, binary, "-test.list=^Fuzz")
@@ -134,6 +140,8 @@ func (t target) run(ctx context.Context, each time.Duration) (r result) {
 		r.err = err
 	case r.seeds == "":
 		r.err = errors.New("nothing was tried")
+	case strings.Contains(r.output, "without coverage"):
+		r.err = errors.New("the fuzzer does not see what it reaches")
 	}
 	return r
 }
