@@ -149,7 +149,8 @@ type Log interface {
 	Read(ctx context.Context, topic string, from Seq) (*Notification, error)
 
 	// Heads returns the sequence number of each topic's last notification, 0
-	// for a topic that never had one. Trimming does not change it. It falls
+	// for a topic that never had one. Trimming does not change it. What it tells
+	// of is durable: deliveries go up to it. It falls
 	// only where the engine has lost what it had acknowledged.
 	Heads(ctx context.Context, topics []string) ([]Seq, error)
 

@@ -65,8 +65,8 @@ func TestAppendsShareASync(t *testing.T) {
 			go func() { errs <- appendOne(t.Context(), db, fmt.Sprint(i)) }()
 		}
 		synctest.Wait()
-		if head, err := headOf(t.Context(), db, topic); head != n || err != nil {
-			t.Errorf("while one syncs, %d of %d were applied (error %v)", head, n, err)
+		if _, err := db.Log().Read(t.Context(), topic, n); err != nil {
+			t.Errorf("while one syncs, not all %d were applied: %v", n, err)
 		}
 		if len(errs) > 0 {
 			t.Errorf("an Append returned before its sync: %v", <-errs)
@@ -131,6 +131,46 @@ func TestRepetitionWaitsForTheSync(t *testing.T) {
 		close(gate)
 		if first, second := <-receipts, <-receipts; first.ID != second.ID || first.Repeated == second.Repeated {
 			t.Errorf("got %+v and %+v, want one notification and its repetition", first, second)
+		}
+	})
+}
+
+// TestHeadsWaitForTheSync: deliveries go up to the head, and who got what is lost when
+// the process is killed got what nobody else will get.
+func TestHeadsWaitForTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var armed atomic.Bool
+		gate := make(chan struct{})
+		db := openOn(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if armed.Load() && isSync(op) && ofWAL(op) {
+				<-gate
+			}
+			return nil
+		})))
+		if err := appendOne(t.Context(), db, "durable"); err != nil {
+			t.Fatal(err)
+		}
+		armed.Store(true)
+		if head, err := headOf(t.Context(), db, topic); head != 1 || err != nil {
+			t.Errorf("got %d, error %v: nothing is to be waited for", head, err)
+		}
+		appended, heads := make(chan error, 1), make(chan delivery.Seq, 1)
+		go func() { appended <- appendOne(t.Context(), db, "not durable") }()
+		synctest.Wait()
+		go func() {
+			head, err := headOf(t.Context(), db, topic)
+			if err != nil {
+				t.Error(err)
+			}
+			heads <- head
+		}()
+		synctest.Wait()
+		if len(heads) > 0 {
+			t.Error("the head is told before the sync")
+		}
+		close(gate)
+		if head, err := <-heads, <-appended; head != 2 || err != nil {
+			t.Errorf("got %d, error %v", head, err)
 		}
 	})
 }

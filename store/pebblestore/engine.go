@@ -37,6 +37,8 @@ type engine struct {
 	closed bool           // guarded by mu
 	users  sync.WaitGroup // calls inside; Add only under mu and not closed
 
+	unsynced atomic.Int64 // batches that readers see and that may not be durable yet
+
 	begun   atomic.Bool           // Pebble is open
 	opened  atomic.Bool           // from when on failing is fatal
 	failure atomic.Pointer[error] // why nothing can be written any more
@@ -176,7 +178,9 @@ func (e *engine) apply(b *pebble.Batch) (err error) {
 			return unavailable(err)
 		}
 	}
+	e.unsynced.Add(1)
 	if err := e.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		e.unsynced.Add(-1)
 		return unavailable(err)
 	}
 	// Pebble reports some failures to its Logger only (Fatalf); a sync would
@@ -189,6 +193,7 @@ func (e *engine) sync(b *pebble.Batch) error {
 	if err := b.SyncWait(); err != nil {
 		return e.fail(fmt.Errorf("sync the write-ahead log: %w", err))
 	}
+	e.unsynced.Add(-1)
 	if err := b.Close(); err != nil {
 		return unavailable(err)
 	}
@@ -201,6 +206,15 @@ func (e *engine) commit(b *pebble.Batch) error {
 		return err
 	}
 	return e.sync(b)
+}
+
+// settled waits until what was read before is durable: readers see changes that a
+// process which is killed now would have lost.
+func (e *engine) settled() error {
+	if e.unsynced.Load() == 0 {
+		return nil
+	}
+	return e.commit(e.db.NewBatch())
 }
 
 // lazily applies a batch without making it durable.

@@ -212,6 +212,9 @@ func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 		}
 		heads[i] = delivery.Seq(state.head)
 	}
+	if err := l.db.engine.settled(); err != nil {
+		return nil, fmt.Errorf("heads of logs: %w", err)
+	}
 	return heads, nil
 }
 
