@@ -45,7 +45,13 @@ func TestSoak(t *testing.T) {
 		t.Parallel()
 		s := newSoak(t, "pebble", seed, "--store", "pebble:"+t.TempDir())
 		s.hubs = make([]*process, 1)
-		s.run(func(int) { s.killHub(0) })
+		s.run(func(n int) {
+			if n%6 == 5 {
+				s.stopHub(0)
+			} else {
+				s.killHub(0)
+			}
+		})
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -53,10 +59,12 @@ func TestSoak(t *testing.T) {
 		s := newSoak(t, "redis", seed+1, "--store", redis.URL(), "--takeover", "1s")
 		s.hubs = make([]*process, 3)
 		s.run(func(n int) {
-			switch n % 6 {
+			switch n % 8 {
 			case 2:
 				s.killRedis(redis)
-			case 5:
+			case 4:
+				s.stopHub(s.random.IntN(len(s.hubs)))
+			case 7:
 				s.pauseHub(s.random.IntN(len(s.hubs)))
 			default:
 				s.killHub(n % len(s.hubs))
@@ -271,6 +279,20 @@ func (s *soak) killHub(i int) {
 	s.trouble(began, 1)
 }
 
+// stopHub ends one as an operator does, while everything fails, and starts another in
+// its place.
+func (s *soak) stopHub(i int) {
+	s.t.Helper()
+	began, p := time.Now(), s.hubs[i]
+	s.hubs[i] = nil
+	s.tell()
+	if err := p.stop(s.t); err != nil {
+		s.t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
+	}
+	s.start(i, s.seeds.Uint64())
+	s.trouble(began, 0)
+}
+
 // killRedis kills the server and starts it again on its files.
 func (s *soak) killRedis(redis *redistest.Server) {
 	s.t.Helper()
@@ -376,7 +398,11 @@ func (s *soak) awaitAll() {
 	}
 	s.locked(func() {
 		for u, list := range missing {
-			s.faultf("%s did not get all within %s: %d are missing", u.name, soakPatience, len(list))
+			if len(list) == 0 {
+				s.faultf("%s did not get the last ping within %s", u.name, soakPatience)
+			} else {
+				s.faultf("%s did not get %q within %s", u.name, list[0].body, soakPatience)
+			}
 		}
 	})
 }
