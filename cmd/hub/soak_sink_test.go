@@ -26,7 +26,7 @@ type soakHost struct {
 // soakHostRates are the shares of requests that each host's network disturbs. The
 // first host is healthy: the lists of its subscribers are what others are held
 // against.
-var soakHostRates = []float64{0, 0.1, 0.25, 0.4}
+var soakHostRates = []float64{0, 0.15, 0.3, 0.5}
 
 func (s *soak) serveHost(seed uint64, rate float64) *soakHost {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -206,6 +206,9 @@ func (s *soak) run(disrupt func(n int)) {
 		disrupt(n)
 	}
 	close(stop)
+	for _, h := range s.hosts {
+		h.network.Calm()
+	}
 	moving.Wait() // something must be published until the last of them is there
 	close(stopSources)
 	sources.Wait()
@@ -321,14 +324,11 @@ func (s *soak) trouble(began time.Time, kills int) {
 	})
 }
 
-// settle ends all faults, and waits until everybody has got everything: what is
+// settle ends the faults that are left, and waits until everybody has got everything: what is
 // published at the end comes last, and is signed with the last secret.
 func (s *soak) settle() {
 	t := s.t
 	t.Helper()
-	for _, h := range s.hosts {
-		h.network.Calm()
-	}
 	for i, p := range s.hubs {
 		began := time.Now()
 		p.kill()
