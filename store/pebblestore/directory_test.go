@@ -86,11 +86,15 @@ func TestDamagedDirectory(t *testing.T) {
 				refused++
 			}
 		}
-		try("missing", func(disk *vfs.MemFS) {
+		remove := func(disk *vfs.MemFS, path string) {
 			if err := disk.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-		})
+		}
+		try("missing", func(disk *vfs.MemFS) { remove(disk, path) })
+		if path != files["the witness"] {
+			try("missing with the witness", func(disk *vfs.MemFS) { remove(disk, path); remove(disk, files["the witness"]) })
+		}
 		for _, part := range []int{0, 10, 50, 90, 99} {
 			at := func(content []byte) int { return len(content) * part / 100 }
 			try(fmt.Sprintf("cut off at %d%%", part), func(disk *vfs.MemFS) {
@@ -111,7 +115,7 @@ func TestDamagedDirectory(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d of %d were refused", refused, len(files)*16)
+	t.Logf("%d of %d were refused", refused, len(files)*17-1)
 }
 
 // openDamaged opens a copy of the store that was changed, and says whether it opened.

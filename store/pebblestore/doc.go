@@ -17,7 +17,8 @@
 //
 // The sequence numbers that Append gives follow each other without a hole: logs and
 // cursors are in one directory, and neither loses its end without the other. A log
-// that came from another engine (Restore) keeps its holes, and goes on above its head.
+// that came from another engine (Restore) keeps its holes, and goes on above its head;
+// a restored backup leaves one hole in each.
 //
 // Times are kept to the nanosecond and come back in UTC.
 //
@@ -48,8 +49,22 @@
 // not listed. Pebble cannot compact a table with a bad block, so that its space and
 // the time of reads grow: a store with damage goes on, but should be replaced.
 //
+// # Damage to the directory
+//
+// Files that are missing, cut short or changed, so that Pebble would begin anew or from
+// an earlier state and delete the rest, are looked for before it opens them: Open is
+// ErrDamaged then, and has deleted nothing. What a crash tears off the end of the
+// newest write-ahead log is no damage: it was not acknowledged. After a crash an
+// end that was cut off, or changed, by something else cannot be told from that.
+//
+// # Backups
+//
+// Backup holds a state, with everything acknowledged before, and the store goes
+// on; RestoreBackup makes a store of what was written of it. The numbers of a restored
+// store begin above all that can have been given since the backup was made.
+//
 // # What it does not
 //
-// It takes no backups, repairs nothing, and cannot share a directory between
-// processes: for that there is another engine.
+// It repairs nothing, and cannot share a directory between processes: for that there
+// is another engine.
 package pebblestore
