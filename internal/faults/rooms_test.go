@@ -21,7 +21,7 @@ const topic = "https://source.example/change/"
 
 // settling is long enough for whatever a request or a notification leads to, with a
 // call that fails: what pauses longest is a subscription whose log could not be read.
-const settling = 15 * time.Second
+const settling = 8 * time.Second
 
 // rooms are those of a hub that use an engine, on one behind a plan.
 type rooms struct {
@@ -190,7 +190,7 @@ func (r *rooms) live() {
 	r.ask(subscription.ModeSubscribe, loyal, "new", 0)
 	r.ask(subscription.ModeUnsubscribe, leaving, "", 0)
 	r.publish(3, 4)
-	pass(6 * settling) // logs are trimmed
+	pass(4 * settling) // logs are trimmed
 	// The process ends and its store is closed in the middle of a request.
 	r.insist(func() error {
 		return r.service.Submit(r.t.Context(), subscription.Wish{Mode: subscription.ModeSubscribe, Topic: topic, Callback: leaving})
@@ -199,7 +199,7 @@ func (r *rooms) live() {
 	r.reopen(r.t)
 	r.run()
 	r.publish(5, 6)
-	pass(6 * settling)
+	pass(4 * settling)
 }
 
 // check holds what is in the engine, unwrapped, and what was delivered against
