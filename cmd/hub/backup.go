@@ -31,7 +31,7 @@ func (*backupCommand) Help() string {
 }
 
 // errRedisBackup is the way with Redis.
-var errRedisBackup = errors.New("Redis keeps it, and is backed up by its own means: copy its RDB snapshot (BGSAVE) or its append-only files; " +
+var errRedisBackup = errors.New("it is kept by Redis, which is backed up by its own means: copy its RDB snapshot (BGSAVE) or its append-only files; " +
 	"hub export writes what the hub keeps as a file that any engine takes")
 
 func (f *backupCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) (err error) {
