@@ -58,10 +58,12 @@ func TestPendingPerHostAndClient(t *testing.T) {
 		}
 		h.submit(from("a", "http://one.victim.com/"))
 		h.submit(from("a", "https://two.victim.com:8443/"))
+		synctest.Wait() // their topic is checked
 		if wait := h.mustWait(from("a", "http://elsewhere.com/"), subscription.ErrClientBusy); wait <= 0 {
 			t.Errorf("wait %v", wait)
 		}
 		h.submit(from("b", "http://VICTIM.com./"))
+		synctest.Wait()
 		if wait := h.mustWait(from("", "http://three.victim.com/"), subscription.ErrHostBusy); wait <= 0 {
 			t.Errorf("wait %v", wait)
 		}
@@ -95,6 +97,7 @@ func TestCountsAreGivenBack(t *testing.T) {
 		}
 		h.memory.setDown(false)
 		h.submit(subscribe(other, ""))
+		synctest.Wait() // the topic is checked
 		h.mustWait(subscribe(callback+"3", ""), subscription.ErrHostBusy)
 		pass(5 * time.Minute)
 		h.submit(subscribe(callback+"3", ""))

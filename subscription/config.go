@@ -27,14 +27,19 @@ type Config struct {
 	SlowAfter time.Duration
 	MaxSlow   int
 	// MaxPending is how many requests may be unsettled before Submit answers
-	// ErrBusy. It bounds memory, a few hundred bytes each. Default 100,000.
+	// ErrBusy. It bounds memory, a few hundred bytes each. A tenth of it is for
+	// requests whose subscription stands. Default 100,000.
 	MaxPending int
 
-	// MaxPendingPerHost is how many requests with a callback at one site may be
-	// unsettled before Submit answers ErrHostBusy, and MaxPendingPerClient how many
-	// of one client (Wish.Client) before it answers ErrClientBusy. Default 10,000 and
-	// 2,000.
+	// MaxPendingPerHost is how many requests may wait for one site before Submit answers
+	// ErrHostBusy: for that of the topic until it is checked, and then for that of
+	// the callback. MaxPendingTopics is how many topics of one site may wait for their
+	// check; requests for the same topic are bounded by MaxPendingPerHost alone. MaxPendingPerClient
+	// is how many of one client (Wish.Client) may be unsettled before it answers
+	// ErrClientBusy; a /48 network of IPv6 may have four times as many. Default 10,000,
+	// 2,000 and 2,000.
 	MaxPendingPerHost   int
+	MaxPendingTopics    int
 	MaxPendingPerClient int
 	// BadAfter is how many requests in a row a site has refused, or not answered, when
 	// it comes into bad standing: callbacks that did not confirm, topics that do not name
@@ -96,6 +101,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxSlow, 1024)
 	orDefault(&c.MaxPending, 100_000)
 	orDefault(&c.MaxPendingPerHost, 10_000)
+	orDefault(&c.MaxPendingTopics, 2000)
 	orDefault(&c.MaxPendingPerClient, 2000)
 	orDefault(&c.BadAfter, standing.DefaultFailures)
 	orDefault(&c.BadEvery, standing.DefaultEvery)
@@ -133,6 +139,7 @@ func (c Config) Validate() error {
 		{"MaxSlow", c.MaxSlow},
 		{"MaxPending", c.MaxPending},
 		{"MaxPendingPerHost", c.MaxPendingPerHost},
+		{"MaxPendingTopics", c.MaxPendingTopics},
 		{"MaxPendingPerClient", c.MaxPendingPerClient},
 		{"BadAfter", c.BadAfter},
 		{"MaxPendingBad", c.MaxPendingBad},

@@ -63,6 +63,7 @@ func TestConfigValidate(t *testing.T) {
 		{"PerHost", cfg{PerHost: -1}, "PerHost"},
 		{"PerHost over Concurrency", cfg{Concurrency: 3, PerHost: 4}, "PerHost"},
 		{"MaxPending", cfg{MaxPending: -1}, "MaxPending"},
+		{"MaxPendingTopics", cfg{MaxPendingTopics: -1}, "MaxPendingTopics"},
 		{"AskTimeout", cfg{AskTimeout: -1}, "AskTimeout"},
 		{"Retries", cfg{Retries: -1}, "Retries"},
 		{"too many Retries", cfg{Retries: 101}, "Retries"},

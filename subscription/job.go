@@ -43,6 +43,8 @@ type job struct {
 
 	cancel context.CancelFunc // ends the running goroutine's work
 	done   chan struct{}      // closed when that has ended
+	// counted is whom waits counts it for; zero: it does not. Owned by Service.mu.
+	counted laneKey
 	// writing: what came of it is being written. Owned by Service.mu.
 	writing bool
 
@@ -72,11 +74,14 @@ const (
 )
 
 func newJob(r Request) *job {
-	j := &job{req: r, step: stepVerify}
-	if r.Mode == ModeSubscribe {
-		j.step = stepValidate // WebSub §5.2: unsubscriptions are not validated
+	return &job{req: r, step: firstStep(r.Mode)}
+}
+
+func firstStep(m Mode) step {
+	if m == ModeSubscribe {
+		return stepValidate
 	}
-	return j
+	return stepVerify // WebSub §5.2: unsubscriptions are not validated
 }
 
 // newNotice returns the job that tells a callback of the end of its subscription.

@@ -3,7 +3,10 @@ package subscription
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"carillon/internal/standing"
 )
 
 // Later says that the same call may succeed after a while.
@@ -26,30 +29,72 @@ func later(err error, pause time.Duration) time.Duration {
 	return pause
 }
 
-// waits counts what is unsettled by whom it concerns. Its owner guards it.
+// waits counts what is unsettled by whom it concerns: a request that waits for the check
+// of its topic by the topic's site alone, as that site decides how long it waits, and from then
+// on by its callback's. Its owner guards it.
 type waits struct {
-	sites   map[laneKey]int
-	clients map[string]int
+	sites    map[laneKey]int
+	topics   map[string]int // requests that wait for the check of one topic
+	distinct map[string]int // of those topics, how many are at one site
+	clients  map[string]int // with the networks around them
 }
 
 func newWaits() waits {
-	return waits{sites: make(map[laneKey]int), clients: make(map[string]int)}
-}
-
-// add counts a job n times; those that the store holds no request of are not counted.
-func (w waits) add(j *job, n int) {
-	if !j.bare {
-		w.count(j.req, j.client, n)
+	return waits{
+		sites: make(map[laneKey]int), topics: make(map[string]int),
+		distinct: make(map[string]int), clients: make(map[string]int),
 	}
 }
 
-func (w waits) count(r Request, client string, n int) {
-	change(w.sites, callbackLane(r.Callback), n)
-	if r.Mode == ModeSubscribe {
-		change(w.sites, topicLane(r.Topic), n)
+// waitsFor is who keeps a request waiting at its step.
+func waitsFor(r Request, at step) laneKey {
+	if at == stepValidate {
+		return topicLane(r.Topic)
+	}
+	return callbackLane(r.Callback)
+}
+
+// add counts a job; those that the store holds no request of are not counted.
+func (w waits) add(j *job) {
+	if !j.bare {
+		j.counted = waitsFor(j.req, j.step)
+		w.count(j.counted, j.req.Topic, j.client, 1)
+	}
+}
+
+// remove takes a job out that add has counted.
+func (w waits) remove(j *job) {
+	if j.counted != (laneKey{}) {
+		w.count(j.counted, j.req.Topic, j.client, -1)
+		j.counted = laneKey{}
+	}
+}
+
+// moved counts a job by whom it waits for now.
+func (w waits) moved(j *job) {
+	if j.counted.peer == peerTopic && j.step != stepValidate {
+		w.remove(j)
+		w.add(j)
+	}
+}
+
+func (w waits) count(at laneKey, topic, client string, n int) {
+	change(w.sites, at, n)
+	if at.peer == peerTopic {
+		before := w.topics[topic]
+		change(w.topics, topic, n)
+		switch {
+		case before == 0:
+			change(w.distinct, at.site, 1)
+		case before+n == 0:
+			change(w.distinct, at.site, -1)
+		}
 	}
 	if client != "" {
 		change(w.clients, client, n)
+	}
+	if around := standing.Around(client); around != "" {
+		change(w.clients, around, n)
 	}
 }
 
@@ -62,10 +107,10 @@ func change[K comparable](counts map[K]int, key K, n int) {
 // admit takes a place among the pending for a request, until release is called.
 func (s *Service) admit(ctx context.Context, r Request, client string) (release func(), err error) {
 	release, err = s.enter(r, client, false)
-	if !errors.Is(err, errBad) {
-		return release, err
+	if err == nil {
+		return release, nil
 	}
-	// Only for those in bad standing, as it costs a look at the store.
+	// Only where a bound is met, as it costs a look at the store.
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
 	if sub, lookErr := s.books.store.Get(ctx, r.ID); lookErr == nil && renews(r, sub) {
@@ -78,53 +123,62 @@ func (s *Service) admit(ctx context.Context, r Request, client string) (release 
 func (s *Service) enter(r Request, client string, known bool) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := waitsFor(r, firstStep(r.Mode))
 	// One that replaces another needs no room, nor does a request of another
 	// process's shard, which is not kept here, in all.
 	if s.jobs[r.ID] == nil {
-		if s.shards[ShardOf(r.ID)] != nil && len(s.jobs)+s.reserved >= s.cfg.MaxPending {
+		if s.shards[ShardOf(r.ID)] != nil && s.full(known) {
 			return nil, ErrBusy
 		}
-		if err := s.crowded(r, client, known); err != nil {
+		if err := s.crowded(r, at, client); err != nil && !known {
 			return nil, err
 		}
 	}
 	s.reserved++
-	s.waits.count(r, client, 1)
+	s.waits.count(at, r.Topic, client, 1)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reserved--
-		s.waits.count(r, client, -1)
+		s.waits.count(at, r.Topic, client, -1)
 	}, nil
 }
 
-// errBad is the ErrHostBusy of a site in bad standing.
-var errBad = &hostBusy{}
+// renewalShare is which part of MaxPending is kept for those whose subscription stands.
+const renewalShare = 10
 
-type hostBusy struct{}
+// full tells whether there is no room for one more. The caller holds mu.
+func (s *Service) full(known bool) bool {
+	room := s.cfg.MaxPending
+	if !known {
+		room -= room / renewalShare
+	}
+	return len(s.jobs)+s.reserved >= room
+}
 
-func (*hostBusy) Error() string { return ErrHostBusy.Error() + ", which refuses or does not answer" }
-func (*hostBusy) Unwrap() error { return ErrHostBusy }
+// aroundFactor is how many times as much as one client the /48 network of IPv6 around it
+// may have: a provider may give all of it to one customer.
+const aroundFactor = 4
 
-// crowded tells whether there is no room for one more of the client or for the sites.
-// The caller holds mu.
-func (s *Service) crowded(r Request, client string, known bool) error {
-	if client != "" && s.waits.clients[client] >= s.cfg.MaxPendingPerClient {
+// crowded tells whether there is no room for one more of the client or for the sites;
+// at is whom the request would wait for first. The caller holds mu.
+func (s *Service) crowded(r Request, at laneKey, client string) error {
+	if client != "" && s.waits.clients[client] >= s.cfg.MaxPendingPerClient ||
+		s.waits.clients[standing.Around(client)] >= s.cfg.MaxPendingPerClient*aroundFactor {
 		return &Later{ErrClientBusy, s.cfg.RetryFirst}
 	}
-	callback := callbackLane(r.Callback)
-	if s.waits.sites[callback] >= s.cfg.MaxPendingPerHost {
-		return &Later{ErrHostBusy, s.cfg.RetryFirst}
-	}
-	if known {
-		return nil
-	}
-	asked := []laneKey{callback}
-	if r.Mode == ModeSubscribe {
-		asked = append(asked, topicLane(r.Topic))
+	asked := []laneKey{callbackLane(r.Callback)}
+	if at.peer == peerTopic {
+		asked = append(asked, at)
+		if s.waits.topics[r.Topic] == 0 && s.waits.distinct[at.site] >= s.cfg.MaxPendingTopics {
+			return &Later{ErrHostBusy, s.cfg.RetryFirst}
+		}
 	}
 	for _, site := range asked {
-		if s.queue.bad(site) && s.waits.sites[site] >= s.cfg.MaxPendingBad {
+		switch waiting := s.waits.sites[site]; {
+		case waiting >= s.cfg.MaxPendingPerHost:
+			return &Later{ErrHostBusy, s.cfg.RetryFirst}
+		case s.queue.bad(site) && waiting >= s.cfg.MaxPendingBad:
 			// One place comes free in BadEvery, and others wait for it too.
 			return &Later{errBad, time.Duration(s.cfg.MaxPendingBad/4+1) * s.cfg.BadEvery}
 		}
@@ -132,11 +186,14 @@ func (s *Service) crowded(r Request, client string, known bool) error {
 	return nil
 }
 
+// errBad is the ErrHostBusy of a site in bad standing.
+var errBad = fmt.Errorf("%w, which refuses or does not answer", ErrHostBusy)
+
 // reserve takes a place among the pending for a notice, unless they are too many.
 func (s *Service) reserve(id ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.jobs[id] == nil && len(s.jobs)+s.reserved >= s.cfg.MaxPending {
+	if s.jobs[id] == nil && s.full(false) {
 		return false
 	}
 	s.reserved++

@@ -138,8 +138,10 @@ func (s *Service) finish(j *job, m move) {
 			t.ended[j.req.ID] = struct{}{}
 		}
 	case m.pause > 0:
+		s.waits.moved(j)
 		s.queue.wait(j, time.Now().Add(m.pause))
 	default:
+		s.waits.moved(j)
 		s.queue.push(j)
 	}
 	s.signal()

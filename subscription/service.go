@@ -23,8 +23,8 @@ var ErrBusy = errors.New("too many requests wait to be verified")
 // Errors of Submit that concern one host or one client alone. Each is within a *Later.
 // Handlers answer 429 with Retry-After.
 var (
-	// ErrHostBusy: too many requests wait for one callback's site, or for a site in
-	// bad standing, that of the callback or of the topic (Config.BadAfter).
+	// ErrHostBusy: too many requests wait for one site, that of the callback or of the
+	// topic; or fewer where it is in bad standing (Config.BadAfter).
 	ErrHostBusy = errors.New("too many requests wait for one host")
 	// ErrClientBusy: too many requests of one client wait.
 	ErrClientBusy = errors.New("too many requests of one client wait")
@@ -93,7 +93,8 @@ type Wish struct {
 	Lease      time.Duration
 	LeaseGiven bool
 	// Client is who sends the request, as far as limits are concerned: any text that is the
-	// same for the same sender. Empty: no limit of a client applies. It is not stored.
+	// same for the same sender. Where it is a network of IPv6 the /48 around it has limits as
+	// well. Empty: no limit of a client applies. It is not stored.
 	Client string
 }
 
@@ -188,8 +189,8 @@ func NewService(
 // It returns ErrBusy where too much is pending, here or in the store, a *Later with
 // ErrHostBusy or ErrClientBusy where too much of one host or client is, and
 // ErrUnavailable where the store has trouble. What replaces a pending request needs no
-// room, and what concerns a subscription that stands none at a host in bad standing:
-// else a stranger could keep its subscriber from renewing. Of several processes that
+// room. What concerns a subscription that stands meets no bound of a host or a client, and
+// has a tenth of MaxPending to itself: else a stranger could keep its subscriber from renewing. Of several processes that
 // share a store each counts what it has taken, or works on. After all but ErrUnavailable nothing has changed.
 // After ErrUnavailable nothing will come of the request where the shard is this
 // process's, and an earlier one still counts. Where it is another's, the store may
@@ -329,7 +330,7 @@ func (s *Service) replace(j *job) {
 // forget takes out the job that counts. The caller holds mu.
 func (s *Service) forget(j *job) {
 	delete(s.jobs, j.req.ID)
-	s.waits.add(j, -1)
+	s.waits.remove(j)
 }
 
 // put makes j the job that counts, and queues it unless another job of its ID
@@ -339,7 +340,7 @@ func (s *Service) put(j *job) {
 		s.forget(old)
 	}
 	s.jobs[j.req.ID] = j
-	s.waits.add(j, 1)
+	s.waits.add(j)
 	if s.running[j.req.ID] == nil {
 		s.queue.push(j)
 	}
