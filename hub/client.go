@@ -55,10 +55,40 @@ func (c *clients) admit(r *http.Request, n int) (client string, err error) {
 	return client, nil
 }
 
-// take counts n requests of a client, or counts none and tells how long it must wait.
+// aroundFactor is how many times as much as one client the /48 network of IPv6 around it
+// may send: a provider may give all of it to one customer.
+const aroundFactor = 4
+
+// take counts n requests of a client, and of the network around it, or counts none and
+// tells how long it must wait.
 func (c *clients) take(key string, n int, now time.Time) (wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	cost := time.Duration(n) * c.every
+	dues := []due{{c.client(key, now), cost}}
+	if around := standing.Around(key); around != "" {
+		dues = append(dues, due{c.client(around, now), cost / aroundFactor})
+	}
+	for _, d := range dues {
+		wait = max(wait, d.of.paid.Add(d.cost).Sub(now)-c.burst)
+	}
+	if wait > 0 {
+		return wait
+	}
+	for _, d := range dues {
+		d.of.paid = d.of.paid.Add(d.cost)
+	}
+	return 0
+}
+
+// due is what requests cost one client.
+type due struct {
+	of   *client
+	cost time.Duration
+}
+
+// client returns what is remembered of a client, or of a network around some. The caller holds mu.
+func (c *clients) client(key string, now time.Time) *client {
 	e := c.known[key]
 	if e == nil {
 		e = c.latest.PushFront(&client{key: key})
@@ -72,12 +102,7 @@ func (c *clients) take(key string, n int, now time.Time) (wait time.Duration) {
 	if one.paid.Before(now) {
 		one.paid = now
 	}
-	paid := one.paid.Add(time.Duration(n) * c.every)
-	if wait = paid.Sub(now) - c.burst; wait > 0 {
-		return wait
-	}
-	one.paid = paid
-	return 0
+	return one
 }
 
 // of returns whose limits a request counts against: its network, as standing.Network tells
