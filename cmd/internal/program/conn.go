@@ -3,8 +3,8 @@ package program
 import (
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,16 +19,38 @@ const (
 type conn struct {
 	net.Conn
 	limiter *limiter
-	key     netip.Prefix // names client
-	client  *client
+	shares  shares
 
 	// Under limiter.mu:
-	left    bool // is counted no more
-	waiting bool // is in the queues
-	places  [2]place
+	left        bool // is counted no more
+	waiting     bool // is in the queues of those that wait
+	silent      bool // is in that of the silent ones
+	silentSince time.Time
+	places      [queues]place
+
+	// inBody: a request's body has not come to its end. Cleared under limiter.mu, so that what
+	// is read after that does not count as silence.
+	inBody atomic.Bool
 
 	writing  sync.Mutex
 	deadline time.Time // as it was set from outside; under writing
+}
+
+// Read notes how long it waits in the middle of a body.
+func (c *conn) Read(p []byte) (int, error) {
+	if !c.inBody.Load() {
+		return c.Conn.Read(p)
+	}
+	c.limiter.mu.Lock()
+	if c.inBody.Load() {
+		c.limiter.listens(c)
+	}
+	c.limiter.mu.Unlock()
+	n, err := c.Conn.Read(p)
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	c.limiter.heard(c)
+	return n, err
 }
 
 // Close closes the connection and gives its room back.

@@ -21,7 +21,7 @@ func Over(ln net.Listener, e Endpoint, most, perClient int) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wrap(ln, e, keeper, limits{most: most, perClient: perClient}), nil
+	return wrap(ln, e, keeper, limits{most: most, perClient: perClient, perNetwork: 2 * perClient}), nil
 }
 
 // Open returns how many connections are open.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Bounds on the connections of a listener.
@@ -15,28 +16,35 @@ const (
 	// to the other listeners and to what goes out.
 	defaultShare = 2
 	// What one client may have of them, an IPv4 address or an IPv6 network of 64
-	// bits: a quarter. So nobody locks the others out by himself.
-	clientShare = 4
+	// bits: an eighth; and what the IPv6 network of 48 bits around it may, which a provider
+	// may give to one customer: a quarter. So nobody locks the others out by one line.
+	clientShare  = 8
+	networkShare = 4
+	// silence is how long a body may have sent nothing when its connection is cut because
+	// no connection waits and there is no room for a new one.
+	silence = 2 * time.Second
 )
 
 // limits bound the connections that a listener has open at a time.
 type limits struct {
-	most      int
-	perClient int
-	exempt    func(netip.Addr) bool // who may take all there are
+	most       int
+	perClient  int
+	perNetwork int
+	exempt     func(netip.Addr) bool // who may take all there are
 }
 
 // bounds are those of a listener that may have one file in share of those that the
 // process may open.
 func bounds(share int) limits {
 	most := max(clientShare, min(maxConnections, OpenFiles()/share))
-	return limits{most: most, perClient: most / clientShare}
+	return limits{most: most, perClient: most / clientShare, perNetwork: most / networkShare}
 }
 
 // limiter is a listener with few connections at a time. Beyond a bound the
 // connection that has waited longest for a request, or for the rest of its header
 // or handshake, is closed for the new one. If none waits, the client that has too many
-// is refused; where there are too many in all, Accept waits.
+// is refused; where there are too many in all, the one whose body has been silent for
+// longest is closed, or Accept waits until one is silent for too long.
 //
 // mu guards all that the connections have in common, and their fields without an
 // owner of their own.
@@ -47,19 +55,25 @@ type limiter struct {
 	mu      sync.Mutex
 	room    sync.Cond // something may have changed for who waits in admit
 	open    int
-	clients map[netip.Prefix]*client
-	waiting queue // of all clients
+	clients map[netip.Prefix]*client // and networks around them
+	waiting queue                    // of all clients
+	silent  queue                    // that are in the middle of a body, and asked for more of it
 	closed  bool
 
 	idleCut counter // closed to make room
 	refused counter // for having too many
 }
 
-// client is who has a share of the connections.
+// client is who has a share of the connections: a client, or a network around some.
 type client struct {
+	key     netip.Prefix
+	most    int
 	open    int
 	waiting queue
 }
+
+// shares are those that a connection counts for: nil for nobody in particular.
+type shares [2]*client
 
 type counter struct{ atomic.Int64 }
 
@@ -94,45 +108,80 @@ func (l *limiter) Close() error {
 
 // admit counts a connection, or returns nil if there is no room for it.
 func (l *limiter) admit(raw net.Conn) *conn {
-	key := l.clientOf(raw.RemoteAddr())
+	keys := l.clientOf(raw.RemoteAddr())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		theirs := l.clients[key]
+		crowd := l.crowded(keys)
 		switch {
 		case l.closed:
 			return nil
-		case key.IsValid() && theirs != nil && theirs.open >= l.perClient:
-			if theirs.waiting.front == nil {
-				l.refused.Add(1)
-				return nil
-			}
-			l.cut(theirs.waiting.front)
+		case crowd != nil && crowd.waiting.front == nil:
+			l.refused.Add(1)
+			return nil
+		case crowd != nil:
+			l.cut(crowd.waiting.front)
 		case l.open < l.most:
-			return l.enter(raw, key)
+			return l.enter(raw, keys)
 		case l.waiting.front != nil:
 			l.cut(l.waiting.front)
+		case l.silent.front != nil:
+			l.cutSilent(l.silent.front)
 		default:
 			l.room.Wait()
 		}
 	}
 }
 
-// enter counts the connection, which waits for its first request. The caller holds mu.
-func (l *limiter) enter(raw net.Conn, key netip.Prefix) *conn {
-	theirs := l.clients[key]
-	if theirs == nil {
-		theirs = &client{}
-		l.clients[key] = theirs
+// crowded returns the client, or the network, that has as many connections as it may. The
+// caller holds mu.
+func (l *limiter) crowded(keys prefixes) *client {
+	for _, key := range keys {
+		if c := l.clients[key]; c != nil && c.open >= c.most {
+			return c
+		}
 	}
-	c := &conn{Conn: raw, limiter: l, key: key, client: theirs}
+	return nil
+}
+
+// enter counts the connection, which waits for its first request. The caller holds mu.
+func (l *limiter) enter(raw net.Conn, keys prefixes) *conn {
+	c := &conn{Conn: raw, limiter: l}
+	for i, key := range keys {
+		if !key.IsValid() {
+			continue
+		}
+		theirs := l.clients[key]
+		if theirs == nil {
+			theirs = &client{key: key, most: [...]int{l.perClient, l.perNetwork}[i]}
+			l.clients[key] = theirs
+		}
+		theirs.open++
+		c.shares[i] = theirs
+	}
 	l.open++
-	theirs.open++
 	l.waits(c)
 	return c
 }
 
-// cut closes a connection that waits. The caller holds mu.
+// cutSilent closes a connection in the middle of a body if it is silent for too long, and
+// else waits until it is, or anything else has happened. The caller holds mu.
+func (l *limiter) cutSilent(c *conn) {
+	left := silence - time.Since(c.silentSince)
+	if left <= 0 {
+		l.cut(c)
+		return
+	}
+	wake := time.AfterFunc(left, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.room.Broadcast()
+	})
+	defer wake.Stop()
+	l.room.Wait()
+}
+
+// cut closes a connection that waits, or is silent. The caller holds mu.
 func (l *limiter) cut(c *conn) {
 	l.idleCut.Add(1)
 	l.leave(c)
@@ -145,10 +194,16 @@ func (l *limiter) leave(c *conn) {
 		return
 	}
 	l.works(c)
+	l.heard(c)
 	c.left = true
 	l.open--
-	if c.client.open--; c.client.open == 0 {
-		delete(l.clients, c.key)
+	for _, theirs := range c.shares {
+		if theirs == nil {
+			continue
+		}
+		if theirs.open--; theirs.open == 0 {
+			delete(l.clients, theirs.key)
+		}
 	}
 	l.room.Signal()
 }
@@ -158,7 +213,11 @@ func (l *limiter) waits(c *conn) {
 	if !c.left && !c.waiting {
 		c.waiting = true
 		l.waiting.push(c, ofAll)
-		c.client.waiting.push(c, ofClient)
+		for i, theirs := range c.shares {
+			if theirs != nil {
+				theirs.waiting.push(c, ofShares+i)
+			}
+		}
 		l.room.Signal()
 	}
 }
@@ -168,7 +227,28 @@ func (l *limiter) works(c *conn) {
 	if c.waiting {
 		c.waiting = false
 		l.waiting.remove(c, ofAll)
-		c.client.waiting.remove(c, ofClient)
+		for i, theirs := range c.shares {
+			if theirs != nil {
+				theirs.waiting.remove(c, ofShares+i)
+			}
+		}
+	}
+}
+
+// listens notes that more of the connection's body is asked for. The caller holds mu.
+func (l *limiter) listens(c *conn) {
+	if !c.left && !c.silent {
+		c.silent, c.silentSince = true, time.Now()
+		l.silent.push(c, ofSilent)
+		l.room.Signal()
+	}
+}
+
+// heard notes that something came, or nothing is asked for. The caller holds mu.
+func (l *limiter) heard(c *conn) {
+	if c.silent {
+		c.silent = false
+		l.silent.remove(c, ofSilent)
 	}
 }
 
@@ -181,40 +261,45 @@ func (l *limiter) track(c *conn, state http.ConnState) {
 	case http.StateActive:
 		l.works(c)
 	case http.StateIdle:
+		c.inBody.Store(false)
 		l.waits(c)
 	}
 }
 
-// clientOf is the client that an address counts for; the zero Prefix is nobody in particular.
-func (l *limiter) clientOf(address net.Addr) netip.Prefix {
+// prefixes are a client and the network around it; the zero Prefix is nobody in particular.
+type prefixes [2]netip.Prefix
+
+// clientOf is the client that an address counts for.
+func (l *limiter) clientOf(address net.Addr) (keys prefixes) {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
-		return netip.Prefix{}
+		return keys
 	}
 	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if l.exempt != nil && l.exempt(addr) {
-		return netip.Prefix{}
+	if !addr.IsValid() || l.exempt != nil && l.exempt(addr) {
+		return keys
 	}
-	bits := 32
-	if addr.Is6() {
-		bits = 64
+	// An address has as many bits, so there is no error.
+	if addr.Is4() {
+		keys[0], _ = addr.Prefix(32)
+		return keys
 	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return prefix
+	keys[0], _ = addr.Prefix(64)
+	keys[1], _ = addr.Prefix(48)
+	return keys
 }
 
 // queue is connections in the order in which they began to wait. Each has a place
-// in two, ofAll and ofClient, so that nothing is allocated for it.
+// in several, so that nothing is allocated for it.
 type queue struct{ front, back *conn }
 
 type place struct{ before, behind *conn }
 
 const (
 	ofAll = iota
-	ofClient
+	ofSilent
+	ofShares
+	queues = ofShares + len(shares{})
 )
 
 func (q *queue) push(c *conn, which int) {

@@ -121,7 +121,7 @@ func TestNoClientLocksOutOthers(t *testing.T) {
 			"one address":    {[3]string{"203.0.113.1", "203.0.113.1", "203.0.113.1"}, true},
 			"three":          {[3]string{"203.0.113.2", "203.0.113.3", "203.0.113.4"}, false},
 			"one network":    {[3]string{"2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"}, true},
-			"three networks": {[3]string{"2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1"}, false},
+			"three networks": {[3]string{"2001:db8:1::1", "2001:db8:2::1", "2001:db8:3::1"}, false},
 			"mapped":         {[3]string{"::ffff:203.0.113.9", "203.0.113.9", "::ffff:203.0.113.9"}, true},
 			"loopback":       {[3]string{"127.0.0.1", "127.0.0.1", "127.0.0.1"}, false},
 			"a proxy":        {[3]string{"198.51.100.7", "198.51.100.7", "198.51.100.7"}, false},

@@ -63,7 +63,8 @@ func (l *Listener) server(handler http.Handler, logger *slog.Logger) *http.Serve
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:           closeUnclear(handler),
+		Handler:           noteBodies(closeUnclear(handler)),
+		ConnContext:       withConn,
 		Protocols:         &protocols,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
