@@ -195,6 +195,9 @@ func (e *entry) position() Position {
 	return p
 }
 
+// longestPlain is how long a host may be that surely is no longer than a name can be.
+const longestPlain = 253
+
 // origin returns the name of a callback's host, which may be a part of the callback.
 func origin(callback string) string {
 	rest, secure := strings.CutPrefix(callback, "https://")
@@ -206,11 +209,15 @@ func origin(callback string) string {
 	}
 	end := 0
 	for ; end < len(rest) && rest[end] != '/' && rest[end] != '?' && rest[end] != '#'; end++ {
-		if c := rest[end]; 'A' <= c && c <= 'Z' || c >= 0x80 || c == '@' {
+		switch c := rest[end]; {
+		case 'A' <= c && c <= 'Z', c >= 0x80, c == '@', c == '[', c == '%':
+			return hostOf(callback)
+		case c == ':' && (end == 0 || rest[end-1] == '.'), c == '0' && end > 0 && rest[end-1] == ':':
 			return hostOf(callback)
 		}
 	}
-	if name := rest[:end]; end == 0 || strings.HasSuffix(name, ":80") || strings.HasSuffix(name, ":443") {
+	name := rest[:end]
+	if end == 0 || end > longestPlain || name[end-1] == '.' || name[end-1] == ':' || strings.HasSuffix(name, ":80") || strings.HasSuffix(name, ":443") {
 		return hostOf(callback)
 	}
 	return callback[:len(callback)-len(rest)+end]

@@ -93,7 +93,7 @@ func TestEntrySetWalk(t *testing.T) {
 
 func TestOrigin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		url := rapid.StringMatching(`(http|https|HTTP|ftp|)(://|:/)([a-c]|[A-C]|é|@|:|:80|:443|:8080|\[::1\]|%41){0,4}(/|\?|#|)[a-c/?#@:A]{0,4}`).Draw(t, "URL")
+		url := rapid.StringMatching(`(http|https|HTTP|ftp|)(://|:/)([a-c]|[A-C]|é|@|:|\.|:80|:443|:8080|:080|\[::1\]|\[0:0::1\]|%41){0,4}(/|\?|#|)[a-c/?#@:A]{0,4}`).Draw(t, "URL")
 		if got, want := delivery.Origin(url), delivery.HostOf(url); got != want {
 			t.Fatalf("%q: got %q, want %q", url, got, want)
 		}

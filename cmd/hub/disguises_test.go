@@ -84,13 +84,13 @@ var disguises = []disguise{
 	{"http://0177.0.0.1:{port}/x", bad},
 	{"http://127.0.0.1..:{port}/x", bad},
 	{"http://0:{port}/x", bad},
-	{"http://\uff11\uff12\uff17.\uff10.\uff10.\uff11:{port}/x", forbidden}, // full-width
-	{"http://\u2460\u2461\u2466.\u24ea.\u24ea.\u2460:{port}/x", forbidden}, // circled
-	{"http://127\u30020\u30020\u30021:{port}/x", forbidden},                // ideographic full stops
-	{"http://127\uff0e0\uff0e0\uff0e1:{port}/x", forbidden},                // full-width dots
-	{"http://\uff10\uff58\uff17\uff46.1:{port}/x", bad},                    // full-width 0x7f
+	{"http://\uff11\uff12\uff17.\uff10.\uff10.\uff11:{port}/x", bad}, // full-width
+	{"http://\u2460\u2461\u2466.\u24ea.\u24ea.\u2460:{port}/x", bad}, // circled
+	{"http://127\u30020\u30020\u30021:{port}/x", bad},                // ideographic full stops
+	{"http://127\uff0e0\uff0e0\uff0e1:{port}/x", bad},                // full-width dots
+	{"http://\uff10\uff58\uff17\uff46.1:{port}/x", bad},              // full-width 0x7f
 	{"http://%31%32%37.0.0.1:{port}/x", bad},
-	{"http://%EF%BC%91%EF%BC%92%EF%BC%97.0.0.1:{port}/x", forbidden},
+	{"http://%EF%BC%91%EF%BC%92%EF%BC%97.0.0.1:{port}/x", bad},
 	{"http://127.0.0.1%00.good.test:{port}/x", bad},
 	{"http://[127.0.0.1]:{port}/x", bad},
 	{"http://::1:{port}/x", bad},
@@ -99,7 +99,7 @@ var disguises = []disguise{
 	{"http://localhost:{port}/x", forbidden},
 	{"http://LOCALHOST.:{port}/x", forbidden},
 	{"http://any.localhost:{port}/x", forbidden},
-	{"http://\u24db\u24de\u24d2\u24d0\u24db\u24d7\u24de\u24e2\u24e3:{port}/x", forbidden},
+	{"http://\u24db\u24de\u24d2\u24d0\u24db\u24d7\u24de\u24e2\u24e3:{port}/x", bad},
 
 	// What stands before or behind the host.
 	{"http://user@127.0.0.1:{port}/x", bad},
@@ -146,7 +146,10 @@ var disguises = []disguise{
 	{"http://unspecified6.test:{port}/x", later},
 	{"http://all-bad.test:{port}/x", later},
 	{"http://127.0.0.1.wild.test:{port}/x", later},
-	{"http://b\u00fccher.test:{port}/x", later},
+	{"http://b\u00fccher.test:{port}/x", bad},
+	{"http://xn--bcher-kva.test:{port}/x", later},
+	{"http://g\u00adood.test:{port}/x", bad}, // a letter that nobody sees
+	{"http://g%C2%ADood.test:{port}/x", bad},
 	// Of several addresses the good one is dialed, and no other.
 	{"http://mixed.test:{port}/x", good},
 	{"http://mixed6.test:{port}/x", good},

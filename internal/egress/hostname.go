@@ -3,8 +3,7 @@ package egress
 import (
 	"net/netip"
 	"strings"
-
-	"golang.org/x/net/idna"
+	"unicode/utf8"
 )
 
 // literal reads a host that is an address, as it would be dialed: an
@@ -20,16 +19,25 @@ func localhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// asciiHost writes a host as the clients dial it: full-width digits and dots of other
-// scripts become what they look like. It fails where no request can be made to it.
-func asciiHost(host string) (string, bool) {
-	for i := range len(host) {
-		if host[i] >= 0x80 {
-			ascii, err := idna.Lookup.ToASCII(host)
-			return ascii, err == nil
-		}
+// ascii tells a host that is in ASCII. The clients would write any other as what it looks
+// like, leaving out what nobody sees: one name would have spellings without number, each a
+// host of its own for whoever counts.
+func ascii(host string) bool {
+	return !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf })
+}
+
+// oneHost writes a host, without port and brackets, the one way for all its spellings that
+// CheckURL takes: in lower case, without a last dot; addresses in their shortest form, without a
+// zone. It is empty for one that is longer than a name can be.
+func oneHost(host string) string {
+	host = strings.TrimSuffix(host, ".")
+	if addr, ok := literal(host); ok {
+		return addr.WithZone("").String()
 	}
-	return host, true
+	if len(host) > maxName {
+		return ""
+	}
+	return strings.ToLower(host)
 }
 
 // Limits of names (RFC 1035 §2.3.4).

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -47,31 +48,37 @@ func setPath(u *url.URL, path string) {
 	}
 }
 
-// Origin returns what the URLs of one server share: scheme, name and port, the
-// name in lower case and without the port that the scheme implies. It is empty
-// for what is no http or https URL.
+// Origin returns what the URLs of one server share: scheme, host and port, the host as
+// Host tells it and without the port that the scheme implies, however they are spelled.
+// It is empty for what is no http or https URL, or has a host longer than any name.
 func Origin(raw string) string {
 	scheme, host, _, _, err := split(raw)
 	if err != nil {
 		return ""
 	}
-	host = strings.ToLower(host)
-	if scheme == "http" {
-		host = strings.TrimSuffix(host, ":80")
-	} else {
-		host = strings.TrimSuffix(host, ":443")
+	u := url.URL{Scheme: scheme, Host: host}
+	name := oneHost(u.Hostname())
+	if name == "" {
+		return ""
 	}
-	return scheme + "://" + host
+	if addr, ok := literal(name); ok && addr.Is6() {
+		name = "[" + name + "]"
+	}
+	if port := portOf(&u); port != portOf(&url.URL{Scheme: scheme}) {
+		name += ":" + strconv.Itoa(int(port))
+	}
+	return scheme + "://" + name
 }
 
-// Host returns the name of a URL's host, in lower case, without its port: what one
-// operator answers for. It is empty for what is no http or https URL.
+// Host returns the host of a URL without its port: what one operator answers for. A name is
+// in lower case and without a last dot, an address in its shortest form. It is empty for
+// what is no http or https URL, or has a host longer than any name.
 func Host(raw string) string {
 	_, host, _, _, err := split(raw)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSuffix(strings.ToLower((&url.URL{Host: host}).Hostname()), ".")
+	return oneHost((&url.URL{Host: host}).Hostname())
 }
 
 // split cuts an absolute http or https URL at its seams, without decoding

@@ -33,10 +33,12 @@ func (d *Dialer) CheckURL(raw string) error {
 	if err != nil {
 		return err
 	}
-	host, ok := asciiHost(u.Hostname())
+	host := u.Hostname()
 	addr, isAddr := literal(host)
 	switch {
-	case !ok || !isAddr && !validName(host):
+	case !ascii(host):
+		return &BadURL{"must have its host in ASCII: write international names as xn--\u2026"}
+	case !isAddr && !validName(host):
 		return &BadURL{"must have a host that is a name, an IPv4 address as four decimal numbers, or an IPv6 address in brackets"}
 	case !isAddr && localhost(host) && !d.cfg.AllowLoopback:
 		return d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %s is this machine", ErrForbidden, host))

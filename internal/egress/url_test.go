@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"carillon/internal/egress"
@@ -80,6 +81,51 @@ func TestCheckURL(t *testing.T) {
 		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 			t.Errorf("CheckURL(%q) = %v, want %v", tt.url, err, tt.want)
 		}
+	}
+}
+
+// However a victim's host is spelled, in letters that look like its own or with some that
+// nobody sees, it is refused, or one host to whoever counts: no stranger has as many as
+// there are spellings.
+func TestOneHostHasOneSpelling(t *testing.T) {
+	d := newDialer(t, egress.Config{})
+	for _, host := range []string{
+		"vic\u00adtim.com", "vic%C2%ADtim.com", strings.Repeat("\u00ad", 500) + "victim.com", "\uff56ictim.com", "%EF%BD%96ictim.com",
+		"victim\u3002com", "a1.victim\u3002com", "victim\uff0ecom", "victim\uff61com", "vict\u0130m.com", "vi\u200bctim.com", "v\u0456ctim.com",
+		"\uff18.8.8.8", "8\u30028.8.8", "8.8.8.%EF%BC%98", "b\u00fccher.example", "b%C3%BCcher.example",
+	} {
+		err := d.CheckURL("http://" + host + "/")
+		var bad *egress.BadURL
+		if !errors.As(err, &bad) || !strings.Contains(bad.Rule, "xn--") {
+			t.Errorf("CheckURL of %q = %v", host, err)
+		}
+	}
+	for _, host := range []string{"%76ictim.com", "victim%2ecom", "8.8.8.%38", "vi%00ctim.com", "victim.com..", strings.Repeat("a.", 130) + "com"} {
+		if err := d.CheckURL("http://" + host + "/"); !errors.Is(err, egress.ErrBadURL) {
+			t.Errorf("CheckURL of %q = %v", host, err)
+		}
+	}
+	for _, same := range [][]string{
+		{"victim.com", "VICTIM.com", "victim.com.", "Victim.Com.:80", "victim.com:", "victim.com:080", "victim.com.:0000000080"},
+		{"xn--bcher-kva.example", "XN--Bcher-KVA.example."},
+		{"8.8.8.8", "8.8.8.8.", "[::ffff:8.8.8.8]", "[::ffff:808:808]:80", "[0:0:0:0:0:FFFF:8.8.8.8]"},
+		{"[2606:2800:220:1::1]", "[2606:2800:220:1:0:0:0:1]", "[2606:2800:0220:0001::1]:80", "[2606:2800:220:1::0.0.0.1]"},
+	} {
+		for _, host := range same {
+			at := "http://" + host + "/x"
+			if err := d.CheckURL(at); err != nil {
+				t.Errorf("CheckURL(%q) = %v", at, err)
+			}
+			for name, of := range map[string]func(string) string{"Origin": egress.Origin, "Host": egress.Host} {
+				if got, want := of(at), of("http://"+same[0]+"/"); got != want {
+					t.Errorf("%s(%q) = %q, want %q", name, at, got, want)
+				}
+			}
+		}
+	}
+	long := "http://" + strings.Repeat("a", 254) + "/"
+	if egress.Origin(long) != "" || egress.Host(long) != "" {
+		t.Error("a host longer than any name counts as one of its own")
 	}
 }
 

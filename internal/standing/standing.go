@@ -129,10 +129,14 @@ func (b *Book) record(site string) *record {
 	return nil
 }
 
+// maxName is how long a name can be (RFC 1035 §2.3.4).
+const maxName = 253
+
 // Site returns what counts as one site of a URL: the domain that somebody has
 // registered, by the public suffix list, so that "a.b.example.co.uk" is
-// "example.co.uk"; the /64 network of an IPv6 address; and any other host as it is,
-// in lower case. Ports do not count. It is empty for what is no URL with a host.
+// "example.co.uk"; the /64 network of an IPv6 address; and any other host as it is.
+// Upper case, a last dot and ports do not count. It is empty for what is no URL with a
+// host, and where that is longer than a name can be.
 func Site(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -141,6 +145,9 @@ func Site(rawURL string) string {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return Network(addr)
+	}
+	if len(host) > maxName {
+		return ""
 	}
 	// A suffix that no list holds is none that anybody registers under: names of
 	// a private network, each for itself.

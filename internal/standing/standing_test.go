@@ -2,6 +2,7 @@ package standing_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,25 @@ func TestSite(t *testing.T) {
 	} {
 		if got := standing.Site(url); got != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}
+
+// All spellings of a host that are taken are one site, and its name is short.
+func TestSpellingsOfOneSite(t *testing.T) {
+	for want, hosts := range map[string][]string{
+		"victim.com":           {"victim.com", "VICTIM.com", "victim.com.", "Victim.Com.:80", "victim.com:", "victim.com:080", "any.name.Victim.com."},
+		"xn--bcher-kva.com":    {"xn--bcher-kva.com", "XN--Bcher-KVA.com."},
+		"8.8.8.8":              {"8.8.8.8", "8.8.8.8.", "[::ffff:8.8.8.8]", "[::ffff:808:808]:80", "[0:0:0:0:0:FFFF:8.8.8.8]"},
+		"2606:2800:220:1::/64": {"[2606:2800:220:1::1]", "[2606:2800:220:1:0:0:0:1]", "[2606:2800:0220:0001::2]:80", "[2606:2800:220:1::0.0.0.1]", "[2606:2800:220:1::1%251]"},
+		"":                     {strings.Repeat("a", 254), strings.Repeat("a.", 1000) + "local"},
+		"printer":              {"printer", "PRINTER.", "Printer:8080"},
+		"stranger.duckdns.org": {"stranger.duckdns.org", "x.Stranger.duckdns.org"}, // anybody has such a site for nothing
+	} {
+		for _, host := range hosts {
+			if got := standing.Site("http://" + host + "/"); got != want {
+				t.Errorf("%s: %q, want %q", host, got, want)
+			}
 		}
 	}
 }
