@@ -2,24 +2,35 @@ package hub
 
 import "carillon/subscription"
 
+// counted is where a topic that does not wait yet is counted.
+type counted struct {
+	host string
+	// few: the site is in bad standing, and the topic nothing that anybody is known to
+	// want, so that only maxBadPings of its like may wait.
+	few bool
+}
+
 // admit reserves room for the topics of a ping that do not wait yet: errBusy if too
 // many wait in all, errHostBusy if too many of one host do. The room is held until
 // release is called, after add or where the ping came to nothing.
 func (f *fetcher) admit(topics []string) (release func(), err error) {
+	all := make([]counted, len(topics))
+	for i, topic := range topics {
+		host := fetchedHost(topic)
+		all[i] = counted{host, f.pace.bad(host) && !f.known(topic)}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var hosts []string
-	for _, topic := range topics {
-		if f.jobs[subscription.Key(topic)] == nil {
-			hosts = append(hosts, fetchedHost(topic))
+	for i, topic := range topics {
+		if f.jobs[subscription.Key(topic)] != nil {
+			continue
 		}
-	}
-	for i, host := range hosts {
-		err := f.reserve(host)
-		if err != nil {
-			f.unreserve(hosts[:i]...)
+		if err := f.reserve(all[i]); err != nil {
+			f.unreserve(hosts...)
 			return nil, err
 		}
+		hosts = append(hosts, all[i].host)
 	}
 	return func() {
 		f.mu.Lock()
@@ -28,15 +39,15 @@ func (f *fetcher) admit(topics []string) (release func(), err error) {
 	}, nil
 }
 
-// reserve counts one more topic of the host. The caller holds mu.
-func (f *fetcher) reserve(host string) error {
-	switch {
+// reserve counts one more topic. The caller holds mu.
+func (f *fetcher) reserve(c counted) error {
+	switch waiting := f.byHost[c.host]; {
 	case f.total >= f.cfg.MaxPings:
 		return errBusy
-	case f.byHost[host] >= f.cfg.MaxPingsPerHost, f.byHost[host] >= maxBadPings && f.pace.bad(host):
+	case waiting >= f.cfg.MaxPingsPerHost, waiting >= maxBadPings && c.few:
 		return errHostBusy
 	}
-	f.count(host)
+	f.count(c.host)
 	return nil
 }
 

@@ -37,6 +37,7 @@ type Checker struct {
 	asker   *asker
 	known   *verdicts
 	flights singleflight.Group
+	paced   singleflight.Group
 	gate    *gate
 	pace    *pace
 	renew   chan string
@@ -108,10 +109,14 @@ func yesNo(b bool) string {
 
 // check asks the topic, whatever is remembered. Those who ask at the same time
 // share the answer, so one who gives up does not break it off. Paced: it may be a
-// stranger who wants to know, of a topic that does not name this hub.
+// stranger who wants to know, of a topic that does not name this hub; he shares with his
+// like, as the answer may be that it is not his turn.
 func (c *Checker) check(ctx context.Context, topic string, paced bool) error {
-	key := subscription.Key(topic)
-	flight := c.flights.DoChan(key, func() (any, error) {
+	flights := &c.flights
+	if paced {
+		flights = &c.paced
+	}
+	flight := flights.DoChan(subscription.Key(topic), func() (any, error) {
 		if paced {
 			if err := c.pace.turn(topic); err != nil {
 				return nil, err

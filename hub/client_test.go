@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/hub"
+	registered "carillon/source"
 	"carillon/subscription"
 )
 
@@ -278,6 +279,117 @@ func TestTopicPace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// victim makes a stage whose topics at victim.com are there if they are called good, has
+// twenty strangers' checks bring the site into bad standing, and then lets time pass.
+func victim(t *testing.T, c *clerk, later time.Duration, prepare func(*stage)) *stage {
+	t.Helper()
+	c.answer.Store(func(r *http.Request) (*http.Response, error) {
+		if strings.Contains(r.URL.RequestURI(), "good") {
+			return respond(r, 200, "content", good(address(r))), nil
+		}
+		return respond(r, 404, ""), nil
+	})
+	s := newStageWith(t, hub.Config{URL: hubURL, ClientRate: 100_000, ClientBurst: 100_000}, c, anywhere{}, prepare)
+	if err := s.checker.Validate(t.Context(), "https://victim.com/good-remembered"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(later)
+	for i := range 20 {
+		if err := s.checker.Validate(t.Context(), fmt.Sprintf("https://victim.com/?%d", i)); err == nil {
+			t.Fatal("it names this hub")
+		}
+	}
+	return s
+}
+
+// TestPingsOfAHealthyTopic: while a stranger fills the places of a site with pings of what is not
+// there, its topics that have subscribers, or are remembered, are taken and fetched at once.
+func TestPingsOfAHealthyTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wanted, remembered = "https://victim.com/good-wanted", "https://victim.com/good-remembered"
+		s := victim(t, &clerk{}, 0, func(s *stage) {
+			s.audience.is(map[string][]subscription.Subscription{wanted: {{Topic: wanted}}})
+		})
+		defer s.running(t)()
+		full := false
+		for i := range 200 {
+			full = full || s.postPing(fmt.Sprintf("https://victim.com/?p%d", i)).Code == 429
+		}
+		if !full {
+			t.Fatal("the places are not full")
+		}
+		for _, topic := range []string{wanted, remembered} {
+			for range 3 {
+				before := len(s.publisher.all())
+				s.ping(t, topic)
+				time.Sleep(100 * time.Millisecond)
+				if all := s.publisher.all(); len(all) != before+1 || all[before].Topic != topic {
+					t.Fatalf("%s: %d published", topic, len(all)-before)
+				}
+				// Who is not known still has to wait; a good fetch has ended the bad standing,
+				// so it is brought about again.
+				for i := range 20 {
+					_ = s.checker.Validate(t.Context(), fmt.Sprintf("https://victim.com/?%d-%d", before, i))
+				}
+				for i := range 200 {
+					s.postPing(fmt.Sprintf("https://victim.com/?p%d-%d", before, i))
+				}
+			}
+		}
+	})
+}
+
+// TestPublishingBesideABadSite: while strangers have brought the site of a topic into bad standing and
+// take each of its turns, a publication of a registered Source, or to a topic that has
+// subscribers, is taken at once; that of a stranger waits for a turn.
+func TestPublishingBesideABadSite(t *testing.T) {
+	const topic = "https://victim.com/good-remembered" // and forgotten since
+	sources, token := sourceOf(t, "https://victim.com/")
+	for name, row := range map[string]struct {
+		prepare func(*stage)
+		header  []string
+		want    int
+	}{
+		"a stranger": {func(*stage) {}, nil, 429},
+		"a Source":   {func(s *stage) { s.sources = sources }, []string{bearer(token)}, 200},
+		"a topic with subscribers": {func(s *stage) {
+			s.audience.is(map[string][]subscription.Subscription{topic: {{Topic: topic}}})
+		}, nil, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := victim(t, &clerk{}, hub.DefaultTopicCheckTTL+time.Second, row.prepare)
+				for range 2 { // the first may take what turn there is
+					_ = s.checker.Validate(t.Context(), "https://victim.com/?turn")
+				}
+				got := s.send("192.0.2.1", "text/plain", "x", append([]string{good(topic)}, row.header...)...)
+				if got.status != row.want {
+					t.Errorf("%+v, want %d", got, row.want)
+				}
+			})
+		})
+	}
+}
+
+// sourceOf is a Source that may publish what is below a prefix.
+func sourceOf(t *testing.T, prefix string) (hub.Sources, registered.Token) {
+	t.Helper()
+	one, token, err := registered.New("bell-tower", []string{prefix}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shelf{}
+	s.set(nil, one)
+	known, err := registered.NewRegistry(s, registered.Config{}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := known.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return known, token
 }
 
 // TestHangingTopicSites: while the topics of a hundred domains hang, and all names of another,

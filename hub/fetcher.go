@@ -38,10 +38,10 @@ type fetcher struct {
 	cfg     Config
 	pings   delivery.Pings
 	source  *source
-	pace    *pace // shared with the checks
-	known   func(topic string) bool
-	wake    chan struct{} // holds one token: something changed
-	stale   chan struct{} // holds one token: the waiting pings are to be read
+	pace    *pace                   // shared with the checks
+	known   func(topic string) bool // it has subscribers, or is remembered as naming this hub
+	wake    chan struct{}           // holds one token: something changed
+	stale   chan struct{}           // holds one token: the waiting pings are to be read
 	logger  *slog.Logger
 	metrics *metrics
 
@@ -351,10 +351,12 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 
 // fetch fetches and publishes a topic, and tells what the outcome means for its job.
 // Anybody may ping anything: a single failure is no more than a line for who looks for
-// one, and the metrics count it.
+// one, and the metrics count it. What somebody is known to want needs no turn, so that a
+// stranger's pings of what is not there cannot hold up a healthy topic beside them.
 func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
 	topic := j.ping.Topic
-	if later := (*subscription.Later)(nil); errors.As(f.pace.turn(topic), &later) {
+	known := f.known(topic)
+	if later := (*subscription.Later)(nil); !known && errors.As(f.pace.turn(topic), &later) {
 		return later.After, false
 	}
 	published, err := f.source.publish(ctx, topic, func() bool { return f.mine(j) })
@@ -385,7 +387,7 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	}
 	f.metrics.fetches.WithLabelValues(fetchFailed).Inc()
 	if j.backoff == nil {
-		j.backoff = f.newBackoff(f.known(topic))
+		j.backoff = f.newBackoff(known)
 	}
 	if pause = j.backoff.NextBackOff(); pause == backoff.Stop {
 		f.metrics.fetches.WithLabelValues(fetchGivenUp).Inc()

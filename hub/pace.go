@@ -9,7 +9,8 @@ import (
 	"carillon/subscription"
 )
 
-// maxBadPings is how many topics of a site in bad standing may wait to be fetched.
+// maxBadPings is how many topics of a site in bad standing may wait to be fetched, but for
+// those that somebody is known to want.
 const maxBadPings = 100
 
 // pace has the sites of topics that do not name this hub, or do not answer, asked seldom:

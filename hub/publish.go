@@ -64,7 +64,8 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 }
 
 // checkTopic tells whether the topic names this hub. A stranger who wants to know what is not
-// remembered makes the hub ask, and has his rate.
+// remembered makes the hub ask, and has his rate, and his turn at a site in bad standing. A
+// Source, and a topic with subscribers, are not held up by what strangers asked for there.
 func (h *Hub) checkTopic(r *http.Request, topic string, stranger bool) error {
 	if said, ok := h.parts.Checker.remembered(topic); ok {
 		return said
@@ -74,7 +75,8 @@ func (h *Hub) checkTopic(r *http.Request, topic string, stranger bool) error {
 			return err
 		}
 	}
-	return h.parts.Checker.check(r.Context(), topic, true)
+	_, wanted := h.parts.Audience.Spelling(subscription.Key(topic))
+	return h.parts.Checker.check(r.Context(), topic, stranger && !wanted)
 }
 
 // errEmpty refuses an empty publication: a publish carries the whole payload (CN
