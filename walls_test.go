@@ -31,7 +31,7 @@ var mayImport = map[string]struct {
 	"internal/egress":      {nil, "the one way out serves every room and depends on none"},
 	"internal/faults":      {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine; only tests use it"},
 	"internal/h1":          {nil, "a client of HTTP/1.1 knows whom it dials through by its Config alone"},
-	"delivery":             {[]string{"subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter"}, "the log and the cursors must not know who publishes to them"},
+	"delivery":             {[]string{"subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter", "internal/standing"}, "the log and the cursors must not know who publishes to them; what counts as one site is told the same way where the logs' room is shared out"},
 	"hub":                  {[]string{"delivery", "subscription", "source", "payload", "internal/weblink", "internal/egress", "internal/retryafter", "internal/standing"}, "the HTTP face sees interfaces, never an engine"},
 	"admin":                {nil, "the operator's view shows what it is handed, and knows no room"},
 	"notifier":             {[]string{"payload", "internal/retryafter"}, "a Source meets the hub over HTTP only"},

@@ -109,7 +109,8 @@ type Config struct {
 	// KeepAtLeast, from 1 s to 1 min.
 	TrimInterval time.Duration
 	// KeepAtLeast is the age before which no notification is trimmed, so that a
-	// subscription which is still being verified loses nothing. Default 5 min.
+	// subscription which is still being verified loses nothing; but see KeepBytes for
+	// a site that takes more than its share. Default 5 min.
 	// Where several processes share an engine it must be at least four times
 	// TrimInterval, as what the others tell of their cursors is up to three old.
 	KeepAtLeast time.Duration
@@ -124,10 +125,12 @@ type Config struct {
 	KeepFor time.Duration
 	// KeepBytes bounds what all logs together take (TopicState.Bytes), so that
 	// subscriptions which do not keep up cannot fill the engine, which would then
-	// refuse what anybody publishes. Where they take more, those that take most
-	// are cut from the oldest on, all to the same size: a small topic does not pay
-	// for a huge one. What is younger than KeepAtLeast stays, and comes on top.
-	// Default 10 GiB; negative: no bound.
+	// refuse what anybody publishes. Where they take more, the sites of topics
+	// (standing.Site) that take most are cut, all to the same size, and in each the
+	// topics that take most, from the oldest on: a small site does not pay for a
+	// huge one, however many topics that has, nor a small topic for a huge one. What is
+	// younger than KeepAtLeast stays at a site within its share; where only one site
+	// has anything it stays as well, and comes on top. Default 10 GiB; negative: no bound.
 	KeepBytes int64
 
 	// Clock tells the wall clock, by which leases end and notifications grow old. It may

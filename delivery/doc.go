@@ -65,7 +65,7 @@
 // older than Config.KeepAtLeast; where processes share an engine they tell each
 // other by Marks what they need. It is removed though somebody needs it when it is
 // older than Config.KeepFor, or all logs together take more than Config.KeepBytes
-// and its log is one of those that take most. Who needs it has a gap, which is recorded
+// and its log is one of those that take most, of a site that does. Who needs it has a gap, which is recorded
 // when it is to be read and memory has it no more either. What is missing all the same is a gap of
 // everyone who has not got it: a record that cannot be read, or the end of a log, where the
 // engine came back without the last of what it had acknowledged. That is logged as

@@ -21,6 +21,8 @@ type trimmer struct {
 	told      time.Time
 	since     time.Time          // when it began; zero while it does not
 	ahead     map[string]glimpse // by topic
+	sites     *sites
+	logs      []holding // those of the latest sweep: its memory is used again
 }
 
 // glimpse is what was seen of a log whose oldest notification was accepted in the future, by
@@ -80,23 +82,23 @@ type logsState struct {
 	oldest time.Time // zero where nothing is kept
 }
 
-// sweep is one round over all logs. Its memory is a number for each log that has
+// sweep is one round over all logs. Its memory is two numbers for each log that has
 // anything.
 type sweep struct {
 	needs
 	now        time.Time // by the wall clock
 	young, old time.Time // nothing from young on may go, and all before old does, unless zero
 	ahead      map[string]glimpse
-	sizes      []int64 // of the logs that are not empty
+	logs       []holding // those that are not empty, if they are bounded by size
 	found      logsState
 	odd        error // of a log that could not be trimmed, though the engine is there
 }
 
 // sweep trims every log by what is settled and by age, and then, if all together
-// take too much, those that take most by size.
+// take too much, by size those that take most of the sites that take most.
 func (t *trimmer) sweep(ctx context.Context, n needs) error {
 	now := time.Now()
-	s := &sweep{needs: n, now: time.Unix(0, t.nowBy(now)), ahead: map[string]glimpse{}}
+	s := &sweep{needs: n, now: time.Unix(0, t.nowBy(now)), ahead: map[string]glimpse{}, logs: t.logs[:0]}
 	s.young = s.now.Add(-t.cfg.KeepAtLeast)
 	if t.since.IsZero() {
 		t.since = now
@@ -108,11 +110,13 @@ func (t *trimmer) sweep(ctx context.Context, n needs) error {
 	}
 	err := t.eachLog(ctx, s, t.trimLog)
 	if bound := t.cfg.KeepBytes; err == nil && bound > 0 && s.found.bytes > bound {
-		level := waterLevel(s.sizes, bound)
+		all := shareOut(s.logs, bound)
 		err = t.eachLog(ctx, s, func(ctx context.Context, s *sweep, state TopicState) error {
-			return t.shrinkLog(ctx, s, state, level)
+			return t.shrinkLog(ctx, s, state, all)
 		})
 	}
+	t.logs = s.logs
+	t.sites.tidy(len(s.logs))
 	t.ahead = s.ahead
 	t.tell(now)
 	if err != nil {
@@ -166,7 +170,9 @@ func (t *trimmer) trimLog(ctx context.Context, s *sweep, state TopicState) error
 	}
 	if left := state.Bytes - settled.Bytes - aged.Bytes; left > 0 {
 		s.found.bytes += left
-		s.sizes = append(s.sizes, left)
+		if t.cfg.KeepBytes > 0 {
+			s.logs = append(s.logs, holding{t.sites.of(state.Topic), left})
+		}
 	}
 	return err
 }
@@ -189,10 +195,19 @@ func (t *trimmer) youngOf(s *sweep, state TopicState) (young time.Time, upTo Seq
 	return whenever, g.head
 }
 
-// shrinkLog trims a log to the level.
-func (t *trimmer) shrinkLog(ctx context.Context, s *sweep, state TopicState, level int64) error {
-	young, _ := t.youngOf(s, state)
-	if state.Bytes <= level || !state.Oldest.Before(young) {
+// shrinkLog trims a log to its share, if its site is one that pays. What is young
+// stays where there is one site: others have nothing that it could displace. Else it
+// goes as well, or a flood would stand on top of the bound until the disk is full.
+func (t *trimmer) shrinkLog(ctx context.Context, s *sweep, state TopicState, all shares) error {
+	level, pays := all.levels[t.sites.of(state.Topic)]
+	if !pays || state.Bytes <= level {
+		return nil
+	}
+	young := whenever
+	if all.alone {
+		young, _ = t.youngOf(s, state)
+	}
+	if !state.Oldest.Before(young) {
 		return nil
 	}
 	went, err := t.records.Shrink(ctx, state.Topic, level, young)
@@ -202,7 +217,7 @@ func (t *trimmer) shrinkLog(ctx context.Context, s *sweep, state TopicState, lev
 	return err
 }
 
-// waterLevel is what each log may take so that all together take no more than
+// waterLevel is what each log, or site, may take so that all together take no more than
 // bound: those that take less give what is left over to the others, so that only
 // those that take most are cut, and all of them to the same.
 func waterLevel(sizes []int64, bound int64) int64 {

@@ -10,7 +10,7 @@ import (
 // trimLoop trims the logs now and then, until ctx ends. A Save that is under way
 // then goes on while saves stands.
 func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
-	t := &trimmer{Dispatcher: d}
+	t := &trimmer{Dispatcher: d, sites: newSites()}
 	for sleep(ctx, d.cfg.TrimInterval) {
 		d.forgetTopics()
 		err := t.trim(ctx, saves)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,16 @@ type commands struct {
 	Restore restoreCommand `cmd:"" help:"Make a store of a backup."`
 	Source  sourceCommands `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
 	Ready   readyCommand   `cmd:"" help:"Ask a running hub whether it is ready: the exit status is 0 if it is."`
+}
+
+// level is that of the log lines. What a command about Sources has done is told by its
+// own line.
+func (c *commands) level(chosen any) program.Level {
+	switch chosen.(type) {
+	case *sourceAddCommand, *sourceListCommand, *sourceRotateCommand, *sourceRevokeCommand:
+		return cmp.Or(c.LogLevel, "warn")
+	}
+	return c.LogLevel
 }
 
 // command is one of the things that the program does.
@@ -55,7 +66,7 @@ type serveCommand struct {
 
 	KeepAtLeast time.Duration  `default:"5m" help:"Age before which no notification leaves the logs: 5s or more. With less than some minutes a subscription that is being verified may miss its first."`
 	KeepFor     *time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then may have a gap; 0: no bound by age. Default: a day more than --retry-for."`
-	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the greatest are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound."`
+	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the sites of topics that take most are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays, but for sites above their share. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound."`
 
 	DeliveryTimeout time.Duration `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer."`
 	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512."`
@@ -138,4 +149,5 @@ func (f *serveCommand) warn(logger *slog.Logger) {
 		logger.Warn("--keep-for is shorter than --retry-for: what is retried for longer than --keep-for leaves its log, and may be a gap before it is given up",
 			"keep-for", *f.KeepFor, "retry-for", f.RetryFor)
 	}
+	f.clientFlags.warn(logger)
 }
