@@ -3,10 +3,12 @@ package hub
 import (
 	"container/list"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"carillon/internal/standing"
@@ -21,6 +23,8 @@ type clients struct {
 	every   time.Duration // for one request
 	burst   time.Duration // for as many as may come at once
 	limit   int
+	hints   hints
+	logger  *slog.Logger
 
 	mu     sync.Mutex
 	known  map[string]*list.Element // of *client. Owned by mu.
@@ -33,10 +37,10 @@ type client struct {
 	paid time.Time
 }
 
-func newClients(cfg Config) *clients {
+func newClients(cfg Config, logger *slog.Logger) *clients {
 	every := time.Second / time.Duration(cfg.ClientRate)
 	return &clients{
-		trusted: cfg.TrustedProxies, limit: cfg.Clients,
+		trusted: cfg.TrustedProxies, limit: cfg.Clients, logger: logger,
 		every: every, burst: every * time.Duration(cfg.ClientBurst),
 		known: make(map[string]*list.Element), latest: list.New(),
 	}
@@ -107,18 +111,25 @@ func (c *clients) client(key string, now time.Time) *client {
 
 // of returns whose limits a request counts against: its network, as standing.Network tells
 // it. It is that of the connection's peer, unless that is a proxy which the operator trusts to
-// name another. It is empty for a peer on this machine, who has none.
+// name another. It is empty for a peer on this machine, who has none, but not for one whom a
+// proxy only says to be on it.
 func (c *clients) of(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return "unknown" // no net.Listener of ours says so
 	}
-	addr := peer.Addr()
-	if c.trusts(addr) {
-		addr, err = c.forwarded(r.Header["X-Forwarded-For"], addr)
-		if err != nil {
-			return standing.Network(peer.Addr())
+	addr, lines := peer.Addr(), r.Header["X-Forwarded-For"]
+	if !c.trusts(addr) {
+		if len(lines) > 0 {
+			c.hints.unbelieved(c.logger, addr)
 		}
+	} else if named, err := c.forwarded(lines); err != nil || named.IsValid() {
+		if err != nil {
+			named = addr
+		}
+		return standing.Network(named)
+	} else {
+		c.hints.unnamed(c.logger, addr)
 	}
 	if addr.Unmap().IsLoopback() {
 		return ""
@@ -126,10 +137,35 @@ func (c *clients) of(r *http.Request) string {
 	return standing.Network(addr)
 }
 
+// hints are for the operator who has put a proxy before the hub, and one of the two wrong.
+type hints struct {
+	silent sync.Once
+	many   atomic.Int64 // requests that nobody's header was believed of
+}
+
+// manyForwarded is how many requests with X-Forwarded-For from peers that no operator trusts are a
+// hint that one of them is his proxy. Anybody can write the header.
+const manyForwarded = 100
+
+// unnamed tells once that a trusted proxy names nobody.
+func (h *hints) unnamed(logger *slog.Logger, peer netip.Addr) {
+	h.silent.Do(func() {
+		logger.Warn("a trusted proxy sent no X-Forwarded-For: what comes from it counts as one client, or, on this machine, has no limits", "proxy", peer)
+	})
+}
+
+// unbelieved tells once that a proxy may not be among the trusted ones.
+func (h *hints) unbelieved(logger *slog.Logger, peer netip.Addr) {
+	if h.many.Add(1) == manyForwarded {
+		logger.Warn("many requests came with X-Forwarded-For from addresses that are no trusted proxies; if one is yours, its clients share one limit, or, on this machine, have none: see --trusted-proxy",
+			"requests", manyForwarded, "latest", peer)
+	}
+}
+
 // forwarded reads X-Forwarded-For from its end, where the nearest proxy wrote: the first
 // address that is no trusted proxy's is the client's, and what stands before it was written by
-// nobody whom we know. Without one it is the last that was read, or the peer.
-func (c *clients) forwarded(lines []string, peer netip.Addr) (netip.Addr, error) {
+// nobody whom we know. Without one it is the last that was read, or none.
+func (c *clients) forwarded(lines []string) (last netip.Addr, err error) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		for rest, more := lines[i], true; more; {
 			var element string
@@ -145,12 +181,12 @@ func (c *clients) forwarded(lines []string, peer netip.Addr) (netip.Addr, error)
 			if err != nil {
 				return addr, err
 			}
-			if peer = addr; !c.trusts(addr) {
+			if last = addr; !c.trusts(addr) {
 				return addr, nil
 			}
 		}
 	}
-	return peer, nil
+	return last, nil
 }
 
 // forwardedAddr reads one element of X-Forwarded-For: an address, perhaps with a port, one

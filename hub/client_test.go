@@ -3,6 +3,7 @@ package hub_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -39,7 +40,10 @@ func TestClientAddress(t *testing.T) {
 		{"a proxy", "10.1.1.1:1", lines{"198.51.100.7"}, "198.51.100.7"},
 		{"a proxy on this machine", "127.0.0.1:1", lines{"198.51.100.7"}, "198.51.100.7"},
 		{"it names nobody", "127.0.0.1:1", nil, ""},
-		{"it names this machine", "10.1.1.1:1", lines{"127.0.0.2"}, ""},
+		{"it names this machine", "10.1.1.1:1", lines{"127.0.0.2"}, "127.0.0.2"},
+		{"it names this machine, as IPv6", "10.1.1.1:1", lines{"::1"}, "::/64"},
+		{"a proxy on this machine names it", "127.0.0.1:1", lines{"127.0.0.1"}, "127.0.0.1"},
+		{"a proxy on this machine sends a header with nobody in it", "127.0.0.1:1", lines{" ,"}, ""},
 		{"a mapped proxy", "[::ffff:10.1.1.1]:1", lines{"198.51.100.7"}, "198.51.100.7"},
 		{"what the client wrote does not count", "10.1.1.1:1", lines{"127.0.0.1, 203.0.113.9, 198.51.100.7"}, "198.51.100.7"},
 		{"several proxies", "10.1.1.1:1", lines{"203.0.113.9, 198.51.100.7, 10.2.2.2,10.3.3.3"}, "198.51.100.7"},
@@ -67,6 +71,36 @@ func TestClientAddress(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestHintsOfProxies: the log says once that a trusted proxy names nobody, and once that many
+// clients are named by one that is not trusted.
+func TestHintsOfProxies(t *testing.T) {
+	var log strings.Builder
+	c := &clerk{}
+	c.good()
+	s := newStageWith(t, hub.Config{URL: hubURL, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, c, anywhere{}, func(s *stage) {
+		s.logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	subscribe := form("hub.mode", "subscribe", "hub.topic", aTopic, "hub.callback", aCallback)
+	const silent, untrusted = "sent no X-Forwarded-For", "no trusted proxies"
+	for i := range 300 {
+		s.send("192.0.2.1", formType, subscribe, "X-Forwarded-For: 198.51.100.7")
+		s.send("10.0.0.1", formType, subscribe, "X-Forwarded-For: 198.51.100.7")
+		s.send("192.0.2.3", formType, subscribe)
+		if got := strings.Contains(log.String(), untrusted); got != (i >= 99) {
+			t.Fatalf("after %d: %s", i+1, log.String())
+		}
+	}
+	if strings.Contains(log.String(), silent) || !strings.Contains(log.String(), "192.0.2.1") {
+		t.Error(log.String())
+	}
+	for range 3 {
+		s.send("10.0.0.2", formType, subscribe)
+	}
+	if text := log.String(); strings.Count(text, silent) != 1 || strings.Count(text, untrusted) != 1 || !strings.Contains(text, "10.0.0.2") {
+		t.Error(text)
 	}
 }
 

@@ -1,6 +1,9 @@
 package hub
 
-import "net/http"
+import (
+	"log/slog"
+	"net/http"
+)
 
 // For the tests of package hub_test.
 
@@ -17,7 +20,9 @@ func AppendQuery(callback string, namesAndValues ...string) string {
 func NormalHub(raw string) string { return normalHub(raw) }
 
 // ClientOf returns whose limits a request counts against.
-func ClientOf(cfg Config, r *http.Request) string { return newClients(cfg.withDefaults()).of(r) }
+func ClientOf(cfg Config, r *http.Request) string {
+	return newClients(cfg.withDefaults(), slog.New(slog.DiscardHandler)).of(r)
+}
 
 // Clients is how many clients are remembered.
 func (h *Hub) Clients() int {

@@ -112,7 +112,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		parts:   parts,
 		self:    normalHub(cfg.URL),
 		bodies:  newRoom(cfg.MaxBodiesBytes, cfg.MaxBody),
-		clients: newClients(cfg),
+		clients: newClients(cfg, logger),
 		logger:  logger,
 	}
 	var err error
