@@ -59,9 +59,9 @@ func (ch *channel) renewed(got answer) bool {
 func (got answer) hint() string {
 	switch {
 	case got.status == http.StatusUnauthorized && got.sent == "":
-		return "the hub takes registered Sources only: its operator makes a token (hub source add), which goes into the file of --hub-token-file"
+		return "the hub takes registered Sources only: its operator makes a token (hub source add), for the file of --hub-token-file or for NOTIFIER_HUB_TOKEN"
 	case got.status == http.StatusUnauthorized:
-		return "the hub does not know the token: it was revoked, or rotated. Put the one that its operator gives you into the file of --hub-token-file, which is read again"
+		return "the hub does not know the token: it was revoked, or rotated. Put the one that its operator gives you where that was: the file of --hub-token-file is read again, NOTIFIER_HUB_TOKEN needs a restart"
 	case got.status == http.StatusForbidden && got.sent != "":
 		return "the token may not be for this topic: the operator of the hub can register a prefix that covers it"
 	}

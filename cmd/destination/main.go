@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	logger := program.Logger(stderr, f.LogLevel)
+	program.WarnOfVariables(logger, name, &flags{})
 	ln, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
 	if err != nil {
 		return err
@@ -65,6 +66,7 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 			return err
 		}
 	}
+	ln.ToldAs(f.URL, logger)
 	d, err := destination.New(destination.Config{
 		Topic: f.Topic, URL: f.URL, Data: f.Data, Lease: f.Lease,
 		Sink:      destination.NewPrinter(stdout, f.JSON),

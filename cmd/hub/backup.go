@@ -74,10 +74,11 @@ func (f *backupCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 		return fmt.Errorf("the backup failed: the hub broke it off (it ends, or its disk is nearly full: its log tells): %w", err)
 	case err != nil:
 		return fmt.Errorf("the backup failed: %w", err)
-	case f.Output != "-":
+	case f.Output == "-":
+		logger.Info("backed up", "bytes", done.Bytes, "files", done.Files, "hub_runs", c.Online)
+	default:
 		fmt.Fprintf(stdout, "hub backed up %d bytes to %s. It holds secrets.\n", done.Bytes, f.Output)
 	}
-	logger.Info("backed up", "bytes", done.Bytes, "files", done.Files, "hub_runs", c.Online)
 	return nil
 }
 

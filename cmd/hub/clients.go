@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 )
 
@@ -18,4 +19,14 @@ func (f *clientFlags) Validate() error {
 		}
 	}
 	return nil
+}
+
+// warn tells of networks that take in most who connect: each of them says by itself who
+// it is.
+func (f *clientFlags) warn(logger *slog.Logger) {
+	for _, p := range f.TrustedProxy {
+		if p.Bits() <= 1 {
+			logger.Warn("--trusted-proxy takes in everybody: who connects names his own address by X-Forwarded-For, and limits for a client stop nobody. Give the networks of the proxies alone", "trusted-proxy", p)
+		}
+	}
 }

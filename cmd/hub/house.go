@@ -74,6 +74,7 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if err := (hub.Config{URL: h.url}).Validate(); err != nil {
 		return fmt.Errorf("--url: %w", err)
 	}
+	h.public.ToldAs(h.url, h.logger)
 	held := sharesWithin(memoryLimit(), f.MaxBody)
 	held.tell(h.logger, memoryLimit(), f.MaxBody)
 	f.takeover, f.maxBody = f.Takeover, f.MaxBody

@@ -34,7 +34,7 @@ func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb
 		return 0
 	}
 	if err == nil {
-		err = chosen.(command).run(ctx, program.Logger(stderr, c.LogLevel), os.Stdin, stdout, stderr)
+		err = chosen.(command).run(ctx, program.Logger(stderr, c.level(chosen)), os.Stdin, stdout, stderr)
 	}
 	if err != nil {
 		return program.Fail(stderr, "hub", err)
@@ -45,6 +45,7 @@ func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb
 // run serves until ctx ends.
 func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
 	f.warn(logger)
+	program.WarnOfVariables(logger, "hub", &commands{}, passwordVariable)
 	h, err := open(ctx, *f, logger)
 	if err != nil {
 		return err

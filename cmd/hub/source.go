@@ -49,6 +49,9 @@ func (f *sourceAddCommand) Validate() error {
 	if err := f.storeFlags.Validate(); err != nil {
 		return err
 	}
+	if f.Name == "" || len(f.Prefixes) == 0 {
+		return nil // what is missing is told as that
+	}
 	_, _, err := source.New(f.Name, f.Prefixes, time.Now())
 	return err
 }

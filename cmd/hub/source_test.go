@@ -211,7 +211,7 @@ func TestSourceRefusals(t *testing.T) {
 		"a name twice":           {[]string{"add", "one", "--topic-prefix", "https://b.example/"}, "hub source rotate"},
 		"a token's file twice":   {[]string{"add", "two", "--topic-prefix", "https://b.example/", "--token-file", file}, "there is such a file already"},
 		"a token's file nowhere": {[]string{"add", "two", "--topic-prefix", "https://b.example/", "--token-file", dir + "/no/where"}, "--token-file"},
-		"no prefix":              {[]string{"add", "two"}, "needs a topic prefix"},
+		"no prefix":              {[]string{"add", "two"}, "missing flags: --topic-prefix"},
 		"a prefix that is none":  {[]string{"add", "two", "--topic-prefix", "b.example"}, "must be an absolute URL"},
 		"a name that is none":    {[]string{"add", "a b", "--topic-prefix", "https://b.example/"}, "is not a name"},
 		"to revoke nobody":       {[]string{"revoke", "two"}, `there is no Source "two": hub source list`},

@@ -93,6 +93,7 @@ func (f *flags) check() error {
 // with --stdin, until everything is published.
 func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	logger := program.Logger(stderr, f.LogLevel)
+	program.WarnOfVariables(logger, "notifier", &flags{}, tokenVariable)
 	public, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
 	if err != nil {
 		return err
@@ -108,6 +109,7 @@ func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writ
 			return err
 		}
 	}
+	public.ToldAs(f.URL, logger)
 	cfg := f.config(logger)
 	token, err := f.hubToken()
 	if err != nil {

@@ -115,6 +115,10 @@ func TestParseCommandRefusals(t *testing.T) {
 			}
 		})
 	}
+	// The help that has the flag is the command's.
+	if _, _, err := parseTower("oil", "--drops", "many"); err == nil || !strings.Contains(err.Error(), "(tower oil --help lists the flags)") {
+		t.Errorf("err = %v; want it to name the help of the command", err)
+	}
 	// Nobody has typed the name of the default command.
 	if _, _, err := parseTower("--times", "0"); !strings.HasPrefix(err.Error(), "--times") {
 		t.Errorf("err = %v; want it to begin with the flag", err)

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,7 +19,7 @@ import (
 // struct of flags.
 type Common struct {
 	Config   kong.ConfigFlag  `placeholder:"FILE" help:"Read settings from a YAML file whose keys are the names of the flags. Flags win over the environment, the environment over the file."`
-	LogLevel string           `enum:"debug,info,warn,error" default:"info" help:"Least level of the log lines on stderr: debug, info, warn or error."`
+	LogLevel Level            `placeholder:"LEVEL" help:"Least level of the log lines on stderr: debug, info, warn or error. Default info."`
 	Version  kong.VersionFlag `env:"-" help:"Print the version and end."`
 }
 
@@ -49,10 +52,7 @@ func ParseCommand(name, summary string, flags any, args []string, stdout io.Writ
 
 func parse(name, summary string, flags any, args []string, stdout io.Writer) (*kong.Context, error) {
 	done := false
-	parser, err := kong.New(flags,
-		kong.Name(name), kong.Description(summary),
-		kong.DefaultEnvars(envPrefix(name)),
-		kong.Vars{"version": name + " " + Version},
+	parser, err := newParser(name, flags, kong.Description(summary),
 		kong.Writers(stdout, io.Discard),
 		kong.Exit(func(int) { done = true }),
 		kong.Configuration(loadYAML),
@@ -68,9 +68,49 @@ func parse(name, summary string, flags any, args []string, stdout io.Writer) (*k
 		return nil, ErrDone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s (%s --help lists the flags)", withoutDefault(parser.Model, err), name)
+		return nil, fmt.Errorf("%s (%s --help lists the flags)", withoutDefault(parser.Model, err), spoken(name, err))
 	}
 	return chosen, nil
+}
+
+// newParser reads what flags are, with what concerns them all.
+func newParser(name string, flags any, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(flags, append(options,
+		kong.Name(name),
+		kong.DefaultEnvars(envPrefix(name)),
+		kong.Vars{"version": name + " " + Version},
+		kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(network)),
+	)...)
+}
+
+// network reads a network; an address is that of one machine.
+func network(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("CIDR", &text); err != nil {
+		return err
+	}
+	read, err := netip.ParsePrefix(text)
+	if addr, failed := netip.ParseAddr(text); failed == nil && addr.Zone() == "" {
+		read, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no network, as 10.0.0.0/8 and fd00::/8 are, and no address", text)
+	}
+	target.Set(reflect.ValueOf(read))
+	return nil
+}
+
+// spoken is the command as it was typed, as far as err knows of one.
+func spoken(name string, err error) string {
+	failed, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || failed.Context == nil {
+		return name
+	}
+	node := failed.Context.Selected()
+	if node == nil || node == failed.Context.Model.DefaultCmd {
+		return name
+	}
+	return node.FullPath()
 }
 
 // joinNegatives joins a flag and the negative number that follows it, which would
@@ -115,7 +155,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 // describe is a flag's help: what it is for, its default where the name of the
 // flag does not show it, and its environment variable.
 func describe(value *kong.Value) string {
-	help := value.OrigHelp
+	help := value.Help
 	if value.HasDefault && value.Default != "" && value.Flag != nil && value.Flag.PlaceHolder != "" {
 		help = strings.TrimSuffix(help, ".") + ". Default " + value.Default + "."
 	}
@@ -138,26 +178,31 @@ func loadYAML(r io.Reader) (kong.Resolver, error) {
 	return settings, nil
 }
 
-// Validate refuses settings that are not the name of a flag: they are typos.
+// Validate refuses settings that are not the name of a flag: they are typos. A flag
+// without a variable says what one call of a command does, and is no setting either.
 func (f file) Validate(app *kong.Application) error {
-	known := flagNames(app.Node)
+	known := settings(app.Node)
 	for key := range f {
-		if !slices.Contains(known, key) || key == "help" || key == "version" || key == "config" {
+		if known[key] == nil || key == "config" {
 			return fmt.Errorf("configuration file: there is no setting %q", key)
 		}
 	}
 	return nil
 }
 
-// flagNames are the names of all flags of a program and of its commands.
-func flagNames(node *kong.Node) (names []string) {
+// settings are the flags of a program and of its commands that have variables, and
+// those, by name.
+func settings(node *kong.Node) map[string][]string {
+	all := map[string][]string{}
 	for _, flag := range node.Flags {
-		names = append(names, flag.Name)
+		if len(flag.Envs) > 0 {
+			all[flag.Name] = flag.Envs
+		}
 	}
 	for _, child := range node.Children {
-		names = append(names, flagNames(child)...)
+		maps.Copy(all, settings(child))
 	}
-	return names
+	return all
 }
 
 // Resolve gives the setting for a flag, unless the environment has one.

@@ -3,6 +3,8 @@ package program_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,10 +17,13 @@ import (
 
 type flags struct {
 	program.Common
-	Listen   string        `default:"127.0.0.1:1" help:"Where."`
-	LeaseMin time.Duration `default:"5m" help:"How long."`
-	Set      []string      `help:"Which."`
-	Limit    int           `default:"10" help:"How many."`
+	Listen      string         `default:"127.0.0.1:1" help:"Where."`
+	LeaseMin    time.Duration  `default:"5m" help:"How long."`
+	Set         []string       `help:"Which."`
+	Limit       int            `default:"10" help:"How many."`
+	Net         []netip.Prefix `help:"Where from."`
+	Once        string         `env:"-" help:"What this once."`
+	program.TLS `embed:"" prefix:"tower-" set:"listener=tower"`
 }
 
 func write(t *testing.T, text string) string {
@@ -105,6 +110,9 @@ func TestParseRefusals(t *testing.T) {
 		"setting twice":      {[]string{"--config", write(t, "limit: 1\nlimit: 2\n")}, "limit"},
 		"nested setting":     {[]string{"--config", write(t, "limit: {a: 1}\n")}, "limit takes"},
 		"bad value in file":  {[]string{"--config", write(t, "limit: many\n")}, "limit"},
+		"setting for once":   {[]string{"--config", write(t, "once: x\n")}, `"once"`},
+		"no network":         {[]string{"--net", "10.0.0.0/8,belfry"}, `--net: "belfry" is no network, as 10.0.0.0/8`},
+		"a zone":             {[]string{"--net", "fe80::1%eth0"}, `is no network`},
 		"bad log level":      {[]string{"--log-level", "loud"}, "log-level"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,8 +145,39 @@ func TestParseHelpAndVersion(t *testing.T) {
 	if !errors.Is(err, program.ErrDone) || !strings.Contains(out, "BELL_LISTEN") {
 		t.Errorf("--help: err = %v, output %q; want the flags with their variables", err, out)
 	}
+	if !strings.Contains(out, "https on the tower") || strings.Contains(out, "${") {
+		t.Errorf("--help does not name the listener: %s", out)
+	}
 	_, out, err = parse(t, "--version")
 	if !errors.Is(err, program.ErrDone) || out != "bell "+program.Version+"\n" {
 		t.Errorf("--version: err = %v, output %q", err, out)
+	}
+}
+
+// A single address is a network, too.
+func TestParseNetworks(t *testing.T) {
+	f, _, err := parse(t, "--net", "10.0.0.1,10.1.0.0/16", "--net", "2001:db8::1")
+	if err != nil || fmt.Sprint(f.Net) != "[10.0.0.1/32 10.1.0.0/16 2001:db8::1/128]" {
+		t.Errorf("net = %v, err = %v", f.Net, err)
+	}
+}
+
+// What was misspelt in the environment is named, without its value; what others put
+// there is not.
+func TestWarnOfVariables(t *testing.T) {
+	for name, warns := range map[string]bool{
+		"BELL_LEASEMIN": true, "BELL_ONCE": true, "BELL_HELP": true, "BELL_SECRETS": true,
+		"BELL_LEASE_MIN": false, "BELL_CONFIG": false, "BELL_LOG_LEVEL": false, "BELL_TOWER_TLS_CERT": false, "BELL_SECRET": false,
+		"BELLS_LEASEMIN": false, "BELL_VERSION": false, "BELL_SERVICE_HOST": false, "BELL_SERVICE_PORT_HTTP": false,
+		"BELL_PORT": false, "BELL_PORT_8080_TCP_ADDR": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "hush")
+			var out bytes.Buffer
+			program.WarnOfVariables(program.Logger(&out, "warn"), "bell", &flags{}, "BELL_SECRET")
+			if told := strings.Contains(out.String(), `"`+name+`"`); told != warns || out.Len() > 0 != warns || strings.Contains(out.String(), "hush") {
+				t.Errorf("told %q; want it to be told of: %t", &out, warns)
+			}
+		})
 	}
 }

@@ -35,6 +35,7 @@ type Listener struct {
 	limiter      *limiter
 	keeper       *keeper // nil: plain HTTP
 	operators    bool
+	url          string  // ToldAs
 	handshakes   counter // that failed
 }
 
@@ -81,7 +82,24 @@ func (l *Listener) Warnings() []string {
 	if l.keeper == nil {
 		return nil
 	}
-	return l.keeper.warnings()
+	all := l.keeper.warnings()
+	if l.url != "" {
+		all = append(all, l.keeper.warningsOfURL(l.url)...)
+	}
+	return all
+}
+
+// ToldAs says which URL of the listener the world is told, before anybody asks for
+// Warnings. Where the certificate is not one for it, that is logged now and a warning
+// from then on.
+func (l *Listener) ToldAs(rawURL string, logger *slog.Logger) {
+	if l.keeper == nil {
+		return
+	}
+	l.url = rawURL
+	for _, warning := range l.keeper.warningsOfURL(rawURL) {
+		logger.Warn(warning)
+	}
 }
 
 // BaseURL returns the URL of path on the listener, for a command whose --url was

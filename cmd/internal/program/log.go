@@ -1,16 +1,29 @@
 package program
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"golang.org/x/term"
 )
 
-// Logger returns the command's logger: text where w is a terminal, JSON
-// elsewhere. Level is one of those that Common.LogLevel takes.
-func Logger(w io.Writer, level string) *slog.Logger {
+// Level is the name of a level of log lines; empty: nobody has chosen one, which is
+// info.
+type Level string
+
+// UnmarshalText takes one of the levels.
+func (l *Level) UnmarshalText(text []byte) error {
+	if *l = Level(text); !slices.Contains([]Level{"debug", "info", "warn", "error"}, *l) {
+		return fmt.Errorf("must be debug, info, warn or error, not %q", text)
+	}
+	return nil
+}
+
+// Logger returns the command's logger: text where w is a terminal, JSON elsewhere.
+func Logger(w io.Writer, level Level) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo

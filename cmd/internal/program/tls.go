@@ -12,8 +12,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,6 +162,22 @@ func (k *keeper) warnings() (all []string) {
 		all = append(all, fmt.Sprintf("%s: the certificate expires at %s: put a new one into the files", k.flags, until))
 	}
 	return all
+}
+
+// warningsOfURL tells that clients who are told rawURL will be refused, or refuse, where
+// no proxy stands between.
+func (k *keeper) warningsOfURL(rawURL string) []string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil // who uses it says so
+	}
+	if !strings.EqualFold(u.Scheme, "https") {
+		return []string{fmt.Sprintf("%s: the listener speaks TLS, and --url %s does not: give it https://, unless a proxy before it speaks http", k.flags, u.Redacted())}
+	}
+	if err := k.current.Load().Leaf.VerifyHostname(u.Hostname()); err != nil {
+		return []string{fmt.Sprintf("%s: the certificate is not for the host of --url, unless a proxy before it has another: %v", k.flags, err)}
+	}
+	return nil
 }
 
 // read reads both files.

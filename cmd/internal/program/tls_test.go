@@ -51,6 +51,38 @@ func TestTLSRefusals(t *testing.T) {
 	}
 }
 
+// A certificate that is not for the URL that the world is told is a warning, at the start
+// and later.
+func TestTLSForAnotherURL(t *testing.T) {
+	files := newCertificate(t, time.Now().Add(365*24*time.Hour)).put(t, t.TempDir())
+	if err := os.Chmod(files.Key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"https://localhost/websub/":     "",
+		"HTTPS://localhost:1/":          "",
+		"https://other.example/websub/": "not for the host of --url",
+		"http://127.0.0.1/":             "and --url http://127.0.0.1/ does not",
+	} {
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		ln, err := program.Listen(t.Context(), program.Endpoint{Flag: "listen", Address: "127.0.0.1:0", TLS: files, Logger: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln.ToldAs(url, logger)
+		warnings := strings.Join(ln.Warnings(), "|")
+		if err := ln.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for where, told := range map[string]string{"log": log.String(), "warnings": warnings} {
+			if !strings.Contains(told, want) || (want == "") != (told == "") {
+				t.Errorf("%s: %s: %q; want %q", url, where, told, want)
+			}
+		}
+	}
+}
+
 // What works, but not for long or not as it should, is a warning.
 func TestTLSWarnsAtTheStart(t *testing.T) {
 	const day = 24 * time.Hour

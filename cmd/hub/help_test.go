@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// The help of every command is whole: nothing in it stands for a text that was to be put
+// in its place.
+func TestHelp(t *testing.T) {
+	parser, err := kong.New(&commands{}, kong.Vars{"version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	var walk func(node *kong.Node)
+	walk = func(node *kong.Node) {
+		var out, stderr bytes.Buffer
+		if status := run(context.Background(), append(strings.Fields(node.Path()), "--help"), &out, &stderr); status != 0 || stderr.Len() > 0 {
+			t.Errorf("%s --help: %d %s", node.Path(), status, &stderr)
+		}
+		if text := out.String(); !strings.Contains(text, "--log-level") || strings.Contains(text, "${") {
+			t.Errorf("%s --help:\n%s", node.Path(), text)
+		}
+		seen++
+		for _, child := range node.Children {
+			walk(child)
+		}
+	}
+	walk(parser.Model.Node)
+	if seen < 12 {
+		t.Errorf("there are %d commands", seen)
+	}
+}
+
+// What is missing, or wrong, is said in one line that names the command.
+func TestErrorsOfCommands(t *testing.T) {
+	for line, want := range map[string]string{
+		"source add": "missing flags: --topic-prefix=URL (hub source add --help",
+		"source add --topic-prefix https://a.test/": `expected "<name>" (hub source add --help`,
+		"source add a --topic-prefix x":             "(hub source add --help",
+		"source rotate":                             `expected "<name>" (hub source rotate --help`,
+		"backup":                                    "missing flags: --output=FILE (hub backup --help",
+		"--trusted-proxy proxy.test":                `--trusted-proxy: "proxy.test" is no network, as 10.0.0.0/8 and fd00::/8 are, and no address (hub --help`,
+		"--lease-min x":                             "(hub --help",
+	} {
+		var out bytes.Buffer
+		if status := run(context.Background(), strings.Fields(line), &out, &out); status == 0 || !strings.Contains(out.String(), want) || strings.Count(out.String(), "\n") != 1 {
+			t.Errorf("hub %s: %d %q; want %s", line, status, &out, want)
+		}
+	}
+}
+
+// Proxies that are trusted although they may be anybody are worth a warning.
+func TestTrustingEverybody(t *testing.T) {
+	for network, warns := range map[string]bool{"0.0.0.0/0": true, "128.0.0.0/1": true, "::/0": true, "10.0.0.1": false, "10.0.0.0/8": false} {
+		var out bytes.Buffer
+		args := []string{"--trusted-proxy", network, "--listen", "none", "--store", "pebble:" + t.TempDir()}
+		if status := run(context.Background(), args, &out, &out); status == 0 || strings.Contains(out.String(), "takes in everybody") != warns {
+			t.Errorf("%s: %d %s; want a warning: %t", network, status, &out, warns)
+		}
+	}
+}
+
+// A variable that is no setting's is named at the start, and one that is read is not.
+func TestMisspeltVariables(t *testing.T) {
+	t.Setenv("HUB_PUBLISHER", "registered")
+	t.Setenv(passwordVariable, "s3cret")
+	t.Setenv("HUB_PUBLISHERS", "registered")
+	var out bytes.Buffer
+	status := run(context.Background(), []string{"--listen", "none", "--store", "pebble:" + t.TempDir()}, &out, &out)
+	if text := out.String(); status == 0 || !strings.Contains(text, `"variables":"HUB_PUBLISHER"`) || strings.Contains(text, "s3cret") {
+		t.Errorf("%d %s", status, text)
+	}
+}

@@ -1,0 +1,37 @@
+package program
+
+import (
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// notOurs are variables that others make and that begin with the name of a program:
+// Kubernetes those of a service of that name, images that of a version.
+var notOurs = regexp.MustCompile(`_(SERVICE_(HOST|PORT(_.*)?)|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.*)?)?|VERSION)$`)
+
+// WarnOfVariables tells of variables of the environment that begin as those of the
+// program's flags do, and are none: what was misspelt is not in force. Flags are as for
+// Parse; also are variables that are read elsewhere. Values are not told.
+func WarnOfVariables(logger *slog.Logger, name string, flags any, also ...string) {
+	parser, err := newParser(name, flags)
+	if err != nil {
+		return // Parse has told it
+	}
+	for _, variables := range settings(parser.Model.Node) {
+		also = append(also, variables...)
+	}
+	var unknown []string
+	for _, entry := range os.Environ() {
+		variable, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(variable, envPrefix(name)+"_") && !slices.Contains(also, variable) && !notOurs.MatchString(variable) {
+			unknown = append(unknown, variable)
+		}
+	}
+	if slices.Sort(unknown); len(unknown) > 0 {
+		logger.Warn("the environment has variables that are no settings of "+name+": they do nothing. --help has the names of those that there are",
+			"variables", strings.Join(unknown, ", "))
+	}
+}
