@@ -132,16 +132,16 @@ func (r *round) post(t *testing.T, body string) *http.Response {
 	return resp
 }
 
-// The user that README proposes may do all that a hub does, and no more is asked.
-func TestRedisUserOfReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// The user that docs/redis.md proposes may do all that a hub does, and no more is asked.
+func TestRedisUserOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rule, found := strings.Cut(string(text), "<!-- acl -->\n```\n")
 	rule, _, _ = strings.Cut(rule, "\n")
 	if !found || !strings.HasPrefix(rule, "user carillon ") || !strings.Contains(rule, ">PASSWORD") {
-		t.Fatalf("README has no ACL rule: %q", rule)
+		t.Fatalf("docs/redis.md has no ACL rule: %q", rule)
 	}
 	redis := redistest.Start(t, rule)
 	r := newRound(t, strings.Replace(redis.URL(), "://", "://carillon:PASSWORD@", 1))
