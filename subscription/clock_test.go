@@ -33,3 +33,29 @@ func TestClockSetForward(t *testing.T) {
 		})
 	}
 }
+
+// A clock that is set forward while a round is under way ends nobody's subscription: the
+// round goes by what the clock said before.
+func TestClockSetForwardDuringARound(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		var armed atomic.Bool
+		var ahead atomic.Int64
+		h.cfg.Clock = func() time.Time {
+			now := time.Unix(0, time.Now().UnixNano()+ahead.Load())
+			if armed.Load() {
+				ahead.Store(int64(2 * subscription.DefaultLease))
+			}
+			return now
+		}
+		h.run()
+		h.submit(subscribe(callback, ""))
+		pass(time.Minute)
+		armed.Store(true)
+		pass(50 * time.Minute)
+		h.mustBeActive(callback)
+		pass(time.Hour)
+		if n := len(h.roster.members()); n != 0 {
+			t.Errorf("%d are active long after the clock was set", n)
+		}
+	})
+}

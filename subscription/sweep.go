@@ -22,8 +22,8 @@ func (s *Service) sweepLoop(ctx context.Context) {
 	begun, d := time.Now(), doubt{}
 	for {
 		var err error
-		if passed := time.Since(begun); !d.of(s.now(), passed) {
-			err = s.sweep(ctx)
+		if passed, now := time.Since(begun), s.now(); !d.of(now, passed) {
+			err = s.sweep(ctx, now)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -72,13 +72,14 @@ func (s *Service) now() time.Time {
 	return time.Now()
 }
 
-// sweep sweeps each shard, not before it is known which renewals are under way.
-func (s *Service) sweep(ctx context.Context) error {
+// sweep sweeps each shard, not before it is known which renewals are under way. now is
+// the time for all of the round: what the clock is set to meanwhile was not looked at.
+func (s *Service) sweep(ctx context.Context, now time.Time) error {
 	if err := s.books.reconcile(ctx, s.cfg.StoreTimeout); err != nil {
 		return err
 	}
 	for shard, t := range s.tenancies() {
-		if err := s.sweepShard(ctx, shard, t); err != nil {
+		if err := s.sweepShard(ctx, shard, t, now); err != nil {
 			return err
 		}
 	}
@@ -87,15 +88,15 @@ func (s *Service) sweep(ctx context.Context) error {
 
 // sweepShard removes portion after portion, until one is not full. What must stay
 // leads every portion, which is greater by so much.
-func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy) error {
+func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy, now time.Time) error {
 	stay := 0
 	for ctx.Err() == nil && s.stays(shard, t) && s.isSure() {
 		limit := stay + s.cfg.SweepPortion
-		subs, err := s.expired(ctx, shard, limit)
+		subs, err := s.expired(ctx, shard, now, limit)
 		if err != nil {
 			return err
 		}
-		removed, err := s.end(ctx, shard, t, subs)
+		removed, err := s.end(ctx, shard, t, subs, now)
 		if err != nil {
 			return err
 		}
@@ -107,10 +108,10 @@ func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy) error
 	return nil
 }
 
-func (s *Service) expired(ctx context.Context, shard Shard, limit int) ([]Subscription, error) {
+func (s *Service) expired(ctx context.Context, shard Shard, now time.Time, limit int) ([]Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
-	subs, err := s.books.store.Expired(ctx, shard, s.now(), limit)
+	subs, err := s.books.store.Expired(ctx, shard, now, limit)
 	return subs, trouble(err)
 }
 
@@ -119,8 +120,8 @@ func (s *Service) expired(ctx context.Context, shard Shard, limit int) ([]Subscr
 // may take. The store is asked as well: another process may have taken the renewal,
 // and may be verifying it by now, before this one hears of it or of losing the
 // shard. The caller holds the lock of the books for it.
-func (s *Service) renewing(ctx context.Context, sub Subscription) (bool, error) {
-	if !s.now().Before(sub.Expires.Add(s.cfg.renewalTime())) {
+func (s *Service) renewing(ctx context.Context, sub Subscription, now time.Time) (bool, error) {
+	if !now.Before(sub.Expires.Add(s.cfg.renewalTime())) {
 		return false, nil
 	}
 	s.mu.Lock()
@@ -142,7 +143,7 @@ func (s *Service) renewing(ctx context.Context, sub Subscription) (bool, error) 
 // end removes the subscriptions, but for those that are being renewed, or were
 // renewed or ended since they were read, and tells how many. It removes none where
 // the shard is lost meanwhile, or may be: its next owner sees to them.
-func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subscription) (int, error) {
+func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subscription, now time.Time) (int, error) {
 	var removed atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(sweepAtOnce)
@@ -159,7 +160,7 @@ func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subsc
 				return err
 			}
 			defer unlock()
-			if stay, err := s.renewing(ctx, sub); err != nil || stay {
+			if stay, err := s.renewing(ctx, sub, now); err != nil || stay {
 				return err
 			}
 			if !s.stays(shard, t) || !s.isSure() {
