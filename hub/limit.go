@@ -49,8 +49,7 @@ func (g *gate) enter(ctx context.Context, site string) (leave func(), err error)
 		g.unuse(site)
 		return nil, err
 	}
-	p := &place{gate: g}
-	p.turn = time.AfterFunc(g.slowAfter, p.goSlow)
+	p := g.hold()
 	return func() {
 		p.leave()
 		s.places.Release(1)
@@ -61,10 +60,19 @@ func (g *gate) enter(ctx context.Context, site string) (leave func(), err error)
 // place is one that somebody holds.
 type place struct {
 	gate *gate
-	turn *time.Timer
 
 	mu         sync.Mutex
-	slow, left bool // owned by mu
+	turn       *time.Timer // calls goSlow. Owned by mu: it may fire before it is noted here
+	slow, left bool        // owned by mu
+}
+
+// hold makes a place of one of all, which the caller has.
+func (g *gate) hold() *place {
+	p := &place{gate: g}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn = time.AfterFunc(g.slowAfter, p.goSlow)
+	return p
 }
 
 // goSlow gives the place back for one beside the others, now or later.
