@@ -44,7 +44,6 @@ func checkFiles(fsys vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	slices.Sort(names)
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
 	}
@@ -60,14 +59,13 @@ func checkFiles(fsys vfs.FS, dir string) error {
 		return damagedError(errors.New("there is no write-ahead log (….log)"))
 	}
 	_, manifest, _ := strings.Cut(strings.TrimPrefix(marker, manifestMarker), ".")
-	number, _ := strconv.ParseUint(strings.TrimSuffix(wal, ".log"), 10, 64)
 	told, err := checkSizes(fsys, dir)
 	if err != nil {
 		return damagedError(err)
 	}
 	err = checkLog(fsys, fsys.PathJoin(dir, manifest), logBlockOf{plain: true})
 	if err == nil {
-		err = checkLog(fsys, fsys.PathJoin(dir, wal), logBlockOf{number: uint32(number), closed: told.wal == wal && told.walBytes > 0})
+		err = checkLog(fsys, fsys.PathJoin(dir, wal), logBlockOf{number: uint32(logNumber(wal)), closed: told.wal == wal && told.walBytes > 0})
 	}
 	return err
 }
@@ -94,14 +92,32 @@ func probe(fsys vfs.FS, dir string) error {
 	return fsys.Remove(second)
 }
 
-// last is the greatest name of the kind.
+// last is the newest name of the kind: the one with the greatest number, which is not
+// the last one in the order of names once there are more than six digits.
 func last(names []string, prefix, suffix string) (found string) {
 	for _, name := range names {
-		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) {
+		if strings.HasSuffix(name, suffix) && fileNumber(name, prefix) > fileNumber(found, prefix) {
 			found = name
 		}
 	}
 	return found
+}
+
+func manifestNumber(name string) uint64 { return fileNumber(name, "MANIFEST-") }
+func logNumber(name string) uint64      { return fileNumber(name, "") }
+
+// fileNumber is the number behind the prefix of one of Pebble's names; 0: it has none.
+// They grow with age.
+func fileNumber(name, prefix string) uint64 {
+	digits, found := strings.CutPrefix(name, prefix)
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	number, err := strconv.ParseUint(digits, 10, 64)
+	if !found || err != nil {
+		return 0
+	}
+	return number
 }
 
 // openError tells in one line why Pebble cannot open the directory, and the way out.

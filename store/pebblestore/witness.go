@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -33,13 +32,12 @@ func (w witness) text() string {
 	return text + hex.EncodeToString(sum[:]) + "\n"
 }
 
-// current is what may be told now. The names of a store's files sort by age.
+// current is what may be told now.
 func current(fsys vfs.FS, dir string) (w witness, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return w, err
 	}
-	slices.Sort(names)
 	_, w.manifest, _ = strings.Cut(strings.TrimPrefix(last(names, manifestMarker, ""), manifestMarker), ".")
 	w.wal = last(names, "", ".log")
 	if w.manifest == "" || w.wal == "" {
@@ -109,7 +107,7 @@ func checkSizes(fsys vfs.FS, dir string) (told witness, err error) {
 	is, err := current(fsys, dir)
 	switch {
 	case err != nil: // the manifest is not there
-	case is.manifest < told.manifest, is.wal < told.wal:
+	case manifestNumber(is.manifest) < manifestNumber(told.manifest), logNumber(is.wal) < logNumber(told.wal):
 		err = fmt.Errorf("the newest files are %s and %s, and there were %s and %s", is.manifest, is.wal, told.manifest, told.wal)
 	case is.manifest == told.manifest && is.manifestBytes < told.manifestBytes:
 		err = fmt.Errorf("%s has %d bytes, and had %d", is.manifest, is.manifestBytes, told.manifestBytes)
