@@ -258,6 +258,39 @@ func TestSubscribeAfterALoss(t *testing.T) {
 	})
 }
 
+// A subscription that begins anew at the head, while it waits for its turn with what its
+// last life had left, has nothing to send: no gap that ends before it begins is noted.
+func TestNewLifeInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		release := make(chan struct{})
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { <-release; return delivered })
+		d := start(t, e, delivery.Config{MaxInFlight: 1, MaxSlow: -1, CacheBytes: -1}, s)
+		subs := map[string]subscription.Subscription{}
+		for _, callback := range []string{"https://h.example/1", "https://h.example/2"} {
+			subs[callback] = d.subscribe(e, callback)
+		}
+		head := d.publish("x").Seq
+		synctest.Wait()
+		delete(subs, s.take()[0].callback)
+		for _, waits := range subs {
+			waits.Start = uint64(head)
+			d.Activated(waits)
+			close(release)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			gaps, _ := e.Gaps(t.Context(), waits.ID, 10)
+			equal(t, "gaps", len(gaps), 0)
+			equal(t, "attempts", len(s.take()), 0)
+			d.publish("y")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			p, _ := d.Position(waits.ID)
+			equal(t, "settled", p.Settled, head+1)
+		}
+	})
+}
+
 // A cursor proves what was in the log: what its end had is a gap of those who were
 // behind, also for a hub that was not there.
 func TestCursorBeyondTheHead(t *testing.T) {

@@ -249,6 +249,9 @@ func (d *Dispatcher) eligible(e *entry, now int64) bool {
 	case e.expires <= now || d.shardOf(e).leaving:
 		d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over
 		return false
+	case e.settled >= e.topic.head:
+		d.setState(e, idle) // it began anew in the queue, behind all that there is
+		return false
 	}
 	return true
 }
