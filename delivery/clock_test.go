@@ -119,6 +119,32 @@ func TestLogAheadIsBoundedBySize(t *testing.T) {
 	})
 }
 
+// What is younger than KeepAtLeast stays in a log that begins in the future, also where
+// that is greater than the bound; what is older does not.
+func TestYoungStaysInLogAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const young, size = 10, 200
+		e, s := newEngine(), &attempts{}
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
+		d := start(t, e, delivery.Config{
+			KeepAtLeast: young * time.Minute, KeepBytes: 5 * size, RetryFirst: time.Hour, RetryMax: time.Hour, CacheBytes: -1,
+		}, s)
+		d.subscribe(e, "https://callback.example/")
+		for published := 1; published <= 100; published++ {
+			p := delivery.Publication{Topic: topicURL, Body: []byte(strings.Repeat("x", size))}
+			if _, err := e.Append(t.Context(), p, [16]byte{byte(published)}, time.Now().Add(1000*time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute - time.Second)
+			synctest.Wait()
+			if n, _ := e.keeps(topicURL); n < min(published, young) || n > 2*young+2 {
+				t.Fatalf("after %d minutes %d are kept", published, n)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // A clock that is set forward, until after the end of all leases, and before long back
 // again costs nobody anything.
 func TestClockForwardAndBack(t *testing.T) {

@@ -170,8 +170,8 @@ func (e *engine) Trim(_ context.Context, topic string, before delivery.Seq, olde
 	return e.trim(topic, before, -1, olderThan)
 }
 
-func (e *engine) Shrink(_ context.Context, topic string, keep int64, olderThan time.Time) (delivery.Trimmed, error) {
-	return e.trim(topic, delivery.MaxSeq, keep, olderThan)
+func (e *engine) Shrink(_ context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
+	return e.trim(topic, before, keep, olderThan)
 }
 
 func (e *engine) trim(topic string, before delivery.Seq, keep int64, olderThan time.Time) (went delivery.Trimmed, err error) {

@@ -160,10 +160,9 @@ type Log interface {
 	// What went is told also when an error ended it.
 	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) (Trimmed, error)
 
-	// Shrink removes the topic's notifications from the oldest on until those
-	// that are left take at most keep bytes (TopicState.Bytes), and stops at the
-	// first that was not accepted before olderThan. In all else it is as Trim.
-	Shrink(ctx context.Context, topic string, keep int64, olderThan time.Time) (Trimmed, error)
+	// Shrink is as Trim, and stops as well where what is left takes at most keep
+	// bytes (TopicState.Bytes).
+	Shrink(ctx context.Context, topic string, keep int64, before Seq, olderThan time.Time) (Trimmed, error)
 
 	// Topics gives the state of every topic that has a log.
 	Topics(ctx context.Context) iter.Seq2[TopicState, error]

@@ -203,14 +203,14 @@ func (t *trimmer) shrinkLog(ctx context.Context, s *sweep, state TopicState, all
 	if !pays || state.Bytes <= level {
 		return nil
 	}
-	young := whenever
+	young, seen := whenever, MaxSeq
 	if all.alone {
-		young, _ = t.youngOf(s, state)
+		young, seen = t.youngOf(s, state)
 	}
 	if !state.Oldest.Before(young) {
 		return nil
 	}
-	went, err := t.records.Shrink(ctx, state.Topic, level, young)
+	went, err := t.records.Shrink(ctx, state.Topic, level, min(state.Head, seen)+1, young)
 	t.metrics.trim(trimSize, went)
 	t.size.add(state.Topic, went)
 	s.found.bytes -= went.Bytes

@@ -78,10 +78,10 @@ func (l FaultyLog) Trim(
 
 // Shrink implements delivery.Log.
 func (l FaultyLog) Shrink(
-	ctx context.Context, topic string, keep int64, olderThan time.Time,
+	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
 	err = l.Fault.around(func() error {
-		went, err = l.Log.Shrink(ctx, topic, keep, olderThan)
+		went, err = l.Log.Shrink(ctx, topic, keep, before, olderThan)
 		return err
 	})
 	return went, err

@@ -346,7 +346,7 @@ func logCalls(h Harness) map[string]func(ctx context.Context) error {
 			return err
 		},
 		"Shrink": func(ctx context.Context) error {
-			_, err := h.Log.Shrink(ctx, topicA, 0, start)
+			_, err := h.Log.Shrink(ctx, topicA, 0, delivery.MaxSeq, start)
 			return err
 		},
 		"Topics": func(ctx context.Context) error {
@@ -368,7 +368,7 @@ func testLogRefused(t *testing.T, open Open) {
 		wantError(t, err, context.Canceled)
 		_, err = h.Log.Trim(done(t), topicA, delivery.MaxSeq, start.Add(time.Hour))
 		wantError(t, err, context.Canceled)
-		_, err = h.Log.Shrink(done(t), topicA, 0, start.Add(time.Hour))
+		_, err = h.Log.Shrink(done(t), topicA, 0, delivery.MaxSeq, start.Add(time.Hour))
 		wantError(t, err, context.Canceled)
 		log := h.Reopen(t).Log
 		wantKept(t, log, topicA, seqs...)
@@ -408,12 +408,12 @@ func testLogFaults(t *testing.T, open Open) {
 	})
 	faults(t, "Shrink", open, func(t *testing.T, h Harness, f *Fault) {
 		seqs := appendMany(t, h.Log, topicA, 3)
-		_, err := FaultyLog{h.Log, f}.Shrink(t.Context(), topicA, 0, start.Add(2*time.Second))
+		_, err := FaultyLog{h.Log, f}.Shrink(t.Context(), topicA, 0, delivery.MaxSeq, start.Add(2*time.Second))
 		wantError(t, err, delivery.ErrUnavailable)
 		log := h.Crash(t).Log
 		wantHead(t, log, topicA, seqs[2])
 		wantCounted(t, log, topicA)
-		_, err = log.Shrink(t.Context(), topicA, 0, start.Add(2*time.Second))
+		_, err = log.Shrink(t.Context(), topicA, 0, delivery.MaxSeq, start.Add(2*time.Second))
 		must(t, err)
 		wantKept(t, log, topicA, seqs[2])
 		wantCounted(t, log, topicA)

@@ -117,7 +117,8 @@ func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
 	state := stateOf(t, m.log, m.topic)
 	keep := state.Bytes * int64(rapid.IntRange(0, 8).Draw(rt, "keep")) / 7
 	olderThan := start.Add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "olderThan")) * time.Second)
-	went, err := m.log.Shrink(t.Context(), m.topic, keep, olderThan)
+	before := m.number(rt, "before")
+	went, err := m.log.Shrink(t.Context(), m.topic, keep, before, olderThan)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -126,12 +127,12 @@ func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
 		rt.Fatalf("Shrink: %+v went of %d, and %d are left", went, state.Bytes, left)
 	}
 	for range went.Notifications {
-		if !m.all[m.first].Accepted.Before(olderThan) {
-			rt.Fatalf("Shrink: number %d went, which is not older", m.all[m.first].Seq)
+		if n := m.all[m.first]; n.Seq >= before || !n.Accepted.Before(olderThan) {
+			rt.Fatalf("Shrink: number %d went, which is not older", n.Seq)
 		}
 		m.first++
 	}
-	if m.first < len(m.all) && left > keep && m.all[m.first].Accepted.Before(olderThan) {
+	if m.first < len(m.all) && left > keep && m.all[m.first].Seq < before && m.all[m.first].Accepted.Before(olderThan) {
 		rt.Fatalf("Shrink: %d bytes are left, want at most %d", left, keep)
 	}
 }

@@ -50,7 +50,7 @@ func wantCounted(t *testing.T, l delivery.Log, topic string) {
 // shrink shrinks a log that must not fail.
 func shrink(t *testing.T, l delivery.Log, topic string, keep int64, olderThan time.Time) delivery.Trimmed {
 	t.Helper()
-	went, err := l.Shrink(t.Context(), topic, keep, olderThan)
+	went, err := l.Shrink(t.Context(), topic, keep, delivery.MaxSeq, olderThan)
 	must(t, err)
 	return went
 }
@@ -74,23 +74,28 @@ func testShrink(t *testing.T, open Open) {
 	sizes := []int{k, 3 * k, k, 0, 2 * k}
 	for name, row := range map[string]struct {
 		keep      int64
+		before    int // below which one, from 1 on
 		olderThan time.Time
-		first     int // which is the first that stays, from 1 on
+		first     int // which is the first that stays
 	}{
-		"all fit":               {8 * k, at(100), 1},
-		"one is enough":         {65 * k / 10, at(100), 2},
-		"the great one must go": {63 * k / 10 / 2, at(100), 3},
-		"the empty one counts":  {2*k + 1600, at(100), 4},
-		"to nothing":            {0, at(100), 6},
-		"less than nothing":     {-1, at(100), 6},
-		"not below olderThan":   {0, at(2), 3},
-		"none is older":         {0, at(0), 1},
+		"all fit":               {8 * k, 6, at(100), 1},
+		"one is enough":         {65 * k / 10, 6, at(100), 2},
+		"the great one must go": {63 * k / 10 / 2, 6, at(100), 3},
+		"the empty one counts":  {2*k + 1600, 6, at(100), 4},
+		"to nothing":            {0, 6, at(100), 6},
+		"less than nothing":     {-1, 6, at(100), 6},
+		"not below olderThan":   {0, 6, at(2), 3},
+		"none is older":         {0, 6, at(0), 1},
+		"not from before on":    {0, 4, at(100), 4},
+		"none is before":        {0, 1, at(100), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t)
 			seqs, other := appendSizes(t, h.Log, topicA, sizes...), appendMany(t, h.Log, topicB, 3)
 			all := stateOf(t, h.Log, topicA).Bytes
-			went := shrink(t, h.Log, topicA2, row.keep, row.olderThan)
+			before := append(seqs, delivery.MaxSeq)[row.before-1]
+			went, err := h.Log.Shrink(t.Context(), topicA2, row.keep, before, row.olderThan)
+			must(t, err)
 			wantKept(t, h.Log, topicA, seqs[row.first-1:]...)
 			wantKept(t, h.Log, topicB, other...)
 			wantHead(t, h.Log, topicA, seqs[len(seqs)-1])
@@ -144,7 +149,7 @@ func testShrink(t *testing.T, open Open) {
 				var receipt delivery.Receipt
 				switch i % 3 {
 				case 0:
-					_, err = h.Log.Shrink(t.Context(), topicA, int64(i*1000), at(1))
+					_, err = h.Log.Shrink(t.Context(), topicA, int64(i*1000), delivery.MaxSeq, at(1))
 				case 1:
 					_, err = h.Log.Trim(t.Context(), topicA, first+delivery.Seq(i/3), at(1))
 				default:

@@ -115,10 +115,10 @@ func (l *Log) Trim(
 
 // Shrink implements delivery.Log. What went is told also with an injected error.
 func (l *Log) Shrink(
-	ctx context.Context, topic string, keep int64, olderThan time.Time,
+	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
 	err = l.plan.do(ctx, "log.Shrink", func() error {
-		went, err = l.of.Shrink(ctx, topic, keep, olderThan)
+		went, err = l.of.Shrink(ctx, topic, keep, before, olderThan)
 		return err
 	})
 	return went, err

@@ -419,7 +419,7 @@ func TestLowSpace(t *testing.T) {
 		}
 		_, fetched := db.Pings().Fetched(t.Context(), pings[0])
 		_, trimmed := db.Log().Trim(t.Context(), topic, 2, time.Now())
-		_, shrunk := db.Log().Shrink(t.Context(), topic, 0, time.Now())
+		_, shrunk := db.Log().Shrink(t.Context(), topic, 0, delivery.MaxSeq, time.Now())
 		_, removed := db.Subscriptions().Remove(t.Context(), sub)
 		for name, err := range map[string]error{
 			"Fetched": fetched, "Remove": removed,

@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"carillon/delivery"
@@ -44,10 +43,10 @@ func (l *Log) Trim(
 
 // Shrink implements delivery.Log.
 func (l *Log) Shrink(
-	ctx context.Context, topic string, keep int64, olderThan time.Time,
+	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (delivery.Trimmed, error) {
 	key := subscription.Key(topic)
-	went, err := l.trim(ctx, key, trimming{math.MaxUint64, max(keep, 0), olderThan})
+	went, err := l.trim(ctx, key, trimming{uint64(before), max(keep, 0), olderThan})
 	if err != nil {
 		return went, fmt.Errorf("shrink the log of %q: %w", key, err)
 	}

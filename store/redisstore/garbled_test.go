@@ -125,7 +125,7 @@ func (s side) ask(t *testing.T, db *redisstore.DB) {
 	check("heads", err)
 	_, err = db.Log().Append(ctx, second(s.topic, 2), uuid.New(), begin)
 	check("append", err)
-	_, err = db.Log().Shrink(ctx, s.topic, 1, begin.Add(time.Hour))
+	_, err = db.Log().Shrink(ctx, s.topic, 1, delivery.MaxSeq, begin.Add(time.Hour))
 	check("shrink", err)
 	_, err = db.Log().Trim(ctx, s.topic, 1, begin.Add(time.Hour))
 	check("trim", err)

@@ -310,8 +310,7 @@ func (l *Log) Trim(
 	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
 ) (delivery.Trimmed, error) {
 	key := subscription.Key(topic)
-	highest := strconv.FormatUint(uint64(max(before, 1)-1), 10) // there is no number 0
-	went, err := l.trim(ctx, key, highest, -1, olderThan)
+	went, err := l.trim(ctx, key, before, -1, olderThan)
 	if err != nil {
 		return went, fmt.Errorf("trim the log of %q: %w", key, err)
 	}
@@ -320,10 +319,10 @@ func (l *Log) Trim(
 
 // Shrink implements delivery.Log.
 func (l *Log) Shrink(
-	ctx context.Context, topic string, keep int64, olderThan time.Time,
+	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (delivery.Trimmed, error) {
 	key := subscription.Key(topic)
-	went, err := l.trim(ctx, key, "+", max(keep, 0), olderThan)
+	went, err := l.trim(ctx, key, before, max(keep, 0), olderThan)
 	if err != nil {
 		return went, fmt.Errorf("shrink the log of %q: %w", key, err)
 	}
@@ -332,10 +331,11 @@ func (l *Log) Shrink(
 
 // trim goes in steps. With a keep of -1 the bytes do not matter.
 func (l *Log) trim(
-	ctx context.Context, key, highest string, keep int64, olderThan time.Time,
+	ctx context.Context, key string, before delivery.Seq, keep int64, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
 	e := l.db.engine
 	names := []string{e.keys.log(key), e.keys.times(key), e.keys.head(key)}
+	highest := strconv.FormatUint(uint64(max(before, 1)-1), 10) // there is no number 0
 	for {
 		value, err := e.run(ctx, trimScript, names, highest, order(olderThan), trimStep, keep)
 		if err != nil {

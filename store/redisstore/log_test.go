@@ -361,14 +361,14 @@ func TestEntriesOfBefore(t *testing.T) {
 		t.Error("the next one takes nothing")
 	}
 	later := begin.Add(time.Hour)
-	if went, err := w.db.Log().Shrink(t.Context(), topic, one, later); err != nil || went.Notifications != 0 {
+	if went, err := w.db.Log().Shrink(t.Context(), topic, one, delivery.MaxSeq, later); err != nil || went.Notifications != 0 {
 		t.Errorf("%+v went, error %v; want none", went, err)
 	}
 	went, err := w.db.Log().Trim(t.Context(), topic, last-1, later)
 	if want := (delivery.Trimmed{Notifications: 2}); went != want || err != nil {
 		t.Errorf("%+v went, error %v; want %+v", went, err, want)
 	}
-	went, err = w.db.Log().Shrink(t.Context(), topic, one-1, later)
+	went, err = w.db.Log().Shrink(t.Context(), topic, one-1, delivery.MaxSeq, later)
 	if want := (delivery.Trimmed{Notifications: 2, Bytes: one}); went != want || err != nil {
 		t.Errorf("%+v went, error %v; want %+v", went, err, want)
 	}
