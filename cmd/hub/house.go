@@ -33,6 +33,7 @@ type house struct {
 	operator   *program.Listener
 	store      *engine
 	control    *controlSocket // nil: there is none
+	proxy      *egress.Proxy  // nil: there is none
 	dispatcher *delivery.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
@@ -115,6 +116,7 @@ func (h *house) join(f serveCommand, held shares) error {
 	if err != nil {
 		return err
 	}
+	h.proxy = way.Proxy
 	ask := way
 	ask.IdleConns = out.asking
 	asking, err := egress.New(ask)

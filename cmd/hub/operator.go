@@ -26,9 +26,14 @@ func (h *house) admin() http.Handler {
 	})
 }
 
-// warnings are what the operator must know of the store and of the certificates.
+// warnings are what the operator must know of the store, of the certificates and of the
+// proxy.
 func (h *house) warnings() []string {
-	return append(h.listeners().Warnings(), h.store.Warnings()...)
+	all := append(h.listeners().Warnings(), h.store.Warnings()...)
+	if warning := h.proxy.Warning(); warning != "" {
+		all = append(all, warning)
+	}
+	return all
 }
 
 func (h *house) notStopping(context.Context) error {

@@ -65,6 +65,7 @@ func (f *wayOutFlags) wayOut(hubURL string, names egress.NamesConfig, logger *sl
 		return cfg, err
 	}
 	if cfg.Proxy != nil {
+		cfg.Proxy.Log(logger)
 		logger.Info("connections to callbacks and topics go by a proxy, which is to refuse private addresses", "proxy", cfg.Proxy.String())
 	} else if env := httpproxy.FromEnvironment(); env.HTTPProxy != "" || env.HTTPSProxy != "" {
 		logger.Info("the environment names a proxy, which is not heeded; --proxy environment would use it")

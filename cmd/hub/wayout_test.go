@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -81,4 +84,27 @@ func TestProxyIsToldOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A proxy that is dead is a warning of /readyz, when nothing was reached by it.
+func TestADeadProxyIsToldOf(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(),
+		"--proxy", "http://user:s3cret@"+ln.Addr().String(), "--proxy-filters")
+	for _, host := range []string{"one", "two", "three"} {
+		resp, err := http.PostForm(p.ready["url"], url.Values{
+			"hub.mode": {"subscribe"}, "hub.topic": {"http://" + host + ".example.org/"}, "hub.callback": {"http://callback.example.org/" + host},
+		})
+		if status, text, err := answer(resp, err); err != nil || status != http.StatusAccepted {
+			t.Fatalf("subscribing: %d %q %v", status, text, err)
+		}
+	}
+	eventually(t, "the warning", func() bool {
+		_, text := look(p.ready["admin"], "/readyz")
+		return strings.Contains(text, "warning: the last ") && strings.Contains(text, ln.Addr().String()) && !strings.Contains(text, "s3cret")
+	})
 }

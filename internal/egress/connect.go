@@ -23,10 +23,13 @@ const opProxy = "proxyconnect"
 // dialByProxy has the proxy connect to the address, within the DialTimeout for all: its
 // name, dialing it, TLS to it, and its answer.
 func (d *Dialer) dialByProxy(ctx context.Context, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
+	within, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
 	defer cancel()
-	conn, result, err := d.connectBy(ctx, d.cfg.Proxy, address)
+	conn, result, err := d.connectBy(within, d.cfg.Proxy, address)
 	d.cfg.Metrics.proxied[result].Inc()
+	if !errors.Is(ctx.Err(), context.Canceled) { // else nobody waited for it
+		d.cfg.Proxy.note(result, err)
+	}
 	if err == nil {
 		return conn, nil
 	}

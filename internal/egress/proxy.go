@@ -22,6 +22,8 @@ type Proxy struct {
 	host, port    string
 	authorization string // value of Proxy-Authorization, empty for none
 	choose        func(*url.URL) (*url.URL, error)
+
+	trouble trouble
 }
 
 // NewProxy reads the URL of a proxy: http or https, a host, perhaps a port (80 or 443

@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -420,6 +422,57 @@ func TestProxyAway(t *testing.T) {
 	d := newDialer(t, egress.Config{Proxy: named})
 	if _, err := d.DialContext(t.Context(), "tcp", "host.example:80"); !errors.Is(err, egress.ErrProxy) || errors.Is(err, egress.ErrForbidden) {
 		t.Errorf("%v, want ErrProxy", err)
+	}
+}
+
+// A proxy that is away, or wants other credentials, is told of in the log, once in a
+// while, and as a warning until it works again. What it refuses is no trouble of its own,
+// and neither is a connection that nobody waits for any more.
+func TestProxyTrouble(t *testing.T) {
+	p := newTestProxy(t, false)
+	p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte("user:s3cret"))
+	p.to["host.example:80"] = p.Listener.Addr().String()
+	named, err := egress.NewProxy(strings.Replace(p.URL, "://", "://user:s3cret-wrong@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	named.Log(slog.New(slog.NewTextHandler(&log, nil)))
+	d := dialerBy(t, p, egress.Config{Proxy: named})
+	dial := func(ctx context.Context) {
+		t.Helper()
+		if conn, _ := d.DialContext(ctx, "tcp", "host.example:80"); conn != nil {
+			conn.Close()
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	dial(gone)
+	for range 2 {
+		dial(t.Context())
+	}
+	if named.Warning() != "" || log.Len() > 0 {
+		t.Errorf("told of after two: %q, %s", named.Warning(), &log)
+	}
+	for range 3 {
+		dial(t.Context())
+	}
+	if told := named.Warning(); !strings.Contains(told, "the last 5 connections") || !strings.Contains(told, "credentials") {
+		t.Errorf("the warning is %q", told)
+	}
+	if strings.Count(log.String(), "level=WARN") != 1 || strings.Contains(log.String()+named.Warning(), "s3cret") {
+		t.Errorf("the log has\n%s", &log)
+	}
+	p.mu.Lock()
+	p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte("user:s3cret-wrong"))
+	p.mu.Unlock()
+	dial(t.Context())
+	if told := named.Warning(); told != "" {
+		t.Errorf("the warning stands: %q", told)
+	}
+	var none *egress.Proxy
+	if none.Log(slog.Default()); none.Warning() != "" {
+		t.Error("no proxy, and a warning")
 	}
 }
 
