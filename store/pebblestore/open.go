@@ -128,6 +128,9 @@ func takeDir(cfg Config) (*pebble.Lock, error) {
 		_ = lock.Close()
 		return nil, openError(err)
 	}
+	if vfs.Root(cfg.FS) == vfs.Default {
+		closeToOthers(cfg.Dir, cfg.Logger)
+	}
 	return lock, nil
 }
 

@@ -13,3 +13,6 @@ func OpenFiles() int {
 	}
 	return int(limit.Cur)
 }
+
+// ownFilesOnly has all files made with mode 0600 and all directories with 0700 at most.
+func ownFilesOnly() { syscall.Umask(0o077) }

@@ -23,8 +23,10 @@ type Run func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
 // Main runs a command until it ends by itself or by SIGINT or SIGTERM, and
 // returns its exit status. After a signal it waits StopWithin, then gives up on
-// what hangs and returns 0; a second signal ends the process at once.
+// what hangs and returns 0; a second signal ends the process at once. What the
+// process makes is for its user only: secrets are in it.
 func Main(run Run) int {
+	ownFilesOnly()
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
 	status := make(chan int, 1)
