@@ -125,7 +125,7 @@ func (c *controls) backup(w http.ResponseWriter, r *http.Request) (err error) {
 	}()
 	out := bufio.NewWriterSize(to, backupChunk)
 	if err = b.Write(r.Context(), out); err == nil {
-		err = out.Flush()
+		err = errors.Join(out.Flush(), to.control.Flush()) // what the server holds back may fail to go
 	}
 	if err != nil {
 		c.logger.Error("a backup was broken off", "error", err)

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -50,12 +51,20 @@ func (discard) file(_ string, _ int64, content io.Reader) error {
 // readBackup gives the entries of a backup to t, the last one excepted, and checks
 // them all.
 func readBackup(ctx context.Context, from io.Reader, t taker) (BackupInfo, error) {
-	in := &backupInput{tar: tar.NewReader(&contextReader{ctx, from}), seen: make(map[string]bool)}
+	stream := bufio.NewReader(&contextReader{ctx, from})
+	peeked, _ := stream.Peek(len(backupHead)) // an error comes again with the first entry
+	start := string(peeked)
+	in := &backupInput{tar: tar.NewReader(stream), seen: make(map[string]bool)}
 	err := in.read(t)
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case ended && len(start) == 0:
+		err = fmt.Errorf("%w: it is empty", ErrNoBackup)
+	case ended && !strings.HasPrefix(backupHead, start):
+		err = ErrNoBackup
+	case ended:
 		err = fmt.Errorf("%w: %d of %d files are there", ErrBackupCutOff, max(len(in.seen)-1, 0), in.info.Files)
 	case errors.Is(err, tar.ErrHeader):
 		err = fmt.Errorf("%w: behind %d of %d files is something else", ErrBackupDamaged, max(len(in.seen)-1, 0), in.info.Files)

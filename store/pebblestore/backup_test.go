@@ -226,6 +226,14 @@ func TestDamagedBackup(t *testing.T) {
 			t.Fatalf("byte %d was changed: %v", at, err)
 		}
 	}
+	for text, want := range map[string]error{
+		"": pebblestore.ErrNoBackup, "dear diary": pebblestore.ErrNoBackup, strings.Repeat("dear diary", 9999): pebblestore.ErrNoBackup,
+		string(stream[:100]): pebblestore.ErrBackupCutOff,
+	} {
+		if err := verify([]byte(text)); !errors.Is(err, want) {
+			t.Errorf("%.20q: %v; want %v", text, err, want)
+		}
+	}
 	half := stream[:len(stream)/2]
 	if _, err := restore(t, disk, half); !errors.Is(err, pebblestore.ErrBackupCutOff) {
 		t.Errorf("restored half a backup: %v", err)
@@ -266,7 +274,7 @@ func TestHostileBackup(t *testing.T) {
 		entries []*entry
 		want    error
 	}{
-		"nothing":               {nil, pebblestore.ErrBackupCutOff},
+		"nothing":               {nil, pebblestore.ErrNoBackup},
 		"another archive":       {[]*entry{file("photo.jpeg", "x")}, pebblestore.ErrNoBackup},
 		"a head of another":     {[]*entry{file("backup.json", `{"format":"music"}`)}, pebblestore.ErrNoBackup},
 		"a head without end":    {[]*entry{file("backup.json", strings.Repeat(" ", 1<<17))}, pebblestore.ErrNoBackup},
