@@ -3,7 +3,7 @@
 // wrote into them, so it tells of what is in them and not of what go.mod would
 // allow, and needs neither network nor module cache:
 //
-//	sbom -out bin bin/hub bin/notifier
+//	sbom -version 1.2.3 -out bin bin/hub bin/notifier
 //
 // writes bin/hub.cdx.json and bin/notifier.cdx.json. The same binary gives the same
 // bytes, as there is no time and no random number in it.
@@ -31,12 +31,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", ".", "directory that the bills are written to")
+	version := flags.String("version", "", "version of the programs, where the linker wrote none into them")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	for _, binary := range flags.Args() {
 		path := filepath.Join(*out, filepath.Base(binary)+".cdx.json")
-		count, err := write(path, binary)
+		count, err := write(path, binary, *version)
 		if err != nil {
 			fmt.Fprintf(stderr, "sbom: %v\n", err)
 			return 1
@@ -47,12 +48,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // write writes the bill of a binary and returns of how many modules it is made.
-func write(path, binary string) (modules int, err error) {
+func write(path, binary, version string) (modules int, err error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return 0, err
 	}
-	bom, err := billOf(filepath.Base(binary), info)
+	bom, err := billOf(filepath.Base(binary), version, info)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", binary, err)
 	}
@@ -64,11 +65,18 @@ func write(path, binary string) (modules int, err error) {
 	return len(*bom.Components), errors.Join(encoder.EncodeVersion(bom, cdx.SpecVersion1_5), f.Close())
 }
 
-// billOf lists the modules of a binary and the standard library.
-func billOf(name string, info *debug.BuildInfo) (*cdx.BOM, error) {
+// billOf lists the modules of a binary and the standard library. A bill says of which
+// version it is.
+func billOf(name, version string, info *debug.BuildInfo) (*cdx.BOM, error) {
+	if version == "" {
+		version = info.Main.Version
+	}
+	if version == "" || version == "(devel)" {
+		return nil, errors.New("the linker wrote no version into it: give -version")
+	}
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{
-		BOMRef: info.Path, Type: cdx.ComponentTypeApplication, Name: name, Version: info.Main.Version,
+		BOMRef: info.Path, Type: cdx.ComponentTypeApplication, Name: name, Version: version,
 	}}
 	goVersion, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
 	components := []cdx.Component{component("std", goVersion)}

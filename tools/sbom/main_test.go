@@ -8,7 +8,7 @@ import (
 // TestBill: each module is named with its version and the checksum of go.sum, and the
 // standard library is one of them.
 func TestBill(t *testing.T) {
-	bom, err := billOf("hub", &debug.BuildInfo{
+	bom, err := billOf("hub", "0.1.0", &debug.BuildInfo{
 		GoVersion: "go1.26.0 X:none", Path: "carillon/cmd/hub", Main: debug.Module{Path: "carillon", Version: "(devel)"},
 		Deps: []*debug.Module{
 			{Path: "a.example/b", Version: "v1.2.3", Sum: "h1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="},
@@ -17,6 +17,12 @@ func TestBill(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got := bom.Metadata.Component.Version; got != "0.1.0" {
+		t.Errorf("the program's version is %q", got)
+	}
+	if _, err := billOf("hub", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}); err == nil {
+		t.Error("a bill of no version is written")
 	}
 	var urls []string
 	for _, c := range *bom.Components {
@@ -33,7 +39,7 @@ func TestBill(t *testing.T) {
 	if refs := *(*bom.Dependencies)[0].Dependencies; len(refs) != 3 {
 		t.Errorf("it depends on %q", refs)
 	}
-	if _, err := billOf("hub", &debug.BuildInfo{Deps: []*debug.Module{{Path: "a.example/b", Version: "v1"}}}); err == nil {
+	if _, err := billOf("hub", "0.1.0", &debug.BuildInfo{Deps: []*debug.Module{{Path: "a.example/b", Version: "v1"}}}); err == nil {
 		t.Error("a module without a checksum is taken")
 	}
 }
