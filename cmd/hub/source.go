@@ -57,14 +57,15 @@ func (f *sourceAddCommand) Validate() error {
 }
 
 func (f *sourceAddCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
-	if err := f.refuseNothing(); err != nil {
-		fmt.Fprintf(stderr, "hub: there was no store at %s: it is made\n", f.shown())
-	}
+	nothing := f.refuseNothing() != nil
 	err := f.issue(stdout, false, func(hash source.Hash) error {
 		return askSources(ctx, f.storeFlags, logger, "add", sourceWish{f.Name, f.Prefixes, hash})
 	})
 	if err != nil {
 		return err
+	}
+	if nothing {
+		fmt.Fprintf(stderr, "hub: there was no store at %s: it was made\n", f.shown())
 	}
 	fmt.Fprintf(stderr, "hub: Source %s may publish to %s. Its token is shown this once.\n", f.Name, strings.Join(f.Prefixes, ", "))
 	return nil
