@@ -16,8 +16,8 @@ import (
 // soakAudit is what a soak comes to.
 type soakAudit struct {
 	accepted, delivered, duplicates int
-	// Of the duplicates: those whose answer was lost on the way, and those that a
-	// trouble explains. The rest must not be.
+	// Of the duplicates: those whose answer was lost on the way, and those that came
+	// again after a trouble. The rest must not be.
 	lostAnswers, troubled int
 	gaps, lost            int
 }
@@ -26,7 +26,7 @@ type soakAudit struct {
 func (s *soak) audit() {
 	t := s.t
 	t.Helper()
-	engine, network := s.faults()
+	faults, failed := s.faults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &soakAudit{}
@@ -40,9 +40,9 @@ func (s *soak) audit() {
 	}
 	a.accepted += s.pings
 	a.gaps += s.storedGaps()
-	t.Logf("soak %s: accepted %d, delivered %d, duplicates %d (answer lost %d, by kills %d), gaps %d, lost %d; kills %d, faults injected %d (engine %d by kind: %s; network %d)",
+	t.Logf("soak %s: accepted %d, delivered %d, duplicates %d (answer lost %d, a trouble just after the first %d), gaps %d, lost %d; kills %d, faults injected %d, of which %d failed a call or a request (engine by kind: %s)",
 		s.engine, a.accepted, a.delivered, a.duplicates, a.lostAnswers, a.troubled, a.gaps, a.lost,
-		s.kills, engine+network, engine, byKind(s.engineFaults), network)
+		s.kills, faults, failed, byKind(s.engineFaults))
 	t.Logf("by call: %s", inWords(s.engineFaults))
 	for _, failure := range s.failures {
 		t.Error(failure)
@@ -53,8 +53,8 @@ func (s *soak) audit() {
 	if a.duplicates != a.lostAnswers+a.troubled {
 		t.Errorf("%d notifications came again although nothing had happened", a.duplicates-a.lostAnswers-a.troubled)
 	}
-	if s.kills < soakKills || engine+network < soakFaults {
-		t.Errorf("%d kills and %d faults, want %d and %d", s.kills, engine+network, soakKills, soakFaults)
+	if s.kills < soakKills || failed < soakFaults {
+		t.Errorf("%d kills and %d faults that failed something, want %d and %d", s.kills, failed, soakKills, soakFaults)
 	}
 	if a.accepted < 1000/slowness || a.delivered < 10*a.accepted/4 {
 		t.Errorf("%d accepted, %d delivered: the test did not test anything", a.accepted, a.delivered)
@@ -81,7 +81,9 @@ func (s *soak) auditTopic(a *soakAudit, topic string) {
 			s.faultf("%s: %q was accepted and is not in the log", topic, n.body)
 		}
 	}
+	s.auditAcceptance(topic, place)
 	if topic == topicChain {
+		s.auditChain(witness)
 		for body, n := range bodies {
 			if n > 1 {
 				s.faultf("a change notification that was repeated came as %d: %s", n, body)
@@ -102,6 +104,42 @@ func (s *soak) auditTopic(a *soakAudit, topic string) {
 		for _, p := range u.periods {
 			s.auditPeriod(a, u, p)
 		}
+	}
+}
+
+// auditAcceptance checks that the log is in the order of acceptance: what was answered
+// before another publication was begun stands before it.
+func (s *soak) auditAcceptance(topic string, place map[string]int) {
+	answered := slices.SortedFunc(slices.Values(s.accepted[topic]), func(a, b *soakPublication) int { return a.answered.Compare(b.answered) })
+	begun := slices.SortedFunc(slices.Values(s.accepted[topic]), func(a, b *soakPublication) int { return a.begun.Compare(b.begun) })
+	var last *soakPublication // in the log, of those that were answered before
+	for _, n := range begun {
+		for len(answered) > 0 && answered[0].answered.Before(n.begun) {
+			if last == nil || place[answered[0].id] > place[last.id] {
+				last = answered[0]
+			}
+			answered = answered[1:]
+		}
+		if at, came := place[n.id]; came && last != nil && at < place[last.id] {
+			s.faultf("%s: %q was answered %s before %q was begun, and stands behind it", topic, last.body, n.begun.Sub(last.answered), n.body)
+		}
+	}
+}
+
+// auditChain checks that each change notification begins later than what came before
+// it: they were published in the order of their beginnings.
+func (s *soak) auditChain(witness *soakSubscriber) {
+	before, seen := 0, map[string]bool{}
+	for _, d := range witness.got {
+		if seen[d.id] {
+			continue
+		}
+		seen[d.id] = true
+		at := s.published[topicChain][d.body]
+		if at <= before {
+			s.faultf("%s: the %d. change notification came behind the %d.", topicChain, at, before)
+		}
+		before = at
 	}
 }
 
@@ -161,7 +199,7 @@ func (s *soak) auditBodies(u *soakSubscriber) {
 		_, isPing := fmt.Sscanf(d.body, "ping %d", &number)
 		switch {
 		case u.topic == topicPings && (isPing != nil || number > s.pinged),
-			u.topic != topicPings && !s.published[u.topic][d.body]:
+			u.topic != topicPings && s.published[u.topic][d.body] == 0:
 			s.faultf("%s got %q, which nobody published", u.name, d.body)
 		case accepted[d.id] != "" && accepted[d.id] != d.body, bodies[d.id] != "" && bodies[d.id] != d.body:
 			s.faultf("%s got %q as %s, which is another", u.name, d.body, d.id)
@@ -170,12 +208,16 @@ func (s *soak) auditBodies(u *soakSubscriber) {
 	}
 }
 
-// soakSlack is how long before a trouble what came again may have come at first: it
-// was not recorded yet, as the saving of positions failed, too.
-const soakSlack = 4 * time.Second * slowness
+// What came again after a trouble had come at most soakUnsaved before it, as positions
+// are saved that often and a Save that fails is repeated; or soakLate after it, when the
+// last that a dead process had sent was read.
+const (
+	soakUnsaved = flushInterval + diskSlack*slowness
+	soakLate    = 100 * time.Millisecond * slowness
+)
 
 // auditDuplicates looks for what explains that something came again: an answer that was
-// lost, or a trouble between the two.
+// lost, or a trouble that began between the two, just after the first.
 func (s *soak) auditDuplicates(a *soakAudit, u *soakSubscriber) {
 	before := map[string]soakArrival{}
 	for _, d := range u.got {
@@ -188,8 +230,9 @@ func (s *soak) auditDuplicates(a *soakAudit, u *soakSubscriber) {
 		switch {
 		case first.lost:
 			a.lostAnswers++
-		case slices.ContainsFunc(s.troubles, func(t trouble) bool {
-			return t.from.Before(d.at) && first.at.Before(t.to.Add(diskSlack*slowness)) && t.from.Sub(first.at) < soakSlack
+		case slices.ContainsFunc(s.troubles, func(trouble time.Time) bool {
+			since := trouble.Sub(first.at)
+			return trouble.Before(d.at) && -soakLate < since && since < soakUnsaved
 		}):
 			a.troubled++
 		default:

@@ -7,8 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +26,9 @@ const beFaulty = "CARILLON_TEST_FAULTS"
 // faultPipe is the file descriptor of that pipe.
 const faultPipe = 3
 
+// calmDown ends the faults of a hub under test that runs on.
+const calmDown = syscall.SIGUSR1
+
 // hubUnderTest is run, with faults where the environment asks for them.
 func hubUnderTest(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	seed, err := strconv.ParseUint(os.Getenv(beFaulty), 10, 64)
@@ -34,6 +40,12 @@ func hubUnderTest(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		Seed: seed, Rates: soakRates(), HangMax: 300 * time.Millisecond,
 		Injected: func(call string, kind faults.Kind) { fmt.Fprintf(told, "%s %s\n", call, kind) },
 	})
+	calm := make(chan os.Signal, 1)
+	ossignal.Notify(calm, calmDown)
+	go func() {
+		<-calm
+		plan.Calm()
+	}()
 	return runOn(ctx, args, stdout, stderr, func(e *engine) { failBy(e, plan) })
 }
 
@@ -50,8 +62,8 @@ func failBy(e *engine, plan *faults.Plan) {
 // soakRates are high where a call changes something, and low where a fault makes
 // a subscription or a shard rest for seconds.
 func soakRates() map[string]faults.Rates {
-	changing := faults.Rates{Before: 0.08, After: 0.08, Delay: 0.05, Hang: 0.02}
-	reading := faults.Rates{Before: 0.02, After: 0.02, Delay: 0.02, Hang: 0.005}
+	changing := faults.Rates{Before: 0.1, After: 0.1, Delay: 0.03, Hang: 0.02}
+	reading := faults.Rates{Before: 0.025, After: 0.025, Delay: 0.01, Hang: 0.005}
 	return map[string]faults.Rates{
 		"store.Submit": changing, "store.Activate": changing, "store.Drop": changing, "store.Unsubscribe": changing,
 		"store.Remove": changing, "store.Requests": reading, "store.Request": reading, "store.Get": reading, "store.Expired": reading,
@@ -71,7 +83,7 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], slices.Concat(s.args, args)...), ready: map[string]string{}, log: &logText{}}
 	p.cmd.Env = append(os.Environ(), beHub+"=1")
-	p.cmd.Stderr = p.log
+	p.cmd.Stderr = io.MultiWriter(p.log, unsavedWatch{s})
 	var err error
 	if p.out, err = p.cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
@@ -92,6 +104,17 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 	t.Cleanup(p.kill)
 	p.awaitReady(t)
 	return p
+}
+
+// unsavedWatch looks for what a hub says of shards that it lost with positions that
+// were not saved: what was delivered comes again from another hub.
+type unsavedWatch struct{ *soak }
+
+func (w unsavedWatch) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "a shard was lost with positions not saved") {
+		w.trouble(0)
+	}
+	return len(p), nil
 }
 
 // hear counts what a process tells of its faults, until its end.

@@ -66,7 +66,7 @@ func (s *soak) publish(n int, topic, contentType, body string, patience, retry t
 		"Content-Type": {contentType},
 		"Link":         {fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, s.topicURL(topic), s.hubURL)},
 	}
-	s.locked(func() { s.published[topic][body] = true })
+	s.locked(func() { s.published[topic][body] = len(s.published[topic]) + 1 })
 	begun := time.Now()
 	for {
 		status, id, err := s.post(n, header, body, patience)

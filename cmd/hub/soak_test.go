@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/internal/faults"
 	"carillon/internal/redistest"
 	"carillon/subscription"
 )
@@ -19,9 +20,12 @@ import (
 // What a soak is made of. It goes on until there was enough of everything.
 const (
 	soakKills  = max(20/slowness, 6) // of processes, at least
-	soakFaults = 5000 / slowness     // injected into engines and networks, at least
+	soakFaults = 5000 / slowness     // that failed a call of an engine or a request, at least
 	soakLeast  = 30 * time.Second / slowness
 	soakLimit  = 4 * time.Minute
+	// soakAlone is how long the last processes live with their faults and nobody's
+	// help: no kill and no renewal brings back what one of them has lost from memory.
+	soakAlone = 5 * time.Second
 
 	// soakBetween is the time between two publications of one publisher, and
 	// soakPause that before something is tried again.
@@ -34,8 +38,9 @@ const (
 // TestSoak mixes everything that goes wrong: engines whose calls fail, persisted or
 // not; networks that disturb what callbacks answer; processes that are killed or
 // stopped; a Redis that is killed. Meanwhile Sources publish and ping, and subscribers
-// come, renew, change their secrets, leave and come back. Then the faults end, and for
-// each subscriber the list of what it got is held against what was accepted.
+// come, renew, change their secrets, leave and come back. Then the faults end, in the
+// processes that run, and everybody gets everything; and again after a start of all. At
+// last the list of what each subscriber got is held against what was accepted.
 //
 // docs/decisions/0024 says what this proves, and what it does not.
 func TestSoak(t *testing.T) {
@@ -90,14 +95,14 @@ type soak struct {
 
 	mu           sync.Mutex // guards what follows
 	cond         *sync.Cond
-	up           []string // the addresses of the hubs that are up
-	published    map[string]map[string]bool
+	up           []string                  // the addresses of the hubs that are up
+	published    map[string]map[string]int // by topic and body: as which
 	accepted     map[string][]*soakPublication
 	pinged       int       // the number of the last ping
 	pings        int       // that were accepted
 	chained      time.Time // the end of the last change notification
 	kills        int
-	troubles     []trouble
+	troubles     []time.Time
 	engineFaults map[string]int // by call and kind
 	failures     []string       // the first of them
 }
@@ -108,7 +113,7 @@ func newSoak(t *testing.T, engine string, seed uint64, args ...string) *soak {
 		seeds: rand.New(rand.NewPCG(seed, 1)), random: rand.New(rand.NewPCG(seed, 2)),
 		client:       &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}},
 		subscribers:  map[string]*soakSubscriber{},
-		published:    map[string]map[string]bool{},
+		published:    map[string]map[string]int{},
 		accepted:     map[string][]*soakPublication{},
 		engineFaults: map[string]int{},
 	}
@@ -125,7 +130,7 @@ func newSoak(t *testing.T, engine string, seed uint64, args ...string) *soak {
 		s.hosts = append(s.hosts, s.serveHost(s.seeds.Uint64(), rate))
 	}
 	for _, topic := range soakTopics {
-		s.published[topic] = map[string]bool{}
+		s.published[topic] = map[string]int{}
 		for i, host := range s.hosts {
 			for _, nature := range []string{"steady", "restless"} {
 				s.add(topic, host, fmt.Sprintf("%s-%d-%s", topic, i, nature), nature == "restless", i == 0 && nature == "steady")
@@ -205,10 +210,12 @@ func (s *soak) run(disrupt func(n int)) {
 		disrupt(n)
 	}
 	close(stop)
+	moving.Wait() // something must be published until the last of them is there
+	<-time.After(soakAlone)
 	for _, h := range s.hosts {
 		h.network.Calm()
 	}
-	moving.Wait() // something must be published until the last of them is there
+	s.calmHubs()
 	close(stopSources)
 	sources.Wait()
 	s.settle()
@@ -228,55 +235,69 @@ func (s *soak) publishAll(all *sync.WaitGroup, stop <-chan struct{}) {
 
 // enough tells whether there was enough of everything, or no more time for it.
 func (s *soak) enough(took time.Duration) bool {
-	engine, network := s.faults()
+	_, failed := s.faults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return took > soakLimit || took > soakLeast && s.kills >= soakKills && engine+network >= soakFaults
+	return took > soakLimit || took > soakLeast && s.kills >= soakKills && failed >= soakFaults
 }
 
-// faults counts those that were injected so far.
-func (s *soak) faults() (engine, network int) {
+// faults counts those that were injected so far, and of them those that failed a
+// call or a request: others only held it up.
+func (s *soak) faults() (all, failed int) {
 	for _, h := range s.hosts {
 		for _, n := range h.network.Counts() {
-			network += n
+			all += n
 		}
+		failed += h.network.Failed()
 	}
 	s.locked(func() {
-		for _, n := range s.engineFaults {
-			engine += n
+		for name, n := range s.engineFaults {
+			if all += n; !strings.HasSuffix(name, " "+faults.Delay.String()) {
+				failed += n
+			}
 		}
 	})
-	return engine, network
+	return all, failed
 }
 
-// settle ends the faults that are left, and waits until everybody has got everything: what is
-// published at the end comes last, and is signed with the last secret.
+// settle waits until everybody has got everything. First of the processes in which
+// everything failed until now, and which run on: what one of them has lost from memory,
+// as a subscription or a wakeup, nobody brings back, and the first wait is without
+// another publication. Then all are killed, and it must be so again.
 func (s *soak) settle() {
 	t := s.t
 	t.Helper()
-	for i, p := range s.hubs {
-		began := time.Now()
-		p.kill()
-		s.start(i, 0)
-		s.trouble(began, 1)
-	}
+	s.awaitAll("which runs on")
 	eventually(t, "every shard and every request to be worked on", s.allSettled)
-	for n, topic := range soakTopics {
+	s.publishEnd(0)
+	s.awaitAll("which runs on")
+	for i := range s.hubs {
+		s.replaceHub(i, 0)
+	}
+	eventually(t, "every shard and every request to be worked on after a start", s.allSettled)
+	s.publishEnd(1)
+	s.awaitAll("which was started")
+	for i, p := range s.hubs {
+		if err := p.stop(t); err != nil {
+			t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
+		}
+	}
+}
+
+// publishEnd publishes what comes last to every topic, and is signed with the last
+// secrets.
+func (s *soak) publishEnd(n int) {
+	s.t.Helper()
+	for _, topic := range soakTopics {
 		switch topic {
 		case topicPings:
 			s.ping(n)
 		case topicChain:
 			s.publishChange(n)
 		default:
-			if !s.publish(n, topic, "text/plain", "the end", soakPatience, soakPatience) {
-				t.Fatalf("%s: the end was not accepted", topic)
+			if !s.publish(n, topic, "text/plain", fmt.Sprintf("end %d", n), soakPatience, soakPatience) {
+				s.t.Fatalf("%s: end %d was not accepted", topic, n)
 			}
-		}
-	}
-	s.awaitAll()
-	for i, p := range s.hubs {
-		if err := p.stop(t); err != nil {
-			t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
 		}
 	}
 }
@@ -298,8 +319,9 @@ func (s *soak) allSettled() bool {
 	return shards == subscription.Shards && pending == 0
 }
 
-// awaitAll waits until everybody who is subscribed has got what was accepted.
-func (s *soak) awaitAll() {
+// awaitAll waits until everybody who is subscribed has got what was accepted, from a
+// hub of a kind.
+func (s *soak) awaitAll(hub string) {
 	now := time.Now()
 	missing := map[*soakSubscriber][]*soakPublication{}
 	s.locked(func() {
@@ -324,9 +346,9 @@ func (s *soak) awaitAll() {
 	s.locked(func() {
 		for u, list := range missing {
 			if len(list) == 0 {
-				s.faultf("%s did not get the last ping within %s", u.name, soakPatience)
+				s.faultf("%s did not get the last ping within %s, from a hub %s", u.name, soakPatience, hub)
 			} else {
-				s.faultf("%s did not get %q within %s", u.name, list[0].body, soakPatience)
+				s.faultf("%s did not get %q within %s, from a hub %s", u.name, list[0].body, soakPatience, hub)
 			}
 		}
 	})

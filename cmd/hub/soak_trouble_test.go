@@ -31,52 +31,66 @@ func (s *soak) tell() {
 // killHub kills one and starts another in its place.
 func (s *soak) killHub(i int) {
 	s.t.Helper()
-	began := time.Now()
+	s.replaceHub(i, s.seeds.Uint64())
+}
+
+// replaceHub kills one and starts another in its place, whose engine fails by the seed.
+func (s *soak) replaceHub(i int, seed uint64) {
+	s.t.Helper()
 	s.hubs[i].kill()
+	s.trouble(1)
 	s.hubs[i] = nil
 	s.tell()
-	s.start(i, s.seeds.Uint64())
-	s.trouble(began, 1)
+	s.start(i, seed)
 }
 
 // stopHub ends one as an operator does, while everything fails, and starts another in
 // its place.
 func (s *soak) stopHub(i int) {
 	s.t.Helper()
-	began, p := time.Now(), s.hubs[i]
+	p := s.hubs[i]
 	s.hubs[i] = nil
 	s.tell()
+	s.trouble(0)
 	if err := p.stop(s.t); err != nil {
 		s.t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
 	}
+	s.trouble(0)
 	s.start(i, s.seeds.Uint64())
-	s.trouble(began, 0)
 }
 
 // killRedis kills the server and starts it again on its files.
 func (s *soak) killRedis(redis *redistest.Server) {
 	s.t.Helper()
-	began := time.Now()
 	redis.Kill(s.t)
+	s.trouble(1)
 	<-time.After(time.Duration(s.random.IntN(500)) * time.Millisecond)
 	redis.Restart(s.t)
-	s.trouble(began, 1)
+	s.trouble(0)
 }
 
 // pauseHub stops one for longer than its leases last, and lets it go on.
 func (s *soak) pauseHub(i int) {
 	s.t.Helper()
-	began := time.Now()
 	signal(s.t, s.hubs[i], syscall.SIGSTOP)
+	s.trouble(0)
 	<-time.After(time.Second + time.Duration(s.random.IntN(1500))*time.Millisecond)
+	s.trouble(0)
 	signal(s.t, s.hubs[i], syscall.SIGCONT)
-	s.trouble(began, 0)
 }
 
-// trouble notes one that began then and is over now, with so many kills.
-func (s *soak) trouble(began time.Time, kills int) {
+// trouble notes that something of it is now, and with so many kills.
+func (s *soak) trouble(kills int) {
 	s.locked(func() {
-		s.troubles = append(s.troubles, trouble{began, time.Now()})
+		s.troubles = append(s.troubles, time.Now())
 		s.kills += kills
 	})
+}
+
+// calmHubs ends the faults of the hubs that run.
+func (s *soak) calmHubs() {
+	s.t.Helper()
+	for _, p := range s.hubs {
+		signal(s.t, p, calmDown)
+	}
 }

@@ -21,6 +21,7 @@
 //     interfaces pass through it.
 //   - What becomes of the n-th call of a name is told by seed, name and n alone, and
 //     so is the same in another run, however the calls of other names fall between.
+//   - From Calm on every call is passed on.
 //   - Every fault that happened is told to Config.Injected before its caller sees
 //     it, and counted.
 //

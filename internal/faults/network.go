@@ -41,6 +41,7 @@ type Network struct {
 	mu     sync.Mutex
 	number uint64         // of requests and connections so far; guarded by mu
 	counts map[string]int // guarded by mu
+	failed int            // guarded by mu
 }
 
 // NewNetwork returns a Network.
@@ -59,6 +60,14 @@ func (n *Network) Counts() map[string]int {
 	return maps.Clone(n.counts)
 }
 
+// Failed tells how many of the faults refused a request, or may have lost its answer.
+// The others let it through: late, or in pieces.
+func (n *Network) Failed() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failed
+}
+
 // Handler serves what answer says, disturbed or not. answer reads what it needs of
 // the request. It is told before whether its answer may be lost on the way:
 // whoever takes something in and says so with a 2xx may then be sent it
@@ -75,7 +84,7 @@ func (n *Network) Handler(answer func(r *http.Request, lost bool) Answer) http.H
 		if !d.refuses {
 			e.answer = answer(r, d.loses)
 		}
-		n.happened(d.kind)
+		n.happened(d.kind, d.refuses || d.loses)
 		d.do(e)
 	})
 }
@@ -96,9 +105,12 @@ func (n *Network) random() *rand.Rand {
 	return rand.New(rand.NewPCG(n.cfg.Seed, n.number))
 }
 
-func (n *Network) happened(kind string) {
+func (n *Network) happened(kind string, failed bool) {
 	n.mu.Lock()
 	n.counts[kind]++
+	if failed {
+		n.failed++
+	}
 	n.mu.Unlock()
 	if n.cfg.Injected != nil {
 		n.cfg.Injected(kind)
@@ -130,7 +142,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if l.network.calm.Load() || l.network.random().Float64() >= l.network.cfg.Rate/connectionShare {
 			return conn, nil
 		}
-		l.network.happened(resetAtOnce)
+		l.network.happened(resetAtOnce, true)
 		reset(conn)
 	}
 }

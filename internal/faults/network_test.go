@@ -55,6 +55,17 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 	checkKinds(t, network.Counts(), requests)
+	harmless := 0
+	for _, kind := range []string{"delayed", "trickled", "closed after the answer"} {
+		harmless += network.Counts()[kind]
+	}
+	total := 0
+	for _, n := range network.Counts() {
+		total += n
+	}
+	if failed := network.Failed(); failed != total-harmless {
+		t.Errorf("%d of %d faults are told to have failed a request, and %d are harmless", failed, total, harmless)
+	}
 	network.Calm()
 	before := len(network.Counts())
 	for range 100 {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"carillon/subscription"
@@ -33,6 +34,9 @@ const (
 func (k Kind) String() string {
 	return [kinds]string{"none", "before", "after", "delay", "hang"}[k]
 }
+
+// Fails tells whether the caller of such a call gets an error.
+func (k Kind) Fails() bool { return k == Before || k == After || k == Hang }
 
 // Rates are the shares of calls, each from 0 to 1 and together at most 1, that
 // end in a fault.
@@ -83,7 +87,8 @@ type Single struct {
 // Plan decides what becomes of calls. It may be used by several engines at once
 // and by any goroutine; a nil Plan lets every call pass.
 type Plan struct {
-	cfg Config
+	cfg  Config
+	calm atomic.Bool
 
 	mu     sync.Mutex
 	calls  map[string]int // guarded by mu: how many there were of each name
@@ -100,6 +105,9 @@ func NewPlan(cfg Config) *Plan {
 	cfg.DelayMax = cmp.Or(cfg.DelayMax, 50*time.Millisecond)
 	return &Plan{cfg: cfg, calls: map[string]int{}, counts: map[fault]int{}}
 }
+
+// Calm ends all faults: every call that is made from now on passes.
+func (p *Plan) Calm() { p.calm.Store(true) }
 
 // Count is how often calls of a name ended in a fault of a kind.
 type Count struct {
@@ -143,6 +151,9 @@ func (p *Plan) judge(call string) verdict {
 	p.calls[call]++
 	n := p.calls[call]
 	p.mu.Unlock()
+	if p.calm.Load() {
+		return verdict{}
+	}
 	for _, s := range p.cfg.Single {
 		if s.Call == call && s.At == n {
 			return verdict{s.Kind, p.random(call, n)}

@@ -80,6 +80,9 @@ func TestKinds(t *testing.T) {
 					if c.fails != errors.Is(err, faults.ErrInjected) || c.fails != errors.Is(err, subscription.ErrUnavailable) {
 						t.Errorf("got error %v", err)
 					}
+					if c.fails != c.kind.Fails() {
+						t.Error("Fails says otherwise")
+					}
 					if inner.calls != c.calls {
 						t.Errorf("%d calls reached the store, want %d", inner.calls, c.calls)
 					}
@@ -110,6 +113,27 @@ func TestHangEnds(t *testing.T) {
 			t.Errorf("got error %v after %s", err, time.Since(began))
 		}
 	})
+}
+
+// A plan that has gone calm lets every call pass, and plans nothing any more.
+func TestCalm(t *testing.T) {
+	plan := faults.NewPlan(faults.Config{
+		Rates:  map[string]faults.Rates{"store.Drop": {Before: 1}},
+		Single: []faults.Single{{Call: "store.Drop", At: 3, Kind: faults.After}},
+	})
+	s := faults.NewStore(&tape{}, plan)
+	if err := s.Drop(t.Context(), subscription.Request{}); !errors.Is(err, faults.ErrInjected) {
+		t.Fatalf("got error %v, the plan is not calm", err)
+	}
+	plan.Calm()
+	for range 3 {
+		if err := s.Drop(t.Context(), subscription.Request{}); err != nil {
+			t.Errorf("got error %v", err)
+		}
+	}
+	if counts := plan.Counts(); len(counts) != 1 || counts[0].N != 1 {
+		t.Errorf("counted %v", counts)
+	}
 }
 
 // What the engine says is lost with a call that fails after it, its error too, and
