@@ -23,8 +23,9 @@ const (
 	soakFaults = 5000 / slowness     // that failed a call of an engine or a request, at least
 	soakLeast  = 30 * time.Second / slowness
 	soakLimit  = 4 * time.Minute
-	// soakAlone is how long the last processes live with their faults and nobody's
-	// help: no kill and no renewal brings back what one of them has lost from memory.
+	// soakAlone is how long the last processes live with all faults at the end, without a
+	// kill and without renewals that are begun: nothing brings back what one has lost
+	// from memory.
 	soakAlone = 5 * time.Second
 
 	// soakBetween is the time between two publications of one publisher, and
@@ -210,11 +211,11 @@ func (s *soak) run(disrupt func(n int)) {
 		disrupt(n)
 	}
 	close(stop)
-	moving.Wait() // something must be published until the last of them is there
 	<-time.After(soakAlone)
 	for _, h := range s.hosts {
 		h.network.Calm()
 	}
+	moving.Wait() // something must be published until the last of them is there
 	s.calmHubs()
 	close(stopSources)
 	sources.Wait()
@@ -267,21 +268,31 @@ func (s *soak) faults() (all, failed int) {
 func (s *soak) settle() {
 	t := s.t
 	t.Helper()
-	s.awaitAll("which runs on")
-	eventually(t, "every shard and every request to be worked on", s.allSettled)
-	s.publishEnd(0)
-	s.awaitAll("which runs on")
-	for i := range s.hubs {
-		s.replaceHub(i, 0)
+	if s.settleRunning() {
+		for i := range s.hubs {
+			s.replaceHub(i, 0)
+		}
+		eventually(t, "every shard and every request to be worked on after a start", s.allSettled)
+		s.publishEnd(1)
+		s.awaitAll("which was started")
 	}
-	eventually(t, "every shard and every request to be worked on after a start", s.allSettled)
-	s.publishEnd(1)
-	s.awaitAll("which was started")
 	for i, p := range s.hubs {
 		if err := p.stop(t); err != nil {
 			t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
 		}
 	}
+}
+
+// settleRunning is settle of the processes that run on. It tells whether all was well.
+func (s *soak) settleRunning() bool {
+	const hub = "which runs on"
+	s.t.Helper()
+	if !s.awaitAll(hub) {
+		return false
+	}
+	eventually(s.t, "every shard and every request to be worked on", s.allSettled)
+	s.publishEnd(0)
+	return s.awaitAll(hub)
 }
 
 // publishEnd publishes what comes last to every topic, and is signed with the last
@@ -320,8 +331,8 @@ func (s *soak) allSettled() bool {
 }
 
 // awaitAll waits until everybody who is subscribed has got what was accepted, from a
-// hub of a kind.
-func (s *soak) awaitAll(hub string) {
+// hub of a kind, and tells whether that came in time.
+func (s *soak) awaitAll(hub string) bool {
 	now := time.Now()
 	missing := map[*soakSubscriber][]*soakPublication{}
 	s.locked(func() {
@@ -341,7 +352,7 @@ func (s *soak) awaitAll(hub string) {
 		return len(missing) == 0
 	}
 	if s.wait(soakPatience, come) {
-		return
+		return true
 	}
 	s.locked(func() {
 		for u, list := range missing {
@@ -352,6 +363,7 @@ func (s *soak) awaitAll(hub string) {
 			}
 		}
 	})
+	return false
 }
 
 // names are those of all subscribers, in order.
