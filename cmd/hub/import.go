@@ -72,16 +72,24 @@ func (f *importCommand) open(
 	if err != nil || !info.Mode().IsRegular() {
 		return interruptible(ctx, file), 0, closeIn, err
 	}
-	if err := f.verify(ctx, file, info.Size(), stderr, logger); err != nil {
+	err = checkInput(ctx, file, info.Size(), stderr, logger, func(show *reporter) error {
+		_, err := transfer.Verify(ctx, file, transfer.ImportConfig{Progress: show.progress})
+		return err
+	})
+	if err != nil {
 		closeIn()
 		return nil, 0, nil, err
 	}
 	return file, info.Size(), closeIn, nil
 }
 
-func (f *importCommand) verify(ctx context.Context, file *os.File, size int64, stderr io.Writer, logger *slog.Logger) error {
+// checkInput has check read a file to its end before anything is written, and goes back
+// to its beginning.
+func checkInput(
+	ctx context.Context, file *os.File, size int64, stderr io.Writer, logger *slog.Logger, check func(*reporter) error,
+) error {
 	show := newReporter("checking", size, stderr, logger)
-	_, err := transfer.Verify(ctx, file, transfer.ImportConfig{Progress: show.progress})
+	err := check(show)
 	show.end()
 	if ctx.Err() != nil {
 		return errors.New("stopped: nothing was written")
@@ -90,7 +98,7 @@ func (f *importCommand) verify(ctx context.Context, file *os.File, size int64, s
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		return fmt.Errorf("--input %s: %w (nothing was written)", f.Input, err)
+		return fmt.Errorf("--input %s: %w (nothing was written)", file.Name(), err)
 	}
 	return nil
 }

@@ -81,26 +81,13 @@ func (f *restoreCommand) open(
 		err = fmt.Errorf("--input %s: it is no regular file; - reads a pipe", f.Input)
 	}
 	if err == nil {
-		err = f.verify(ctx, file, info.Size(), stderr, logger)
+		err = checkInput(ctx, file, info.Size(), stderr, logger, func(show *reporter) error {
+			_, err := pebblestore.VerifyBackup(ctx, show.reading(file))
+			return err
+		})
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
 	return file, info.Size(), nil
-}
-
-func (f *restoreCommand) verify(ctx context.Context, file *os.File, size int64, stderr io.Writer, logger *slog.Logger) error {
-	show := newReporter("checking", size, stderr, logger)
-	_, err := pebblestore.VerifyBackup(ctx, show.reading(file))
-	show.end()
-	if ctx.Err() != nil {
-		return errors.New("stopped: nothing was restored")
-	}
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return fmt.Errorf("--input %s: %w (nothing was written)", f.Input, err)
-	}
-	return nil
 }
