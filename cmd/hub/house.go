@@ -14,6 +14,7 @@ import (
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/internal/egress"
+	"carillon/operator"
 	"carillon/source"
 	"carillon/subscription"
 )
@@ -38,6 +39,7 @@ type house struct {
 	service    *subscription.Service
 	hub        *hub.Hub
 	holder     *holder
+	desk       *operator.Desk
 	sources    *source.Registry      // nil: everybody may publish
 	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
 	stopping   atomic.Bool           // it was told to end
@@ -133,7 +135,7 @@ func (h *house) join(f serveCommand, held shares) error {
 		return err
 	}
 	h.holder = &holder{workers: h.workers(), tell: h.sure}
-	return nil
+	return h.joinDesk()
 }
 
 // Bounds on deliveries (delivery.Config).
