@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
-	logger := program.Logger(stderr, f.LogLevel)
+	logger := program.Logger(stderr, program.NewLogLevel(f.LogLevel))
 	program.WarnOfVariables(logger, name, &flags{})
 	ln, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
 	if err != nil {

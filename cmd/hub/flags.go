@@ -73,7 +73,8 @@ type serveCommand struct {
 	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub."`
 	MaxBody         int64         `default:"52428800" placeholder:"BYTES" help:"Largest content of a topic, published or fetched."`
 
-	disturb func(*engine) // called with the engine before it is used; nil but in tests
+	level   *program.LogLevel // of the log lines, as it is now
+	disturb func(*engine)     // called with the engine before it is used; nil but in tests
 }
 
 // minKeepAtLeast is the least --keep-at-least: logs are trimmed each second at most,

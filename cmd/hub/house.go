@@ -29,6 +29,7 @@ const drainWithin = program.DrainWithin
 type house struct {
 	url        string
 	logger     *slog.Logger
+	level      *program.LogLevel // of the log lines; operators and reloads change it
 	metrics    *prometheus.Registry
 	public     *program.Listener
 	operator   *program.Listener
@@ -49,7 +50,7 @@ type house struct {
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
 func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
-	h := &house{url: f.URL, logger: logger, metrics: newRegistry()}
+	h := &house{url: f.URL, logger: logger, level: f.level, metrics: newRegistry()}
 	h.missing.Store(&errNotReached)
 	if err := h.open(ctx, f); err != nil {
 		h.close()

@@ -34,7 +34,9 @@ func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb
 		return 0
 	}
 	if err == nil {
-		err = chosen.(command).run(ctx, program.Logger(stderr, c.level(chosen)), os.Stdin, stdout, stderr)
+		level := program.NewLogLevel(c.level(chosen))
+		c.Serve.level = level
+		err = chosen.(command).run(ctx, program.Logger(stderr, level), os.Stdin, stdout, stderr)
 	}
 	if err != nil {
 		return program.Fail(stderr, "hub", err)

@@ -92,7 +92,7 @@ func (f *flags) check() error {
 // run opens everything, says that it is ready, and serves until ctx ends or,
 // with --stdin, until everything is published.
 func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (err error) {
-	logger := program.Logger(stderr, f.LogLevel)
+	logger := program.Logger(stderr, program.NewLogLevel(f.LogLevel))
 	program.WarnOfVariables(logger, "notifier", &flags{}, tokenVariable)
 	public, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
 	if err != nil {

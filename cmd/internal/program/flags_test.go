@@ -174,7 +174,7 @@ func TestWarnOfVariables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "hush")
 			var out bytes.Buffer
-			program.WarnOfVariables(program.Logger(&out, "warn"), "bell", &flags{}, "BELL_SECRET")
+			program.WarnOfVariables(program.Logger(&out, program.NewLogLevel("warn")), "bell", &flags{}, "BELL_SECRET")
 			if told := strings.Contains(out.String(), `"`+name+`"`); told != warns || out.Len() > 0 != warns || strings.Contains(out.String(), "hush") {
 				t.Errorf("told %q; want it to be told of: %t", &out, warns)
 			}

@@ -1,11 +1,12 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"slices"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -14,21 +15,52 @@ import (
 // info.
 type Level string
 
+// levels are all there are.
+var levels = map[Level]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+}
+
 // UnmarshalText takes one of the levels.
 func (l *Level) UnmarshalText(text []byte) error {
-	if *l = Level(text); !slices.Contains([]Level{"debug", "info", "warn", "error"}, *l) {
+	*l = Level(text)
+	if _, ok := levels[*l]; !ok {
 		return fmt.Errorf("must be debug, info, warn or error, not %q", text)
 	}
 	return nil
 }
 
-// Logger returns the command's logger: text where w is a terminal, JSON elsewhere.
-func Logger(w io.Writer, level Level) *slog.Logger {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelInfo
+// LogLevel is the least level of the lines that a Logger writes. It may be changed
+// meanwhile, from any goroutine.
+type LogLevel struct{ level slog.LevelVar }
+
+var _ slog.Leveler = (*LogLevel)(nil)
+
+// NewLogLevel is the level that a command begins with, which a flag has checked.
+func NewLogLevel(begin Level) *LogLevel {
+	l := &LogLevel{}
+	l.level.Set(levels[cmp.Or(begin, "info")])
+	return l
+}
+
+// Level implements slog.Leveler.
+func (l *LogLevel) Level() slog.Level { return l.level.Level() }
+
+// Get returns the name of the level: debug, info, warn or error.
+func (l *LogLevel) Get() string { return strings.ToLower(l.level.Level().String()) }
+
+// Set takes the name of a level. Who calls it says so in the log.
+func (l *LogLevel) Set(name string) error {
+	var level Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return fmt.Errorf("the log level %w", err)
 	}
-	options := &slog.HandlerOptions{Level: l, ReplaceAttr: legible}
+	l.level.Set(levels[level])
+	return nil
+}
+
+// Logger returns the command's logger: text where w is a terminal, JSON elsewhere.
+func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: legible}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return slog.New(slog.NewTextHandler(w, options))
 	}

@@ -12,8 +12,33 @@ import (
 // Who reads the log need not know that a bare number would be nanoseconds.
 func TestDurationsInTheLog(t *testing.T) {
 	var log bytes.Buffer
-	program.Logger(&log, "info").Info("tried again", "every", 90*time.Second)
+	program.Logger(&log, program.NewLogLevel("")).Info("tried again", "every", 90*time.Second)
 	if !strings.Contains(log.String(), `"every":"1m30s"`) {
 		t.Errorf("logged %s", &log)
+	}
+}
+
+// The level of a logger changes while it is used.
+func TestLogLevel(t *testing.T) {
+	var log bytes.Buffer
+	level := program.NewLogLevel("")
+	logger := program.Logger(&log, level)
+	for _, test := range []struct {
+		set  string
+		told bool
+	}{{"", false}, {"debug", true}, {"warn", false}, {"debug", true}, {"error", false}, {"info", false}} {
+		if test.set != "" {
+			if err := level.Set(test.set); err != nil || level.Get() != test.set {
+				t.Fatalf("set %s: %v, it is %s", test.set, err, level.Get())
+			}
+		}
+		log.Reset()
+		logger.With("a", 1).Debug("said")
+		if told := log.Len() > 0; told != test.told {
+			t.Errorf("at %q a line of level debug is told: %t", test.set, told)
+		}
+	}
+	if err := level.Set("loud"); err == nil || !strings.Contains(err.Error(), "debug, info, warn or error") || level.Get() != "info" {
+		t.Errorf("set loud: %v, it is %s", err, level.Get())
 	}
 }
