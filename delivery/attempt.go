@@ -179,6 +179,10 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 
 // land settles a flight and returns the worker's next one, nil if there is none.
 func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
+	if f.result.tried {
+		ended := d.now() // observed without the mutex, for which many wait
+		d.metrics.tried(f.result.outcome.Class, time.Duration(ended-f.begun), time.Duration(ended-f.note.n.Accepted.UnixNano()))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clock := time.Now()
@@ -187,12 +191,7 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	if f.note != nil {
 		d.release(f.note)
 	}
-	r := &f.result
-	if r.tried {
-		d.metrics.attemptsBy[min(r.outcome.Class, classes-1)].Inc()
-		d.metrics.seconds.Observe(max(0, time.Duration(now-f.begun).Seconds()))
-	}
-	d.adapt(f, &r.outcome, now)
+	d.adapt(f, &f.result.outcome, now)
 	d.touchDown(f)
 	if f.e.state != ended {
 		d.settle(f, now)

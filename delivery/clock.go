@@ -43,6 +43,7 @@ func (d *Dispatcher) heedClock(clock time.Time, now int64) {
 		return
 	}
 	d.offset = offset
+	d.metrics.clockSteps.Inc()
 	d.log.Warn("the clock of this machine was set: leases and the age of notifications go by it", "by", time.Duration(step).Round(time.Millisecond))
 	for i := range d.due {
 		d.due[i].at += step

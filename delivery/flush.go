@@ -95,6 +95,7 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 		for _, s := range fenced.Shards {
 			d.log.Warn("a shard has another owner by now", "shard", s)
 			d.drop(s)
+			d.metrics.lost.WithLabelValues(lostFenced).Inc()
 		}
 		err = nil
 	}

@@ -79,6 +79,7 @@ func (d *Dispatcher) handOver(sh *shardTable) {
 	}
 	last, _ := sh.batch() // and whatever of it is in doubt counts no more
 	d.drop(s)
+	d.metrics.lost.WithLabelValues(lostHandedOver).Inc()
 	d.mu.Unlock()
 	if err == nil {
 		if len(last.Advances)+len(last.Gaps) == 0 {

@@ -30,6 +30,7 @@ func (d *Dispatcher) Publish(ctx context.Context, p Publication) (Receipt, error
 	}
 	n := &Notification{Publication: p, ID: id, Accepted: time.Now()}
 	r, err := d.append(context.WithoutCancel(ctx), n)
+	d.metrics.appending.Observe(time.Since(n.Accepted).Seconds())
 	if err != nil {
 		d.metrics.publishes.WithLabelValues(resultFailed).Inc()
 		return Receipt{}, fmt.Errorf("appending to the log of %s: %w", p.Topic, err)
