@@ -1,0 +1,319 @@
+package docs_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestConsole does what each page says, in its order: it gives the commands as they
+// are written, and compares what they print with the page, line by line. Ports,
+// directories, identifiers and times may differ; … stands for anything.
+func TestConsole(t *testing.T) {
+	ran := 0
+	for _, page := range pages(t) {
+		_, blocks := readPage(t, page)
+		if !hasConsole(blocks) {
+			continue
+		}
+		ran++
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			newWalk(t, blocks).through(blocks)
+		})
+	}
+	if ran < 3 {
+		t.Errorf("%d pages have commands to run", ran)
+	}
+}
+
+func hasConsole(blocks []block) bool {
+	for _, b := range blocks {
+		if b.lang == "console" {
+			return true
+		}
+	}
+	return false
+}
+
+// walk is one way through one page.
+type walk struct {
+	t       *testing.T
+	ctx     context.Context
+	dir     string
+	env     []string
+	ports   map[string]string // a port of the page: the one that stands for it here
+	known   map[string]string // an identifier of the page: the one that was seen for it
+	shell   *shell
+	running []*running
+}
+
+func newWalk(t *testing.T, blocks []block) *walk {
+	ctx, cancel := context.WithTimeout(t.Context(), pageWithin)
+	t.Cleanup(cancel)
+	w := &walk{t: t, ctx: ctx, dir: t.TempDir(), known: map[string]string{}, ports: freePorts(t, blocks)}
+	bin := programs(t)
+	testdata, err := filepath.Abs(filepath.Join(root, "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The page says how the programs are built; there they are.
+	for name, target := range map[string]string{"bin": bin, "testdata": testdata} {
+		if err := os.Symlink(target, filepath.Join(w.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "GOFLAGS=",
+		w.here("HUB_LISTEN=127.0.0.1:8080"), w.here("HUB_ADMIN=127.0.0.1:8081"),
+		w.here("NOTIFIER_LISTEN=127.0.0.1:8090"), w.here("NOTIFIER_INTAKE=127.0.0.1:8091"),
+		w.here("NOTIFIER_HUB=http://127.0.0.1:8080/websub/"), w.here("DESTINATION_LISTEN=127.0.0.1:8092"))
+	w.shell = newShell(w)
+	return w
+}
+
+// usualPorts are where the programs listen by themselves.
+var usualPorts = []string{"8080", "8081", "8090", "8091", "8092"}
+
+// freePorts finds one for each port that the page names. They are below those which
+// systems give out by themselves, so that nobody gets one in between, and above those
+// of well-known services, which a hub does not call.
+func freePorts(t *testing.T, blocks []block) map[string]string {
+	t.Helper()
+	names := append([]string{}, usualPorts...)
+	for _, b := range blocks {
+		for _, m := range regexp.MustCompile(`(?:127\.0\.0\.1|localhost):(\d{4,5})\b`).FindAllStringSubmatch(strings.Join(b.lines, "\n"), -1) {
+			names = append(names, m[1])
+		}
+	}
+	ports, taken := map[string]string{}, map[int]bool{}
+	for _, name := range names {
+		for tries := 0; ports[name] == "" && tries < 1000; tries++ {
+			port := 20_000 + rand.IntN(5_000)
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil || taken[port] {
+				continue
+			}
+			_ = l.Close()
+			ports[name], taken[port] = fmt.Sprint(port), true
+		}
+	}
+	return ports
+}
+
+// through does everything that the page says.
+func (w *walk) through(blocks []block) {
+	for _, b := range blocks {
+		if name, ok := b.note("file"); ok {
+			w.write(b, name)
+		}
+		if name, ok := b.note("stop"); ok {
+			w.stop(w.find(b, name))
+		}
+		if after, ok := b.note("after"); ok {
+			name, text, _ := strings.Cut(after, " ")
+			w.find(b, name).waitLog(b, text)
+		}
+		if name, ok := b.note("from"); ok {
+			w.compare(b, name, b.lines, w.find(b, name).next(b, len(b.lines)))
+		} else if b.lang == "console" {
+			w.commands(b)
+		}
+	}
+	for len(w.running) > 0 {
+		w.stop(w.running[len(w.running)-1])
+	}
+}
+
+func (w *walk) write(b block, name string) {
+	text := w.here(strings.Join(b.lines, "\n") + "\n")
+	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+		w.t.Fatalf("%s:%d: %v", b.page, b.line, err)
+	}
+}
+
+// commands gives the commands of a block, each of which begins a line with "$ ".
+func (w *walk) commands(b block) {
+	if len(b.lines) == 0 || !strings.HasPrefix(b.lines[0], "$ ") {
+		w.t.Fatalf("%s:%d: the block begins with no command", b.page, b.line)
+	}
+	for i := 0; i < len(b.lines); {
+		command := strings.TrimPrefix(b.lines[i], "$ ")
+		for i++; strings.HasSuffix(command, `\`) && i < len(b.lines); i++ {
+			command += "\n" + b.lines[i]
+		}
+		var shows []string
+		for ; i < len(b.lines) && !strings.HasPrefix(b.lines[i], "$ "); i++ {
+			shows = append(shows, b.lines[i])
+		}
+		w.command(b, command, shows)
+	}
+}
+
+func (w *walk) command(b block, command string, shows []string) {
+	if command == "go build -o bin/ ./cmd/..." {
+		return // programs does so
+	}
+	name, runs := b.note("runs")
+	if !runs && len(shows) > 0 && strings.Contains(shows[0], " ready ") {
+		name, _, _ = strings.Cut(shows[0], " ")
+		runs = true
+	}
+	if runs {
+		r := w.start(b, name, command)
+		w.compare(b, command, shows, r.next(b, len(shows)))
+		return
+	}
+	_, again := b.note("until")
+	for {
+		out, status := w.shell.run(b, w.here(command))
+		fits := w.fits(shows, out)
+		switch {
+		case again && !fits && w.ctx.Err() == nil:
+			continue
+		case len(shows) > 0:
+			w.compare(b, command, shows, out)
+		case status != 0:
+			w.t.Errorf("%s:%d: %s\nended with status %d and printed\n%s", b.page, b.line, command, status, strings.Join(out, "\n"))
+		}
+		return
+	}
+}
+
+// here puts the ports and identifiers of this walk in the place of the page's.
+func (w *walk) here(text string) string {
+	for page, port := range w.ports {
+		text = regexp.MustCompile(`\b`+page+`\b`).ReplaceAllString(text, "@"+port) // @: not to be replaced again
+	}
+	text = regexp.MustCompile(`@(2\d{4})\b`).ReplaceAllString(text, "$1")
+	for page, seen := range w.known {
+		text = strings.ReplaceAll(text, page, seen)
+	}
+	return strings.ReplaceAll(text, "go run ./cmd/", "")
+}
+
+const uuidForm = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+
+// vary is what differs from run to run.
+var vary = regexp.MustCompile(`(?m)^…\n?|…|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?|` + uuidForm + `|[ \t]+`)
+
+// fits tells whether lines are what the page shows, and learns identifiers from them.
+func (w *walk) fits(shows, lines []string) bool {
+	want, pattern, last := w.here(strings.Join(shows, "\n")+"\n"), `\A`, 0
+	var names []string
+	for _, at := range vary.FindAllStringIndex(want, -1) {
+		pattern += regexp.QuoteMeta(want[last:at[0]])
+		switch piece := want[at[0]:at[1]]; {
+		case piece == "…\n":
+			pattern += `(?:.*\n)*?`
+		case piece == "…":
+			pattern += `.*`
+		case strings.TrimLeft(piece, " \t") == "":
+			pattern += `[ \t]+`
+		case regexp.MustCompile(`^` + uuidForm + `$`).MatchString(piece):
+			if w.seen(piece) {
+				pattern += piece
+			} else {
+				pattern, names = pattern+`(`+uuidForm+`)`, append(names, piece)
+			}
+		default:
+			pattern += `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?`
+		}
+		last = at[1]
+	}
+	pattern += regexp.QuoteMeta(want[last:]) + `\z`
+	var got strings.Builder
+	for _, line := range lines {
+		got.WriteString(strings.TrimRight(line, " \t\r") + "\n")
+	}
+	found := regexp.MustCompile(pattern).FindStringSubmatch(got.String())
+	for i, name := range names {
+		if found != nil {
+			w.known[name] = found[i+1]
+		}
+	}
+	return found != nil
+}
+
+func (w *walk) seen(id string) bool {
+	for _, known := range w.known {
+		if known == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *walk) compare(b block, who string, shows, lines []string) {
+	w.t.Helper()
+	if !w.fits(shows, lines) {
+		w.t.Errorf("%s:%d: %s\nprinted\n  %s\nthe page shows\n  %s", b.page, b.line, who,
+			strings.Join(lines, "\n  "), w.here(strings.Join(shows, "\n  ")))
+		for _, r := range w.running {
+			w.t.Logf("the log of %s:\n%s", r.name, r.logged())
+		}
+	}
+}
+
+// shell is the one in which commands are given that end by themselves.
+type shell struct {
+	w   *walk
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// endOfCommand is printed behind each command, with its exit status.
+const endOfCommand = "--- the command has ended: "
+
+func newShell(w *walk) *shell {
+	cmd := exec.CommandContext(w.ctx, "sh")
+	cmd.Dir, cmd.Env = w.dir, w.env
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return &shell{w: w, in: in, out: bufio.NewReader(out)}
+}
+
+func (s *shell) run(b block, command string) (lines []string, status int) {
+	if _, err := fmt.Fprintf(s.in, "{ %s\n} </dev/null 2>&1; printf '\\n%s%%s\\n' $?\n", command, endOfCommand); err != nil {
+		s.w.t.Fatalf("%s:%d: %s: %v", b.page, b.line, command, err)
+	}
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			s.w.t.Fatalf("%s:%d: %s: the shell has ended; it printed\n%s", b.page, b.line, command, strings.Join(lines, "\n"))
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if end, ok := strings.CutPrefix(line, endOfCommand); ok {
+			_, err := fmt.Sscan(end, &status)
+			if n := len(lines) - 1; n >= 0 && lines[n] == "" { // what printf began
+				lines = lines[:n]
+			}
+			if err != nil {
+				s.w.t.Fatal(err)
+			}
+			return lines, status
+		}
+		lines = append(lines, line)
+	}
+}

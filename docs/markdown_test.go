@@ -1,0 +1,97 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// block is a fenced block of a page.
+type block struct {
+	page  string
+	line  int // of the fence
+	lang  string
+	notes []note
+	lines []string
+}
+
+// note is a comment before a block, <!-- KIND: TEXT -->.
+//
+//	file: NAME         the block is that file, in the directory where commands run
+//	runs: NAME         the command goes on; its first lines are those of the block
+//	from: NAME         the block is what the program NAME prints next
+//	after: NAME TEXT   first wait until the log of NAME has a line with TEXT
+//	stop: NAME         end NAME first, as Ctrl-C does
+//	until: TEXT        the command is given again until it prints what the block shows
+//
+// Other comments, and those of other tests, mean nothing here.
+type note struct{ kind, text string }
+
+func (b block) note(kind string) (string, bool) {
+	for _, n := range b.notes {
+		if n.kind == kind {
+			return n.text, true
+		}
+	}
+	return "", false
+}
+
+var (
+	noteLine  = regexp.MustCompile(`^<!-- (\w+): (.+?) -->$`)
+	fenceLine = regexp.MustCompile("^\\s*```(.*)$")
+)
+
+// readPage reads a page as text and as its blocks.
+func readPage(t *testing.T, page string) (string, []block) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []block
+	var notes []note
+	lines := strings.Split(string(text), "\n")
+	for i := 0; i < len(lines); i++ {
+		if n := noteLine.FindStringSubmatch(lines[i]); n != nil {
+			notes = append(notes, note{n[1], n[2]})
+			continue
+		}
+		fence := fenceLine.FindStringSubmatch(lines[i])
+		if fence == nil {
+			if strings.TrimSpace(lines[i]) != "" {
+				notes = nil
+			}
+			continue
+		}
+		b := block{page: page, line: i + 1, lang: fence[1], notes: notes}
+		for i++; i < len(lines) && fenceLine.FindStringSubmatch(lines[i]) == nil; i++ {
+			b.lines = append(b.lines, lines[i])
+		}
+		if i == len(lines) {
+			t.Fatalf("%s:%d: the block has no end", page, b.line)
+		}
+		all, notes = append(all, b), nil
+	}
+	return string(text), all
+}
+
+// TestEveryBlockIsHeld: what is in a fenced block is run, checked, or said to be not.
+func TestEveryBlockIsHeld(t *testing.T) {
+	held := map[string]bool{
+		"console": true, "sh": true, "go": true, "python": true, "js": true,
+		"yaml": true, "json": true, "text": true, "nginx": true,
+	}
+	for _, page := range pages(t) {
+		_, blocks := readPage(t, page)
+		for _, b := range blocks {
+			if !held[b.lang] && !(b.lang == "" && heldElsewhere[b.page]) {
+				t.Errorf("%s:%d: a block of the language %q is held by no test", page, b.line, b.lang)
+			}
+		}
+	}
+}
+
+// heldElsewhere are pages with blocks that a test of another room reads as they are.
+var heldElsewhere = map[string]bool{"docs/redis.md": true, "docs/redis-keys.md": true}
