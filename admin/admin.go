@@ -6,8 +6,16 @@
 // application/json it is one object, {"checks": [{"name", "ready", "error"}],
 // "ready", "warnings"}, without "error" and "warnings" where there are none.
 //
-// It answers to whoever can reach it and shows nothing that must stay
-// secret; cmd/hub binds it to a loopback address by default. It changes nothing.
+// Below /api/v1/ is the JSON API: what a Desk answers, and what it does. Its file for
+// programs is /api/v1/openapi.yaml. The pages (Config.Pages) are a face of the same Desk.
+//
+//	              ┌─ /healthz, /readyz                   for everybody
+//	Handler ── Auth ─┬─ /metrics, /api/v1/…   token or session
+//	                 └─ Config.Pages          (/login and /static/ for everybody)
+//
+// With Config.Auth it asks who comes; without, everybody who reaches it is the operator, and
+// so cmd/hub binds it to a loopback address then. API alone is for a socket whose file says who
+// may use it.
 package admin
 
 import (
@@ -45,35 +53,67 @@ type Config struct {
 	Warnings func() []string
 	// Metrics is what /metrics gathers.
 	Metrics prometheus.Gatherer
-	// Logger takes the errors of gathering.
+	// Desk answers the API; nil: nobody answers yet, which is 503.
+	Desk Desk
+	// Pages serves every path that is none of the others; nil: they are not found.
+	Pages http.Handler
+	// Auth asks who comes; nil: everybody is the operator.
+	Auth *Auth
+	// Version is that of the program.
+	Version string
+	// Level is the least level of log lines; nil: it cannot be asked or changed.
+	Level Level
+	// Stopping is closed when the hub ends: then streams do; nil: never.
+	Stopping <-chan struct{}
+	// Backup answers with a backup of the store; nil: there is none to be had here.
+	Backup func(http.ResponseWriter, *http.Request) error
+	// Logger takes what goes wrong.
 	Logger *slog.Logger
 }
 
-// Handler serves /healthz, /readyz and /metrics.
+// Level is the least level of log lines: debug, info, warn or error.
+type Level interface {
+	Get() string
+	// Set refuses what is no level.
+	Set(name string) error
+}
+
+// Handler serves /healthz, /readyz, /metrics, the API and the pages.
 func Handler(cfg Config) http.Handler {
 	r := mux.NewRouter()
-	r.Path("/healthz").Methods(http.MethodGet, http.MethodHead).HandlerFunc(healthz)
-	r.Path("/readyz").Methods(http.MethodGet, http.MethodHead).Handler(readyz{cfg.Checks, cfg.Warnings})
-	r.Path("/metrics").Methods(http.MethodGet, http.MethodHead).Handler(promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
+	r.Path("/healthz").Handler(reading(http.HandlerFunc(healthz)))
+	r.Path("/readyz").Handler(reading(readyz{cfg.Checks, cfg.Warnings}))
+	r.Path("/metrics").Handler(reading(promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelError),
 		ErrorHandling: promhttp.ContinueOnError,
-	}))
-	r.MethodNotAllowedHandler = http.HandlerFunc(methodNotAllowed)
+	})))
+	r.PathPrefix("/api/").Handler(API(cfg))
+	cfg.Auth.paths(r, cfg.Pages)
 	r.NotFoundHandler = http.HandlerFunc(notFound)
-	return r
+	if cfg.Pages != nil {
+		r.PathPrefix("/").Handler(cfg.Pages)
+	}
+	return cfg.Auth.guard(r)
 }
 
 // healthz says that the process lives. It does no work: a store that is away
 // must not get the process killed.
 func healthz(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") }
 
-func methodNotAllowed(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Allow", "GET, HEAD")
-	plain(w, http.StatusMethodNotAllowed, "This path takes GET and HEAD.")
+// reading lets GET and HEAD through.
+func reading(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			plain(w, http.StatusMethodNotAllowed, "This path takes GET and HEAD.")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	plain(w, http.StatusNotFound, "There are /healthz, /readyz and /metrics here.")
+	plain(w, http.StatusNotFound, "There are /healthz, /readyz, /metrics and /api/v1/ here.")
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

@@ -1,0 +1,242 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"carillon/operator"
+)
+
+// Bounds of streams (text/event-stream).
+const (
+	// maxStreams are open at a time: 503 beyond. It stops pages that are left open, in many
+	// windows, from taking every connection.
+	maxStreams = 32
+	// beatEvery is how often a stream says that it lives, and looks whether who reads it still may.
+	beatEvery = 15 * time.Second
+	// sendWithin is how long one event may take to be taken in: the listener has a limit
+	// for a whole answer, which streams set anew with each event.
+	sendWithin = 30 * time.Second
+	// overviewEvery is how often the overview is sent.
+	overviewEvery = 2 * time.Second
+	// maxListen is how long a test callback lasts.
+	maxListen = time.Hour
+)
+
+// stream is an answer that goes on.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// openStream begins a stream; nil: only its header was asked for. Call closed when it ends.
+func (a *api) openStream(w http.ResponseWriter, r *request) (s *stream, closed func(), err error) {
+	select {
+	case <-a.Stopping:
+		return nil, nil, refusal(http.StatusServiceUnavailable, "The hub is stopping.")
+	default:
+	}
+	select {
+	case a.streams <- struct{}{}:
+	default:
+		return nil, nil, refusal(http.StatusServiceUnavailable, "There are as many streams as there may be: close a page, or wait.")
+	}
+	closed = func() { <-a.streams }
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects would hold it back
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusOK)
+		return nil, closed, nil
+	}
+	s = &stream{w, http.NewResponseController(w)}
+	// The client has said all. While a limit for that stood, the request would end with it.
+	_ = s.control.SetReadDeadline(time.Time{}) // a recorder has none
+	w.WriteHeader(http.StatusOK)
+	return s, closed, s.write([]byte("retry: 2000\n\n"))
+}
+
+// send sends an event of one line of data.
+func (s *stream) send(event string, data []byte) error {
+	var b bytes.Buffer
+	b.WriteString("event: " + event + "\ndata: ")
+	b.Write(bytes.TrimSuffix(data, []byte("\n")))
+	b.WriteString("\n\n")
+	return s.write(b.Bytes())
+}
+
+// beat keeps the connection.
+func (s *stream) beat() error { return s.write([]byte(": beat\n\n")) }
+
+func (s *stream) write(text []byte) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(sendWithin)) // a recorder has none
+	if _, err := s.w.Write(text); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+// sendProblem says what is wrong where an event would be.
+func (s *stream) sendProblem(problem error) error {
+	text, err := jsonText(problemOf(problem))
+	if err != nil {
+		return err
+	}
+	return s.send("problem", text)
+}
+
+// events streams the overview. A stream that was opened has no error any more.
+func (a *api) events(w http.ResponseWriter, r *request) error {
+	if _, err := a.desk(); err != nil {
+		return err
+	}
+	s, closed, err := a.openStream(w, r)
+	if closed != nil {
+		defer closed()
+	}
+	if s == nil || err != nil {
+		return unlessOpen(s, err)
+	}
+	every, beat := time.NewTicker(overviewEvery), time.NewTicker(beatEvery)
+	defer every.Stop()
+	defer beat.Stop()
+	for {
+		text, err := a.overviews.get(r.Context(), a.Desk)
+		if err != nil {
+			err = s.sendProblem(err)
+		} else {
+			err = s.send("overview", text)
+		}
+		if err != nil {
+			return nil // nobody reads
+		}
+		select {
+		case <-every.C:
+		case <-beat.C:
+			if !a.Auth.may(r.Request) {
+				return nil
+			}
+		case <-a.Stopping:
+			return nil
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+}
+
+// unlessOpen is the error of a stream that could not begin.
+func unlessOpen(s *stream, err error) error {
+	if s != nil {
+		return nil // its header is sent
+	}
+	return err
+}
+
+// overviews is the latest overview as JSON, for all streams: however many there are, a Desk is
+// asked once in a while.
+type overviews struct {
+	mu   sync.Mutex
+	at   time.Time // guarded by mu, as all is
+	text []byte
+	err  error
+}
+
+func (o *overviews) get(ctx context.Context, desk Desk) ([]byte, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.at.IsZero() && time.Since(o.at) < overviewEvery/2 {
+		return o.text, o.err
+	}
+	// The others get this one too: it must not end because this one's client goes.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
+	answer, err := desk.Overview(ctx)
+	if o.text = nil; err == nil {
+		o.text, err = jsonText(answer)
+	}
+	o.at, o.err = time.Now(), err
+	return o.text, o.err
+}
+
+// heard is one thing that a Desk yields while it listens.
+type heard struct {
+	operator.Heard
+	err error
+}
+
+func (s *stream) sendHeard(h heard) error {
+	if h.err != nil {
+		return s.sendProblem(h.err)
+	}
+	text, err := jsonText(h.Heard)
+	if err != nil {
+		return err
+	}
+	return s.send("heard", text)
+}
+
+// listen streams what a test callback hears, until the client goes or maxListen.
+func (a *api) listen(w http.ResponseWriter, r *request) error {
+	topic := r.topic(true)
+	desk, err := a.asked(r)
+	if err != nil {
+		return err
+	}
+	s, closed, err := a.openStream(w, r)
+	if closed != nil {
+		defer closed()
+	}
+	if s == nil || err != nil {
+		return unlessOpen(s, err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxListen)
+	all := make(chan heard)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer close(all)
+		for h, err := range desk.Listen(ctx, topic) {
+			select {
+			case all <- heard{h, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	a.relay(ctx, s, r, all)
+	cancel()
+	<-ended // the subscription is gone when the answer ends
+	return nil
+}
+
+// relay sends what is heard.
+func (a *api) relay(ctx context.Context, s *stream, r *request, all <-chan heard) {
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case h, more := <-all:
+			if !more {
+				return
+			}
+			err = s.sendHeard(h)
+		case <-beat.C:
+			if !a.Auth.may(r.Request) {
+				return
+			}
+			err = s.beat()
+		case <-a.Stopping:
+			return
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return // nobody reads
+		}
+	}
+}
