@@ -4,22 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/netip"
-	"os"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"go.yaml.in/yaml/v3"
 )
 
 // Common are the flags that every command has. Embed it in the command's own
 // struct of flags.
 type Common struct {
 	Config   kong.ConfigFlag  `placeholder:"FILE" help:"Read settings from a YAML file whose keys are the names of the flags. Flags win over the environment, the environment over the file."`
-	LogLevel Level            `placeholder:"LEVEL" help:"Least level of the log lines on stderr: debug, info, warn or error. Default info."`
+	LogLevel Level            `placeholder:"LEVEL" help:"Least level of the log lines on stderr: debug, info, warn or error. Default info." reload:""`
 	Version  kong.VersionFlag `env:"-" help:"Print the version and end."`
 }
 
@@ -32,7 +28,7 @@ var ErrDone = errors.New("done")
 // names, in this order of precedence. Any error but ErrDone is one line that
 // says what to change.
 func Parse(name, summary string, flags any, args []string, stdout io.Writer) error {
-	_, err := parse(name, summary, flags, args, stdout)
+	_, err := Read(name, summary, flags, args, stdout)
 	return err
 }
 
@@ -43,19 +39,24 @@ func Parse(name, summary string, flags any, args []string, stdout io.Writer) err
 // with those of the program. A variable or a setting in the file is for every
 // command that has the flag.
 func ParseCommand(name, summary string, flags any, args []string, stdout io.Writer) (command any, err error) {
-	chosen, err := parse(name, summary, flags, args, stdout)
+	read, err := Read(name, summary, flags, args, stdout)
 	if err != nil {
 		return nil, err
 	}
-	return chosen.Selected().Target.Addr().Interface(), nil
+	return read.Command, nil
 }
 
-func parse(name, summary string, flags any, args []string, stdout io.Writer) (*kong.Context, error) {
+// Read is ParseCommand, or Parse where there are no commands, and tells what each
+// setting is and where it comes from. Its error has all that is wrong with the values in
+// the environment and in the file; a command that takes problems (CheckCommand) gets them
+// instead.
+func Read(name, summary string, flags any, args []string, stdout io.Writer) (*Settings, error) {
 	done := false
+	r := &reading{}
 	parser, err := newParser(name, flags, kong.Description(summary),
 		kong.Writers(stdout, io.Discard),
 		kong.Exit(func(int) { done = true }),
-		kong.Configuration(loadYAML),
+		kong.Configuration(r.load),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Help(printHelp),
 		kong.ValueFormatter(describe),
@@ -63,14 +64,29 @@ func parse(name, summary string, flags any, args []string, stdout io.Writer) (*k
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := parser.Parse(joinNegatives(args))
+	r.known = known(parser.Model.Node)
+	args = joinNegatives(args)
+	r.environment(parser, args)
+	chosen, err := parser.Parse(args)
 	if done {
 		return nil, ErrDone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s (%s --help lists the flags)", withoutDefault(parser.Model, err), spoken(name, err))
+		r.problems = append(r.problems, errors.New(withoutDefault(parser.Model, err)))
 	}
-	return chosen, nil
+	var command any
+	if chosen != nil && chosen.Selected() != nil {
+		command = chosen.Selected().Target.Addr().Interface()
+	}
+	if checks, ok := command.(takesProblems); ok && err == nil {
+		settings := r.settings(chosen)
+		checks.found(settings, r.problems)
+		return settings, nil
+	}
+	if len(r.problems) > 0 {
+		return nil, fmt.Errorf("%w (%s --help lists the flags)", errors.Join(r.problems...), spoken(name, chosen, err))
+	}
+	return r.settings(chosen), nil
 }
 
 // newParser reads what flags are, with what concerns them all.
@@ -100,14 +116,16 @@ func network(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// spoken is the command as it was typed, as far as err knows of one.
-func spoken(name string, err error) string {
-	failed, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || failed.Context == nil {
+// spoken is the command as it was typed, as far as one is known.
+func spoken(name string, chosen *kong.Context, err error) string {
+	if failed, ok := errors.AsType[*kong.ParseError](err); ok {
+		chosen = failed.Context
+	}
+	if chosen == nil {
 		return name
 	}
-	node := failed.Context.Selected()
-	if node == nil || node == failed.Context.Model.DefaultCmd {
+	node := chosen.Selected()
+	if node == nil || node == chosen.Model.DefaultCmd {
 		return name
 	}
 	return node.FullPath()
@@ -166,68 +184,3 @@ func describe(value *kong.Value) string {
 }
 
 func envPrefix(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
-
-// file holds the settings of a configuration file by the names of the flags.
-type file map[string]any
-
-func loadYAML(r io.Reader) (kong.Resolver, error) {
-	settings := file{}
-	if err := yaml.NewDecoder(r).Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("not a YAML mapping of flag names to values: %w", err)
-	}
-	return settings, nil
-}
-
-// Validate refuses settings that are not the name of a flag: they are typos. A flag
-// without a variable says what one call of a command does, and is no setting either.
-func (f file) Validate(app *kong.Application) error {
-	known := settings(app.Node)
-	for key := range f {
-		if known[key] == nil || key == "config" {
-			return fmt.Errorf("configuration file: there is no setting %q", key)
-		}
-	}
-	return nil
-}
-
-// settings are the flags of a program and of its commands that have variables, and
-// those, by name.
-func settings(node *kong.Node) map[string][]string {
-	all := map[string][]string{}
-	for _, flag := range node.Flags {
-		if len(flag.Envs) > 0 {
-			all[flag.Name] = flag.Envs
-		}
-	}
-	for _, child := range node.Children {
-		maps.Copy(all, settings(child))
-	}
-	return all
-}
-
-// Resolve gives the setting for a flag, unless the environment has one.
-func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	value, ok := f[flag.Name]
-	if !ok || inEnvironment(flag) {
-		return nil, nil
-	}
-	switch v := value.(type) {
-	case []any:
-		parts := make([]string, len(v))
-		for i, p := range v {
-			parts[i] = fmt.Sprint(p)
-		}
-		return strings.Join(parts, ","), nil
-	case file, nil:
-		return nil, fmt.Errorf("configuration file: %s takes a value or a list of values", flag.Name)
-	default:
-		return fmt.Sprint(v), nil
-	}
-}
-
-func inEnvironment(flag *kong.Flag) bool {
-	return slices.ContainsFunc(flag.Envs, func(name string) bool {
-		_, ok := os.LookupEnv(name)
-		return ok
-	})
-}

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Endpoint says where a server listens, and for whom.
@@ -68,6 +70,40 @@ func wrap(ln net.Listener, e Endpoint, keeper *keeper, within limits) *Listener 
 	return l
 }
 
+// Check is an error for what Listen would refuse of an endpoint, as far as that is seen
+// without listening. Where the world is told rawURL it looks whether the certificate is
+// one for it, as ToldAs does.
+func (e Endpoint) Check(rawURL string) error {
+	keeper, err := newKeeper(e)
+	if keeper != nil && rawURL != "" {
+		for _, warning := range keeper.warningsOfURL(rawURL) {
+			e.Logger.Warn(warning)
+		}
+	}
+	if e.Address == "" {
+		return errors.Join(fmt.Errorf("--%s is empty: give HOST:PORT", e.Flag), err)
+	}
+	_, port, failed := net.SplitHostPort(e.Address)
+	if failed == nil && port != "" && strings.Trim(port, "0123456789") == "" {
+		_, failed = strconv.ParseUint(port, 10, 16)
+	}
+	if failed != nil {
+		err = errors.Join(fmt.Errorf("--%s %s: it must be HOST:PORT: %w", e.Flag, e.Address, failed), err)
+	}
+	return err
+}
+
+// Renew reads certificate files anew that a reload names. take has them used; nil: nothing
+// changes. restart: the listener would speak TLS from then on, or no more, which it
+// learns at a start only.
+func (l *Listener) Renew(files TLS) (take func(), restart bool, err error) {
+	if l.keeper == nil || files == (TLS{}) {
+		return nil, (l.keeper == nil) != (files == TLS{}), nil
+	}
+	take, err = l.keeper.renew(files)
+	return take, false, err
+}
+
 // Close closes the listener. It may be called twice.
 func (l *Listener) Close() error {
 	if err := l.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -108,12 +144,24 @@ func (l *Listener) ToldAs(rawURL string, logger *slog.Logger) {
 // would open the machine's own services to what is only for the world.
 func (l *Listener) BaseURL(path string) (string, error) {
 	address := l.Addr().String()
-	if ap, err := netip.ParseAddrPort(address); err == nil && ap.Addr().IsUnspecified() {
-		return "", fmt.Errorf("--listen %s is every address of this machine: give --url, as the world reaches it", address)
+	if err := NeedsURL(address); err != nil {
+		return "", err
 	}
 	scheme := "http://"
 	if l.keeper != nil {
 		scheme = "https://"
 	}
 	return scheme + address + path, nil
+}
+
+// NeedsURL is an error for the address of a listener that has no URL by itself.
+func NeedsURL(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil // who listens says so
+	}
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+		return fmt.Errorf("--listen %s is every address of this machine: give --url, as the world reaches it", address)
+	}
+	return nil
 }

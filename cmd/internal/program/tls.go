@@ -28,8 +28,8 @@ import (
 // for the listener of --listen, and for any other with the prefix that is the name of
 // its flag and a dash.
 type TLS struct {
-	Cert string `name:"tls-cert" placeholder:"FILE" help:"For https on the ${listener}: PEM file of its certificate and those above it. Changed files are taken without a restart."`
-	Key  string `name:"tls-key" placeholder:"FILE" help:"PEM file of the key of the ${listener}'s certificate."`
+	Cert string `name:"tls-cert" placeholder:"FILE" help:"For https on the ${listener}: PEM file of its certificate and those above it. Changed files are taken without a restart." reload:""`
+	Key  string `name:"tls-key" placeholder:"FILE" help:"PEM file of the key of the ${listener}'s certificate." reload:""`
 }
 
 const (
@@ -48,8 +48,8 @@ const (
 // key, is not taken, and read again. It follows symbolic links, however they
 // are changed. While the new files are bad the old certificate is used.
 type keeper struct {
-	files   TLS
-	flags   string // names both flags with their files
+	prefix  string // of the names of both flags
+	files   atomic.Pointer[TLS]
 	logger  *slog.Logger
 	current atomic.Pointer[pair]
 	problem atomic.Pointer[string] // why the files are not taken; nil: they are
@@ -71,23 +71,15 @@ func newKeeper(e Endpoint) (*keeper, error) {
 	if e.Flag != "listen" {
 		prefix = e.Flag + "-"
 	}
-	cert, key := "--"+prefix+"tls-cert", "--"+prefix+"tls-key"
-	switch {
-	case e.TLS == TLS{}:
+	if (e.TLS == TLS{}) {
 		return nil, nil
-	case e.TLS.Key == "":
-		return nil, fmt.Errorf("%s is given without %s: both are needed, or none", cert, key)
-	case e.TLS.Cert == "":
-		return nil, fmt.Errorf("%s is given without %s: both are needed, or none", key, cert)
 	}
-	k := &keeper{
-		files: e.TLS, logger: e.Logger, looked: time.Now(),
-		flags: fmt.Sprintf("%s %s, %s %s", cert, e.TLS.Cert, key, e.TLS.Key),
-	}
-	first, err := k.read()
+	k := &keeper{prefix: "--" + prefix, logger: e.Logger, looked: time.Now()}
+	first, err := k.readFrom(e.TLS)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.flags, err)
+		return nil, err
 	}
+	k.files.Store(&e.TLS)
 	k.current.Store(first)
 	if open, err := openToOthers(e.TLS.Key); err == nil && open {
 		k.logger.Warn("every user of this machine can read the key of the certificate: take that right away (chmod o-r)", "file", e.TLS.Key)
@@ -96,6 +88,58 @@ func newKeeper(e Endpoint) (*keeper, error) {
 		k.logger.Warn(warning)
 	}
 	return k, nil
+}
+
+// readFrom reads files that are to be taken. Its error names the flags.
+func (k *keeper) readFrom(files TLS) (*pair, error) {
+	cert, key := k.prefix+"tls-cert", k.prefix+"tls-key"
+	switch {
+	case files.Key == "":
+		return nil, fmt.Errorf("%s is given without %s: both are needed, or none", cert, key)
+	case files.Cert == "":
+		return nil, fmt.Errorf("%s is given without %s: both are needed, or none", key, cert)
+	}
+	both, err := files.read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.named(files), err)
+	}
+	return both, nil
+}
+
+// named names both flags with their files.
+func (k *keeper) named(files TLS) string {
+	return fmt.Sprintf("%stls-cert %s, %stls-key %s", k.prefix, files.Cert, k.prefix, files.Key)
+}
+
+// flags names both flags with the files in use.
+func (k *keeper) flags() string { return k.named(*k.files.Load()) }
+
+// renew reads files that are to take the place of those in use; they may be the same ones,
+// or have other names. take does that, and is nil where nothing changes.
+func (k *keeper) renew(files TLS) (take func(), err error) {
+	fresh, err := k.readFrom(files)
+	if err != nil {
+		return nil, err
+	}
+	if now := time.Now(); now.After(fresh.Leaf.NotAfter) && now.Before(k.current.Load().Leaf.NotAfter) {
+		return nil, fmt.Errorf("%s: the certificate expired at %s", k.named(files), fresh.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if fresh.sum == k.current.Load().sum && files == *k.files.Load() {
+		return nil, nil
+	}
+	return func() {
+		k.looking.Lock()
+		defer k.looking.Unlock()
+		k.files.Store(&files)
+		k.take(fresh)
+	}, nil
+}
+
+// take takes a certificate into use. looking is held.
+func (k *keeper) take(fresh *pair) {
+	k.problem.Store(nil)
+	k.current.Store(fresh)
+	k.logger.Info("the certificate has changed", "files", k.flags(), "until", fresh.Leaf.NotAfter)
 }
 
 // listener speaks TLS on ln. HTTP/2 is not offered: see decision 23.
@@ -123,7 +167,7 @@ func (k *keeper) look() {
 	}
 	k.looked = time.Now()
 	old := k.current.Load()
-	fresh, err := k.read()
+	fresh, err := k.files.Load().read()
 	switch now := time.Now(); {
 	case err == nil && fresh.sum == old.sum:
 		k.problem.Store(nil)
@@ -132,9 +176,7 @@ func (k *keeper) look() {
 	case err != nil:
 		k.refuse(err)
 	default:
-		k.problem.Store(nil)
-		k.current.Store(fresh)
-		k.logger.Info("the certificate has changed", "files", k.flags, "until", fresh.Leaf.NotAfter)
+		k.take(fresh)
 	}
 }
 
@@ -143,7 +185,7 @@ func (k *keeper) refuse(err error) {
 	problem := err.Error()
 	if told := k.problem.Swap(&problem); told == nil || *told != problem {
 		k.logger.Warn("the files of the certificate have changed and cannot be taken; the one of before stays in use",
-			"files", k.flags, "until", k.current.Load().Leaf.NotAfter, "error", err)
+			"files", k.flags(), "until", k.current.Load().Leaf.NotAfter, "error", err)
 	}
 }
 
@@ -153,13 +195,13 @@ func (k *keeper) warnings() (all []string) {
 	leaf := k.current.Load().Leaf
 	until := leaf.NotAfter.UTC().Format(time.RFC3339)
 	if problem := k.problem.Load(); problem != nil {
-		all = append(all, fmt.Sprintf("%s: the files have changed and cannot be taken: %s. Mend them; the certificate of before is used until then, and is good until %s", k.flags, *problem, until))
+		all = append(all, fmt.Sprintf("%s: the files have changed and cannot be taken: %s. Mend them; the certificate of before is used until then, and is good until %s", k.flags(), *problem, until))
 	}
 	switch left := time.Until(leaf.NotAfter); {
 	case left <= 0:
-		all = append(all, fmt.Sprintf("%s: the certificate expired at %s, and clients refuse it: put a new one into the files", k.flags, until))
+		all = append(all, fmt.Sprintf("%s: the certificate expired at %s, and clients refuse it: put a new one into the files", k.flags(), until))
 	case left < min(expiresSoon, leaf.NotAfter.Sub(leaf.NotBefore)/3):
-		all = append(all, fmt.Sprintf("%s: the certificate expires at %s: put a new one into the files", k.flags, until))
+		all = append(all, fmt.Sprintf("%s: the certificate expires at %s: put a new one into the files", k.flags(), until))
 	}
 	return all
 }
@@ -172,21 +214,21 @@ func (k *keeper) warningsOfURL(rawURL string) []string {
 		return nil // who uses it says so
 	}
 	if !strings.EqualFold(u.Scheme, "https") {
-		return []string{fmt.Sprintf("%s: the listener speaks TLS, and --url %s does not: give it https://, unless a proxy before it speaks http", k.flags, u.Redacted())}
+		return []string{fmt.Sprintf("%s: the listener speaks TLS, and --url %s does not: give it https://, unless a proxy before it speaks http", k.flags(), u.Redacted())}
 	}
 	if err := k.current.Load().Leaf.VerifyHostname(u.Hostname()); err != nil {
-		return []string{fmt.Sprintf("%s: the certificate is not for the host of --url, unless a proxy before it has another: %v", k.flags, err)}
+		return []string{fmt.Sprintf("%s: the certificate is not for the host of --url, unless a proxy before it has another: %v", k.flags(), err)}
 	}
 	return nil
 }
 
 // read reads both files.
-func (k *keeper) read() (*pair, error) {
-	cert, err := readPEM(k.files.Cert)
+func (files TLS) read() (*pair, error) {
+	cert, err := readPEM(files.Cert)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readPEM(k.files.Key)
+	key, err := readPEM(files.Key)
 	if err != nil {
 		return nil, err
 	}

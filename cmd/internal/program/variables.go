@@ -20,7 +20,7 @@ func WarnOfVariables(logger *slog.Logger, name string, flags any, also ...string
 	if err != nil {
 		return // Parse has told it
 	}
-	for _, variables := range settings(parser.Model.Node) {
+	for _, variables := range known(parser.Model.Node) {
 		also = append(also, variables...)
 	}
 	var unknown []string
@@ -31,7 +31,10 @@ func WarnOfVariables(logger *slog.Logger, name string, flags any, also ...string
 		}
 	}
 	if slices.Sort(unknown); len(unknown) > 0 {
-		logger.Warn("the environment has variables that are no settings of "+name+": they do nothing. --help has the names of those that there are",
-			"variables", strings.Join(unknown, ", "))
+		args := []any{"variables", strings.Join(unknown, ", ")}
+		if like := nearest(unknown[0], also); len(unknown) == 1 && like != "" {
+			args = append(args, "did_you_mean", like)
+		}
+		logger.Warn("the environment has variables that are no settings of "+name+": they do nothing. --help has the names of those that there are", args...)
 	}
 }
