@@ -22,7 +22,7 @@ type reading struct {
 	known    map[string][]string // the names of all settings, and their variables
 	file     file
 	problems []error
-	dropped  map[*kong.Flag]bool // whose value in the environment or file is a problem
+	dropped  map[*kong.Flag]string // whose value is a problem, and where it stands
 }
 
 // file holds the settings of a configuration file by the names of the flags.
@@ -45,9 +45,9 @@ type takesProblems interface {
 // drop notes a problem with a flag's value, which is then not heeded.
 func (r *reading) drop(flag *kong.Flag, where string, err error) {
 	if r.dropped == nil {
-		r.dropped = map[*kong.Flag]bool{}
+		r.dropped = map[*kong.Flag]string{}
 	}
-	r.dropped[flag] = true
+	r.dropped[flag] = where
 	r.problems = append(r.problems, fmt.Errorf("%s: %s", where, strings.TrimPrefix(err.Error(), "--")))
 }
 

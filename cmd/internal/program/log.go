@@ -15,6 +15,12 @@ import (
 // info.
 type Level string
 
+// logLevelFlag is the flag of the level, and defaultLevel what it is without.
+const (
+	logLevelFlag = "log-level"
+	defaultLevel = "info"
+)
+
 // levels are all there are.
 var levels = map[Level]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
@@ -38,7 +44,7 @@ var _ slog.Leveler = (*LogLevel)(nil)
 // NewLogLevel is the level that a command begins with, which a flag has checked.
 func NewLogLevel(begin Level) *LogLevel {
 	l := &LogLevel{}
-	l.level.Set(levels[cmp.Or(begin, "info")])
+	l.level.Set(levels[cmp.Or(begin, defaultLevel)])
 	return l
 }
 

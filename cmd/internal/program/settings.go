@@ -28,8 +28,9 @@ type Setting struct {
 	// Reload: a change of it needs no restart.
 	Reload bool
 	// Shown is its value without what is secret; "" where it has none.
-	Shown string
-	value string // whole, for comparison
+	Shown   string
+	value   string // whole, for comparison
+	dropped bool   // it could not be read, and value is another
 }
 
 // Shower is a command that knows of secrets in its settings: it returns what may be
@@ -53,10 +54,10 @@ func (r *reading) settings(chosen *kong.Context) *Settings {
 		shower, _ = all.Command.(Shower)
 	}
 	for _, flag := range chosen.Flags() {
-		if len(flag.Envs) == 0 && !r.dropped[flag] {
+		if len(flag.Envs) == 0 && r.dropped[flag] == "" {
 			continue // help, version and what one call does
 		}
-		s := Setting{Flag: flag.Name, From: r.from(flag, given[flag]), Reload: flag.Tag.Has("reload"), value: textOf(flag.Target)}
+		s := Setting{Flag: flag.Name, From: r.from(flag, given[flag]), Reload: flag.Tag.Has("reload"), value: textOf(flag.Target), dropped: r.dropped[flag] != ""}
 		if s.Shown = s.value; shower != nil {
 			s.Shown = shower.Shown(s.Flag, s.value)
 		}
@@ -70,10 +71,13 @@ func (r *reading) from(flag *kong.Flag, given bool) string {
 	if given {
 		return "--" + flag.Name
 	}
+	if where := r.dropped[flag]; where != "" {
+		return where
+	}
 	if name, _ := variable(flag); name != "" {
 		return "$" + name
 	}
-	if v, ok := r.file.values[flag.Name]; ok && !r.dropped[flag] {
+	if v, ok := r.file.values[flag.Name]; ok {
 		return fmt.Sprintf("%s:%d", r.file.name, v.line)
 	}
 	return "default"
