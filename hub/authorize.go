@@ -54,6 +54,10 @@ func newGatekeeper(sources Sources, logger *slog.Logger, reg prometheus.Register
 		refused: counters("publishers_refused_total", "Publications and pings refused as who sent them may not publish, or not to that topic.", "kind", "reason"),
 		told:    map[reason]*outage{reasonNoToken: {}, reasonMalformed: {}, reasonUnknown: {}, reasonOutside: {}},
 	}
+	for why := range k.told {
+		k.refused.WithLabelValues(kindPublish, string(why))
+		k.refused.WithLabelValues(kindPing, string(why))
+	}
 	return k, register(reg, k.refused)
 }
 

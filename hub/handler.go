@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -59,6 +60,7 @@ func endpointPaths(hubURL string) []string {
 // found and what went wrong. On error nothing was written yet.
 func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
 		both := &struct { // one allocation
 			statusRecorder
 			trackedBody
@@ -72,7 +74,7 @@ func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, er
 			}
 			h.writeError(rec, r, err)
 		}
-		h.metrics.requests.WithLabelValues(kind, statusLabel(rec.status)).Inc()
+		h.metrics.answered(kind, rec.status, began)
 		// Who was too slow is not sending, and who waits to be asked has not begun.
 		if err != nil && !body.done && rec.status != http.StatusRequestTimeout && r.Header.Get("Expect") == "" {
 			linger(rec, body)

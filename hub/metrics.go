@@ -2,8 +2,11 @@ package hub
 
 import (
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/subscription"
 )
 
 const (
@@ -61,6 +64,7 @@ const (
 type metrics struct {
 	limits   *prometheus.CounterVec
 	requests *prometheus.CounterVec
+	seconds  map[string]prometheus.Observer // by kind
 	bytes    prometheus.Counter
 	fetches  *prometheus.CounterVec
 	denied   prometheus.Counter
@@ -103,12 +107,33 @@ func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error)
 		fetches:  counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
 		denied:   counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
 	}
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "request_duration_seconds",
+		Help:                        "How long requests take from their header to their answer, by kind: with what the client takes to send the body, and for publications the store.",
+		Buckets:                     []float64{.0005, .001, .0025, .005, .01, .025, .1, .5, 1, 5, 30},
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	}, []string{"kind"})
+	m.seconds = map[string]prometheus.Observer{}
+	for _, kind := range []string{kindPage, kindSubscribe, kindUnsubscribe, kindPing, kindPublish, kindOther} {
+		m.seconds[kind] = seconds.WithLabelValues(kind)
+	}
+	for _, r := range []string{fetchPublished, fetchEmpty, fetchRefused, fetchFailed, fetchGivenUp} {
+		m.fetches.WithLabelValues(r)
+	}
 	for _, l := range []limitMet{limitRate, limitClient, limitHost, limitTopicHost, limitPings, limitBusy} {
 		m.limits.WithLabelValues(string(l))
 	}
-	return m, register(reg, m.limits, m.requests, m.bytes, m.fetches, m.denied,
+	return m, register(reg, m.limits, m.requests, seconds, m.bytes, m.fetches, m.denied,
 		gauge("pings_waiting", "Topics of this process's shards that wait to be fetched or are being fetched.",
 			func() float64 { return float64(waiting()) }))
+}
+
+// answered notes a request of a kind that is answered with a status.
+func (m *metrics) answered(kind string, status int, began time.Time) {
+	m.requests.WithLabelValues(kind, statusLabel(status)).Inc()
+	if seconds := m.seconds[kind]; seconds != nil {
+		seconds.Observe(time.Since(began).Seconds())
+	}
 }
 
 // checkMetrics are those of the Checker.
@@ -121,6 +146,12 @@ func newCheckMetrics(reg prometheus.Registerer, entries func() int) (*checkMetri
 	m := &checkMetrics{
 		checks: counters("topic_checks_total", "Topics asked whether they name this hub, by result.", "result"),
 		cached: counters("topic_check_lookups_total", "Topic checks wanted, by whether a result was remembered.", "remembered"),
+	}
+	for _, result := range []string{checkGood, checkRefused, checkAway} {
+		m.checks.WithLabelValues(result)
+	}
+	for _, remembered := range []bool{true, false} {
+		m.cached.WithLabelValues(yesNo(remembered))
 	}
 	return m, register(reg, m.checks, m.cached,
 		gauge("topic_checks_remembered", "Topics whose check is remembered.",
@@ -135,6 +166,14 @@ type verifyMetrics struct {
 func newVerifyMetrics(reg prometheus.Registerer) (*verifyMetrics, error) {
 	m := &verifyMetrics{
 		requests: counters("verifications_total", "Requests to callbacks, by mode and result.", "mode", "result"),
+	}
+	for _, mode := range []subscription.Mode{subscription.ModeSubscribe, subscription.ModeUnsubscribe} {
+		for _, result := range []string{verifyConfirmed, verifyNoIntent, verifyNoAnswer} {
+			m.requests.WithLabelValues(string(mode), result)
+		}
+	}
+	for _, result := range []string{verifyTold, verifyNoAnswer} {
+		m.requests.WithLabelValues("denied", result)
 	}
 	return m, register(reg, m.requests)
 }

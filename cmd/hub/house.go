@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
@@ -89,6 +88,9 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if f.disturb != nil {
 		f.disturb(h.store)
 	}
+	if err := h.measure(f.storeFlags); err != nil {
+		return err
+	}
 	h.openControlSocket()
 	g := gate{h}
 	h.store.Subscriptions = gatedRequests{h.store.Subscriptions, g}
@@ -100,15 +102,6 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 // listeners are the hub's listeners by the names that metrics and /readyz have for them.
 func (h *house) listeners() program.Listeners {
 	return program.Listeners{"public": h.public, "admin": h.operator}
-}
-
-func newRegistry() *prometheus.Registry {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsGC)),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	return reg
 }
 
 // join makes the rooms, from the ground floor up.

@@ -31,6 +31,9 @@ func newMetrics(reg prometheus.Registerer, warnings func() int, state func() Sha
 			Help: "Records that cannot be read and are passed over; each of the first 1,000 counts once, the others whenever they are met.",
 		}),
 	}
+	for _, c := range []class{network, refused, memory, replicas, defect} {
+		m.failures.WithLabelValues(string(c))
+	}
 	if reg == nil {
 		return m, nil
 	}
