@@ -23,6 +23,10 @@ type Position struct {
 	// status code it got, 0 if it got none. Both are zero where Failures is 0.
 	LastFailure Class
 	LastStatus  uint16
+	// ReplayNext to ReplayLast is a stretch of the log that is delivered once more
+	// while the cursor rests; ReplayNext is the first of it that is still to be
+	// settled. Both are 0 where there is none.
+	ReplayNext, ReplayLast Seq
 }
 
 // Gap is a stretch of a topic's log that a subscription will not get.
@@ -34,6 +38,9 @@ type Gap struct {
 	// Failure is the class of the attempt that ended it, where one did.
 	Failure Class
 	At      time.Time
+	// Replayed is when all of the stretch that the log still had was delivered after
+	// all; zero: it was not.
+	Replayed time.Time
 }
 
 // GapReason says why a stretch was passed over.
@@ -106,7 +113,8 @@ type Cursors interface {
 
 	// Save writes the batches, each whole or not at all. It is durable when it
 	// returns nil. No cursor moves back: a position whose Settled lies before
-	// the stored one is left out, as that of a call which arrives late. A batch under an old epoch is refused: the error then is
+	// the stored one is left out, as that of a call which arrives late; a replay may
+	// move either way, and ends with a position that has none. A batch under an old epoch is refused: the error then is
 	// a *FencedError that names the shards, and the other batches are
 	// written. A position or a gap for a subscription that is gone is left
 	// out. A gap takes the place of one with the same First. Subscriptions
@@ -116,6 +124,10 @@ type Cursors interface {
 	// Gaps returns the latest gaps of a subscription, newest first, at most
 	// limit. The latest 100 are kept at least.
 	Gaps(ctx context.Context, id subscription.ID, limit int) ([]Gap, error)
+
+	// Gapped gives every subscription of the shard that has a gap, kept and not
+	// Replayed, once each.
+	Gapped(ctx context.Context, s subscription.Shard) iter.Seq2[subscription.ID, error]
 }
 
 // Holder is who works on the shards that a process owns.

@@ -192,7 +192,7 @@ func TestGiveUp(t *testing.T) {
 		synctest.Wait()
 		p, _ = d.Position(sub.ID)
 		equal(t, "position", p, delivery.Position{Settled: 53})
-		gaps, _ := e.Gaps(t.Context(), sub.ID, 10)
+		gaps, _ := e.Gaps(t.Context(), subscription.ID{}, 10)
 		if len(gaps) != 2 {
 			t.Fatalf("gaps: %+v", gaps)
 		}
@@ -590,7 +590,7 @@ func TestTrimmedLog(t *testing.T) {
 		sameSeqs(t, "what is left", s.seqs(), 3)
 		p, _ := d.Position(sub.ID)
 		equal(t, "position", p, delivery.Position{Settled: 5})
-		gaps, _ := e.Gaps(t.Context(), sub.ID, 10)
+		gaps, _ := e.Gaps(t.Context(), subscription.ID{}, 10)
 		if len(gaps) != 2 || gaps[0].First != 1 || gaps[0].Last != 2 || gaps[1].First != 4 || gaps[1].Last != 5 ||
 			gaps[0].Reason != delivery.GapTrimmed {
 			t.Errorf("gaps: %+v", gaps)

@@ -223,7 +223,7 @@ func TestCursorsLoseTheirEndToo(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		sameSeqs(t, "sent", l.s.seqs(), seq, seq, seq)
-		gaps, _ := l.e.Gaps(t.Context(), sub.ID, 10)
+		gaps, _ := l.e.Gaps(t.Context(), subscription.ID{}, 10)
 		if len(gaps) != 2 {
 			t.Fatalf("gaps: %+v", gaps)
 		}

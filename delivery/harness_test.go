@@ -284,10 +284,15 @@ func (e *engine) Save(ctx context.Context, batches []delivery.Batch) error {
 	return nil
 }
 
-func (e *engine) Gaps(context.Context, subscription.ID, int) ([]delivery.Gap, error) {
+// Gaps gives those of everybody, in the order in which they were noted, for the zero id.
+func (e *engine) Gaps(_ context.Context, id subscription.ID, limit int) ([]delivery.Gap, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.gaps), nil
+	if id == (subscription.ID{}) {
+		return slices.Clone(e.gaps), nil
+	}
+	gaps := e.latestGaps(id)
+	return gaps[:min(len(gaps), limit)], nil
 }
 
 // shardMark is what was marked of a shard.

@@ -80,6 +80,18 @@ type Notification struct {
 	Accepted time.Time
 }
 
+// Summary is what a log tells of a notification without reading its body.
+type Summary struct {
+	// Seq, After, ID and Accepted are the Notification's.
+	Seq, After Seq
+	ID         uuid.UUID
+	Accepted   time.Time
+	// ContentType, From and Until are the Publication's.
+	ContentType string
+	From, Until string
+	Bytes       int64 // of the body
+}
+
 // Receipt says what became of a publication.
 type Receipt struct {
 	ID  uuid.UUID
@@ -148,6 +160,16 @@ type Log interface {
 	// log was trimmed, or a record cannot be read back.
 	Read(ctx context.Context, topic string, from Seq) (*Notification, error)
 
+	// Summaries returns the latest notifications with sequence numbers below
+	// before, 0: of all, newest first, at most limit. What Read passes over because
+	// its record cannot be read back is left out, but for one of which only the body
+	// cannot: no body is read.
+	Summaries(ctx context.Context, topic string, before Seq, limit int) ([]Summary, error)
+
+	// Summary is as Read without the body: it returns the first notification with a
+	// sequence number of at least from, or ErrEndOfLog.
+	Summary(ctx context.Context, topic string, from Seq) (Summary, error)
+
 	// Heads returns the sequence number of each topic's last notification, 0
 	// for a topic that never had one. Trimming does not change it. What it tells
 	// of is durable: deliveries go up to it. It falls
@@ -163,6 +185,9 @@ type Log interface {
 	// Shrink is as Trim, and stops as well where what is left takes at most keep
 	// bytes (TopicState.Bytes).
 	Shrink(ctx context.Context, topic string, keep int64, before Seq, olderThan time.Time) (Trimmed, error)
+
+	// State gives the state of one topic. Head is 0 and First 1 for one that has no log.
+	State(ctx context.Context, topic string) (TopicState, error)
 
 	// Topics gives the state of every topic that has a log.
 	Topics(ctx context.Context) iter.Seq2[TopicState, error]

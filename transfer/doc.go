@@ -20,7 +20,7 @@
 // is {"base64": "…"}. SECRETS ARE IN THE STREAM: whoever can read it can sign in
 // the hub's name. Tokens of Sources are not.
 //
-// Version 1 has no Sources, and is understood, too.
+// Version 1 has no Sources, and version 2 no replays; both are understood, too.
 //
 // # What it guarantees
 //

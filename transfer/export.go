@@ -170,6 +170,9 @@ func (e *exporter) subscription(ctx context.Context, m delivery.Member) error {
 	head := e.heads[subscription.Key(m.Topic)]
 	m.Start = min(m.Start, uint64(head))
 	m.Settled = min(m.Settled, head)
+	if m.ReplayLast = min(m.ReplayLast, head); m.ReplayNext > m.ReplayLast {
+		m.ReplayNext, m.ReplayLast = 0, 0
+	}
 	if err := e.w.member(m); err != nil {
 		return err
 	}

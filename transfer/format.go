@@ -20,10 +20,10 @@ import (
 // Format and Version are what a header says. Version rises with every change of
 // the lines; a stream of a later version is refused, and of one before OldestVersion.
 //
-// Version 1 had no Sources.
+// Version 1 had no Sources; version 2 no replays, nor gaps that were replayed.
 const (
 	Format        = "carillon export"
-	Version       = 2
+	Version       = 3
 	OldestVersion = 1
 )
 
@@ -117,6 +117,8 @@ type subscriptionLine struct {
 	NextAttempt time.Time    `json:"next_attempt,omitzero"`
 	LastFailure failureClass `json:"last_failure,omitempty"`
 	LastStatus  uint16       `json:"last_status,omitempty"`
+	ReplayNext  delivery.Seq `json:"replay_next,omitempty"`
+	ReplayLast  delivery.Seq `json:"replay_last,omitempty"`
 }
 
 type gapLine struct {
@@ -127,6 +129,7 @@ type gapLine struct {
 	Reason       gapReason    `json:"reason"`
 	Failure      failureClass `json:"failure,omitempty"`
 	At           time.Time    `json:"at"`
+	Replayed     time.Time    `json:"replayed,omitzero"`
 }
 
 type endLine struct {

@@ -140,6 +140,7 @@ func (l subscriptionLine) record() (record, error) {
 		Position: delivery.Position{
 			Settled: l.Settled, Failures: l.Failures, NextAttempt: l.NextAttempt,
 			LastFailure: delivery.Class(l.LastFailure), LastStatus: l.LastStatus,
+			ReplayNext: l.ReplayNext, ReplayLast: l.ReplayLast,
 		},
 	}
 	return memberRecord{m}, errors.Join(
@@ -147,6 +148,7 @@ func (l subscriptionLine) record() (record, error) {
 		within("start", l.Start, 0),
 		within("settled", l.Settled, l.Start),
 		given("expires", l.Expires),
+		replay(l.ReplayNext, l.ReplayLast),
 	)
 }
 
@@ -154,6 +156,7 @@ func (l gapLine) record() (record, error) {
 	g := delivery.Gap{
 		Subscription: l.Subscription, First: l.First, Last: l.Last,
 		Reason: delivery.GapReason(l.Reason), Failure: delivery.Class(l.Failure), At: l.At,
+		Replayed: l.Replayed,
 	}
 	return gapRecord{g}, errors.Join(
 		within("first", l.First, 1),
@@ -175,6 +178,14 @@ func within(field string, n, least delivery.Seq) error {
 		return fmt.Errorf("%s is %d; it must be from %d to %d", field, n, least, delivery.MaxSeq)
 	}
 	return nil
+}
+
+// replay checks a stretch that is delivered once more, if there is one.
+func replay(next, last delivery.Seq) error {
+	if next == 0 && last == 0 {
+		return nil
+	}
+	return errors.Join(within("replay_next", next, 1), within("replay_last", last, next))
 }
 
 func given(field string, t time.Time) error { return must(!t.IsZero(), field+" is missing") }

@@ -64,7 +64,7 @@ func TestVersion1IsTaken(t *testing.T) {
 		must(t, from.Sources.Delete(t.Context(), registered(i).Name))
 	}
 	lines := split(export(t, from))
-	lines[0] = strings.Replace(lines[0], `"version":2`, `"version":1`, 1)
+	lines[0] = strings.Replace(lines[0], `"version":3`, `"version":1`, 1)
 	last := len(lines) - 1
 	if !strings.Contains(lines[0], `"version":1`) || !strings.Contains(lines[last], `,"sources":0`) {
 		t.Fatalf("the stream is not what this test knows: %s %s", lines[0], lines[last])

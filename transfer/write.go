@@ -102,6 +102,7 @@ func (w *writer) member(m delivery.Member) error {
 		Start: delivery.Seq(m.Start), Lease: duration(m.Lease), Expires: m.Expires.UTC(), Created: m.Created.UTC(),
 		Settled: m.Settled, Failures: m.Failures, NextAttempt: utcOrZero(m.NextAttempt),
 		LastFailure: failureClass(m.LastFailure), LastStatus: m.LastStatus,
+		ReplayNext: m.ReplayNext, ReplayLast: m.ReplayLast,
 	}, &w.progress.Subscriptions)
 }
 
@@ -116,6 +117,7 @@ func (w *writer) gap(g delivery.Gap) error {
 	return w.record(gapLine{
 		Kind: kindGap, Subscription: g.Subscription, First: g.First, Last: g.Last,
 		Reason: gapReason(g.Reason), Failure: failureClass(g.Failure), At: g.At.UTC(),
+		Replayed: utcOrZero(g.Replayed),
 	}, &w.progress.Gaps)
 }
 

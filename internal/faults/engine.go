@@ -97,6 +97,23 @@ func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*deliv
 	return get(ctx, l.plan, "log.Read", func() (*delivery.Notification, error) { return l.of.Read(ctx, topic, from) })
 }
 
+// Summaries implements delivery.Log.
+func (l *Log) Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error) {
+	return get(ctx, l.plan, "log.Summaries", func() ([]delivery.Summary, error) {
+		return l.of.Summaries(ctx, topic, before, limit)
+	})
+}
+
+// Summary implements delivery.Log.
+func (l *Log) Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
+	return get(ctx, l.plan, "log.Summary", func() (delivery.Summary, error) { return l.of.Summary(ctx, topic, from) })
+}
+
+// State implements delivery.Log.
+func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
+	return get(ctx, l.plan, "log.State", func() (delivery.TopicState, error) { return l.of.State(ctx, topic) })
+}
+
 // Heads implements delivery.Log.
 func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
 	return get(ctx, l.plan, "log.Heads", func() ([]delivery.Seq, error) { return l.of.Heads(ctx, topics) })
@@ -157,6 +174,13 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 // Gaps implements delivery.Cursors.
 func (c *Cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]delivery.Gap, error) {
 	return get(ctx, c.plan, "cursors.Gaps", func() ([]delivery.Gap, error) { return c.of.Gaps(ctx, id, limit) })
+}
+
+// Gapped implements delivery.Cursors.
+func (c *Cursors) Gapped(ctx context.Context, s subscription.Shard) iter.Seq2[subscription.ID, error] {
+	return list(ctx, c.plan, "cursors.Gapped", func() iter.Seq2[subscription.ID, error] {
+		return c.of.Gapped(ctx, s)
+	})
 }
 
 // Pings is a delivery.Pings that fails as the plan says.

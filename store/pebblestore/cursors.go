@@ -176,3 +176,28 @@ func (c *Cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]de
 	slices.Reverse(gaps)
 	return gaps[:min(len(gaps), limit)], nil
 }
+
+// Gapped implements delivery.Cursors. The gaps of a subscription lie side by side.
+func (c *Cursors) Gapped(ctx context.Context, s subscription.Shard) iter.Seq2[subscription.ID, error] {
+	return func(yield func(subscription.ID, error) bool) {
+		gaps := records(ctx, c.db.engine, []byte{kindGap, byte(s)}, func(key, value []byte) (delivery.Gap, error) {
+			if len(key) != 2+idLen+seqLen {
+				return delivery.Gap{}, ErrDamaged
+			}
+			return decodeGap(subscription.ID(key[2:2+idLen]), seqOf(key), value)
+		})
+		var last subscription.ID
+		for g, err := range gaps {
+			switch {
+			case err != nil:
+				yield(subscription.ID{}, fmt.Errorf("list who has gaps in shard %d: %w", s, err))
+				return
+			case g.Subscription == last || !g.Replayed.IsZero():
+			case !yield(g.Subscription, nil):
+				return
+			default:
+				last = g.Subscription
+			}
+		}
+	}
+}

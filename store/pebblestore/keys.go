@@ -15,8 +15,8 @@ import (
 //	00 "counted"                   there where the topics have the bytes of their logs (layout 3)
 //	00 "floor"                     what every sequence number that is given is above, if there
 //	01 shard id                    subscription
-//	02 shard id                    its position
-//	03 shard id first              a gap of it
+//	02 shard id                    its position; with a replay from layout 4 on
+//	03 shard id first              a gap of it; with when it was replayed from layout 4 on
 //	04 id                          the same as 0c, in layout 1; moved by Open
 //	05 expires id                  index: subscriptions by the end of their lease
 //	06 topic                       state of a topic's log: head, last notification

@@ -113,13 +113,20 @@ func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*deliv
 const maxDamaged = 64
 
 func (l *Log) read(topic topicID, from uint64) (*delivery.Notification, error) {
+	n, err := l.next(topic, from, true)
+	if err != nil {
+		return nil, err
+	}
+	return &n.Notification, nil
+}
+
+// next finds the first notification with a number of at least from, with its body or
+// without.
+func (l *Log) next(topic topicID, from uint64, body bool) (stored, error) {
 	for range maxDamaged {
-		n, err := l.at(topic, from)
-		if err != nil {
-			return nil, err
-		}
-		if n.whole {
-			return &n.Notification, nil
+		n, err := l.at(topic, from, body)
+		if err != nil || n.whole {
+			return n, err
 		}
 		if !n.there {
 			break // trimmed, or the end
@@ -128,20 +135,17 @@ func (l *Log) read(topic topicID, from uint64) (*delivery.Notification, error) {
 	}
 	w, err := l.heads(topic, from, math.MaxUint64)
 	if err != nil {
-		return nil, err
+		return stored{}, err
 	}
-	var found *delivery.Notification
-	for ok := w.first(); ok && err == nil && found == nil; ok = w.next() {
-		var n stored
-		if n, err = l.at(topic, seqOf(w.key())); n.whole {
-			found = &n.Notification
-		}
+	var found stored
+	for ok := w.first(); ok && err == nil && !found.whole; ok = w.next() {
+		found, err = l.at(topic, seqOf(w.key()), body)
 	}
 	if err := errors.Join(err, w.close()); err != nil {
-		return nil, err
+		return stored{}, err
 	}
-	if found == nil {
-		return nil, delivery.ErrEndOfLog
+	if !found.whole {
+		return stored{}, delivery.ErrEndOfLog
 	}
 	return found, nil
 }
@@ -151,10 +155,11 @@ type stored struct {
 	there bool // something
 	whole bool // a notification
 	delivery.Notification
+	bodyLen uint64
 }
 
-// at reads the notification with exactly this number.
-func (l *Log) at(topic topicID, seq uint64) (n stored, err error) {
+// at reads the notification with exactly this number, with its body or without.
+func (l *Log) at(topic topicID, seq uint64, body bool) (n stored, err error) {
 	headKey, bodyKey := logKey(kindHead, topic, seq), logKey(kindBody, topic, seq)
 	// Neither is ever written again, but by a restore over what is there.
 	if l.db.engine.found.has(headKey) || l.db.engine.found.has(bodyKey) {
@@ -165,19 +170,18 @@ func (l *Log) at(topic topicID, seq uint64) (n stored, err error) {
 	if err == nil && record == nil {
 		return stored{}, nil
 	}
-	var bodyLen uint64
 	if err == nil {
-		n.Notification, bodyLen, err = decodeHead(seq, record)
+		n.Notification, n.bodyLen, err = decodeHead(seq, record)
 	}
-	if err == nil {
+	if err == nil && body {
 		key = bodyKey
 		n.Body, err = l.db.engine.get(key)
 		if err == nil && n.Body == nil {
 			return stored{}, nil // trimmed meanwhile
 		}
-	}
-	if err == nil && uint64(len(n.Body)) != bodyLen {
-		err = fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, len(n.Body), bodyLen)
+		if err == nil && uint64(len(n.Body)) != n.bodyLen {
+			err = fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, len(n.Body), n.bodyLen)
+		}
 	}
 	if errors.Is(err, ErrDamaged) {
 		l.db.engine.damaged(key, err)
@@ -216,6 +220,27 @@ func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 		return nil, fmt.Errorf("heads of logs: %w", err)
 	}
 	return heads, nil
+}
+
+// State implements delivery.Log. A state that cannot be read is ErrDamaged.
+func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
+	key := subscription.Key(topic)
+	if err := l.db.engine.enter(ctx); err != nil {
+		return delivery.TopicState{}, fmt.Errorf("state of the log of %q: %w", key, err)
+	}
+	defer l.db.engine.leave()
+	state, err := l.state(key)
+	if errors.Is(err, ErrDamaged) {
+		l.db.engine.damaged(topicKey(kindTopic, topicIDOf(key)), err)
+	}
+	t := delivery.TopicState{Topic: key, First: 1}
+	if err == nil && state.head > 0 {
+		t, err = l.extent(state)
+	}
+	if err != nil {
+		return delivery.TopicState{}, fmt.Errorf("state of the log of %q: %w", key, err)
+	}
+	return t, nil
 }
 
 // Topics implements delivery.Log.

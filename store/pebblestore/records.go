@@ -12,12 +12,22 @@ import (
 )
 
 // recordVersion begins every record, but for notifications with a hole before them,
-// and for topics, which had no bytes before layout 3.
+// for topics, which had no bytes before layout 3, for positions with a replay, and
+// for gaps that were replayed.
 const (
 	recordVersion    = 1
 	recordWithBefore = 2
 	recordWithBytes  = 2
+	recordWithReplay = 2
 )
+
+// versionOf is the version that the record has: recordVersion, or other.
+func versionOf(record []byte, other byte) byte {
+	if len(record) > 0 && record[0] == other {
+		return other
+	}
+	return recordVersion
+}
 
 func encodeSubscription(s subscription.Subscription) []byte {
 	e := newEncoder(recordVersion, len(s.Topic)+len(s.Callback)+len(s.Secret)+48)
@@ -74,18 +84,28 @@ func decodeRequest(id subscription.ID, record []byte) (subscription.Request, err
 
 func encodePosition(p delivery.Position) []byte { return appendPosition(make([]byte, 0, 41), p) }
 
+// appendPosition writes a replay only where there is one.
 func appendPosition(b []byte, p delivery.Position) []byte {
-	e := encoder(append(b, recordVersion))
+	version := byte(recordVersion)
+	if p.ReplayNext != 0 || p.ReplayLast != 0 {
+		version = recordWithReplay
+	}
+	e := encoder(append(b, version))
 	e.uint(uint64(p.Settled))
 	e.uint(uint64(p.Failures))
 	e.time(p.NextAttempt)
 	e.byte(byte(p.LastFailure))
 	e.uint(uint64(p.LastStatus))
+	if version == recordWithReplay {
+		e.uint(uint64(p.ReplayNext))
+		e.uint(uint64(p.ReplayLast))
+	}
 	return e
 }
 
 func decodePosition(record []byte) (delivery.Position, error) {
-	d := newDecoder(record, recordVersion)
+	version := versionOf(record, recordWithReplay)
+	d := newDecoder(record, version)
 	p := delivery.Position{
 		Settled:     delivery.Seq(d.uint()),
 		Failures:    uint32(d.uintMax(math.MaxUint32)),
@@ -93,20 +113,33 @@ func decodePosition(record []byte) (delivery.Position, error) {
 		LastFailure: delivery.Class(d.byte()),
 		LastStatus:  uint16(d.uintMax(math.MaxUint16)),
 	}
+	if version == recordWithReplay {
+		p.ReplayNext = delivery.Seq(d.uint())
+		p.ReplayLast = delivery.Seq(d.uint())
+	}
 	return p, d.done()
 }
 
+// encodeGap writes when it was replayed only where it was.
 func encodeGap(g delivery.Gap) []byte {
-	e := newEncoder(recordVersion, 32)
+	version := byte(recordVersion)
+	if !g.Replayed.IsZero() {
+		version = recordWithReplay
+	}
+	e := newEncoder(version, 48)
 	e.uint(uint64(g.Last))
 	e.byte(byte(g.Reason))
 	e.byte(byte(g.Failure))
 	e.time(g.At)
+	if version == recordWithReplay {
+		e.time(g.Replayed)
+	}
 	return e
 }
 
 func decodeGap(id subscription.ID, first uint64, record []byte) (delivery.Gap, error) {
-	d := newDecoder(record, recordVersion)
+	version := versionOf(record, recordWithReplay)
+	d := newDecoder(record, version)
 	g := delivery.Gap{
 		Subscription: id,
 		First:        delivery.Seq(first),
@@ -114,6 +147,9 @@ func decodeGap(id subscription.ID, first uint64, record []byte) (delivery.Gap, e
 		Reason:       delivery.GapReason(d.byte()),
 		Failure:      delivery.Class(d.byte()),
 		At:           d.time(),
+	}
+	if version == recordWithReplay {
+		g.Replayed = d.time()
 	}
 	return g, d.done()
 }
@@ -145,10 +181,7 @@ func encodeHead(n *delivery.Notification) []byte {
 }
 
 func decodeHead(seq uint64, record []byte) (n delivery.Notification, bodyLen uint64, err error) {
-	version := byte(recordVersion)
-	if len(record) > 0 && record[0] == recordWithBefore {
-		version = recordWithBefore
-	}
+	version := versionOf(record, recordWithBefore)
 	d := newDecoder(record, version)
 	n.Seq, n.After = delivery.Seq(seq), delivery.Seq(max(seq, 1)-1)
 	d.array(n.ID[:])

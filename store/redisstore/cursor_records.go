@@ -17,7 +17,7 @@ import (
 
 // encodePosition makes the value that the cursors' hash has for a subscription:
 //
-//	SETTLED [FAILURES NEXTATTEMPT LASTFAILURE LASTSTATUS]
+//	SETTLED [FAILURES NEXTATTEMPT LASTFAILURE LASTSTATUS [REPLAYNEXT REPLAYLAST]]
 //
 // The fields in brackets are there where one of them is not zero.
 func encodePosition(p delivery.Position) string { return string(appendPosition(nil, p)) }
@@ -30,7 +30,12 @@ func appendPosition(b []byte, p delivery.Position) []byte {
 	b = strconv.AppendUint(append(b, ' '), uint64(p.Failures), 10)
 	b = append(append(b, ' '), encodeInstant(p.NextAttempt)...)
 	b = strconv.AppendUint(append(b, ' '), uint64(p.LastFailure), 10)
-	return strconv.AppendUint(append(b, ' '), uint64(p.LastStatus), 10)
+	b = strconv.AppendUint(append(b, ' '), uint64(p.LastStatus), 10)
+	if p.ReplayNext == 0 && p.ReplayLast == 0 {
+		return b
+	}
+	b = strconv.AppendUint(append(b, ' '), uint64(p.ReplayNext), 10)
+	return strconv.AppendUint(append(b, ' '), uint64(p.ReplayLast), 10)
 }
 
 // usualAdvance is about how long encodeAdvances makes one.
@@ -58,6 +63,10 @@ func decodePosition(record string) (p delivery.Position, err error) {
 		p.LastFailure = delivery.Class(f.uint(math.MaxUint8))
 		p.LastStatus = uint16(f.uint(math.MaxUint16))
 	}
+	if f.err == nil && f.more {
+		p.ReplayNext = delivery.Seq(f.uint(math.MaxUint64))
+		p.ReplayLast = delivery.Seq(f.uint(math.MaxUint64))
+	}
 	if err := f.done(); err != nil {
 		return delivery.Position{}, fmt.Errorf("a position: %w", err)
 	}
@@ -67,9 +76,13 @@ func decodePosition(record string) (p delivery.Position, err error) {
 // encodeGap makes the member that the zset of a subscription's gaps has for one;
 // its score is First:
 //
-//	FIRST LAST REASON FAILURE AT
+//	FIRST LAST REASON FAILURE AT [REPLAYED]
 func encodeGap(g delivery.Gap) string {
-	return fmt.Sprintf("%d %d %d %d %s", g.First, g.Last, g.Reason, g.Failure, encodeInstant(g.At))
+	text := fmt.Sprintf("%d %d %d %d %s", g.First, g.Last, g.Reason, g.Failure, encodeInstant(g.At))
+	if !g.Replayed.IsZero() {
+		text += " " + encodeInstant(g.Replayed)
+	}
+	return text
 }
 
 func decodeGap(id subscription.ID, record string) (delivery.Gap, error) {
@@ -81,6 +94,9 @@ func decodeGap(id subscription.ID, record string) (delivery.Gap, error) {
 		Reason:       delivery.GapReason(f.uint(math.MaxUint8)),
 		Failure:      delivery.Class(f.uint(math.MaxUint8)),
 		At:           f.instant(),
+	}
+	if f.err == nil && f.more {
+		g.Replayed = f.instant()
 	}
 	if err := f.done(); err != nil {
 		return delivery.Gap{}, fmt.Errorf("a gap: %w", err)

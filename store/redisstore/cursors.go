@@ -208,7 +208,7 @@ func (c *Cursors) saving(b delivery.Batch) call {
 	keys := []string{k.cursors(b.Tenure.Shard)}
 	args := make([]any, 0, 3+4*len(b.Gaps))
 	args = append(args, strconv.FormatUint(b.Tenure.Epoch, 10), encodeAdvances(b.Advances), maxGaps)
-	for id, gaps := range gapsOf(b.Gaps) {
+	for id, gaps := range bySubscription(b.Gaps) {
 		keys = append(keys, k.gaps(id))
 		args = append(args, id.String(), len(gaps))
 		for _, g := range gaps {
@@ -240,9 +240,9 @@ func latest(advances []delivery.Advance, at map[subscription.ID]int) []delivery.
 	return kept
 }
 
-// gapsOf sorts gaps by their subscription. Of several with the same First the
+// bySubscription sorts gaps by their subscription. Of several with the same First the
 // last counts.
-func gapsOf(gaps []delivery.Gap) map[subscription.ID][]delivery.Gap {
+func bySubscription(gaps []delivery.Gap) map[subscription.ID][]delivery.Gap {
 	by := make(map[subscription.ID][]delivery.Gap)
 	for _, g := range gaps {
 		of := by[g.Subscription]
@@ -262,14 +262,76 @@ func (c *Cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]de
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("list gaps of %s: %w", id, e.failed(ctx, err))
 	}
-	var gaps []delivery.Gap
+	gaps := c.gapsOf(id, records)
+	return gaps[:min(len(gaps), max(limit, 0))], nil
+}
+
+// gapsOf reads the gaps of a subscription, but for those that are damaged.
+func (c *Cursors) gapsOf(id subscription.ID, records []string) (gaps []delivery.Gap) {
 	for _, record := range records {
 		g, err := decodeGap(id, record)
 		if err != nil {
-			e.damaged(e.keys.gaps(id), record, err)
+			c.db.engine.damaged(c.db.engine.keys.gaps(id), record, err)
 			continue
 		}
 		gaps = append(gaps, g)
 	}
-	return gaps[:min(len(gaps), max(limit, 0))], nil
+	return gaps
+}
+
+// Gapped implements delivery.Cursors. Few subscriptions have gaps, and those that have
+// are found by the names of the keys: one command asks for some hundred of them at once.
+func (c *Cursors) Gapped(ctx context.Context, s subscription.Shard) iter.Seq2[subscription.ID, error] {
+	e := c.db.engine
+	return func(yield func(subscription.ID, error) bool) {
+		for fields, err := range e.scan(ctx, scanHash, e.keys.cursors(s), scanMembers) {
+			var gapped []subscription.ID
+			if err == nil {
+				gapped, err = c.gapped(ctx, fields)
+			}
+			if err != nil {
+				yield(subscription.ID{}, fmt.Errorf("list who has gaps in shard %d: %w", s, err))
+				return
+			}
+			for _, id := range gapped {
+				if !yield(id, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// gapped finds who has gaps among the fields of cursors, which come with their values.
+func (c *Cursors) gapped(ctx context.Context, fields []string) (gapped []subscription.ID, err error) {
+	e := c.db.engine
+	ids := make([]subscription.ID, 0, len(fields)/2)
+	names := make([]string, 0, len(fields)/2)
+	for i := 0; i < len(fields); i += 2 {
+		if id, err := parseID(fields[i]); err == nil { // else it is of the lease
+			ids, names = append(ids, id), append(names, e.keys.gaps(id))
+		}
+	}
+	if len(names) == 0 {
+		return nil, ctx.Err()
+	}
+	if there, err := e.client.Exists(ctx, names...).Result(); err != nil || there == 0 {
+		return nil, e.failed(ctx, err)
+	}
+	pipe := e.client.Pipeline()
+	found := make([]*redis.StringSliceCmd, len(names))
+	for i, name := range names {
+		found[i] = pipe.ZRange(ctx, name, 0, -1)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, id := range ids {
+		records, err := found[i].Result()
+		if err != nil {
+			return nil, e.failed(ctx, err)
+		}
+		if slices.ContainsFunc(c.gapsOf(id, records), func(g delivery.Gap) bool { return g.Replayed.IsZero() }) {
+			gapped = append(gapped, id)
+		}
+	}
+	return gapped, nil
 }

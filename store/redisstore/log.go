@@ -30,17 +30,23 @@ const (
 	fieldBody  = "b"
 )
 
-// fieldTime is the first field of an entry of the times.
-const fieldTime = "t"
+// The fields of an entry of the times. Scripts count on the time and the size as the
+// first two.
+const (
+	fieldTime    = "t"
+	fieldSize    = "s"
+	fieldSummary = "n" // encodeSummary; an entry of before has none
+)
 
 // appendScript appends a notification to a topic's log. The stream of times has the same
-// ids as the log: what Trim and Topics must know of a notification without its
+// ids as the log: what Trim, Topics and Summaries must know of a notification without its
 // body.
 //
 //	KEYS  1 log  2 times  3 head
 //	ARGV  1 the topic's key  2 "1" if it is in the set of topics, "?" to do nothing but
 //	      say what would come of it  3 the bell's channel
 //	      4 id  5 until  6 digest, empty for none  7 accepted, in order  8 note  9 body
+//	      10 summary
 //
 // It returns {"done", seq, previous}; or {"same", seq, id, previous} for the
 // publication that was appended last; or, having done nothing, {"new"} where the topic
@@ -68,9 +74,9 @@ if seq > 9007199254740991 then return {'full'} end
 local number = string.format('%.0f', seq)
 -- First, as it may be forbidden (ACL). Nobody reads before all of this is done.
 redis.call('PUBLISH', ARGV[3], 'n ' .. number .. ' ' .. ARGV[1])
-local size = size(ARGV[8], ARGV[9])
-redis.call('XADD', KEYS[2], number .. '-0', 't', ARGV[7], 's', size)
-redis.call('XADD', KEYS[1], number .. '-0', 'a', string.format('%.0f', after), 'm', ARGV[8], 'b', ARGV[9])
+local size, before = size(ARGV[8], ARGV[10], ARGV[9]), string.format('%.0f', after)
+redis.call('XADD', KEYS[2], number .. '-0', 't', ARGV[7], 's', size, 'n', ARGV[10], 'a', before)
+redis.call('XADD', KEYS[1], number .. '-0', 'a', before, 'm', ARGV[8], 'b', ARGV[9])
 redis.call('HSET', KEYS[3], 'topic', ARGV[1], 'run', identity, 'head', number,
   'last', ARGV[4], 'until', ARGV[5], 'previous', ended or '', 'digest', ARGV[6],
   'bytes', sum(bytes, size))
@@ -139,7 +145,7 @@ func (l *Log) append(
 	names := []string{e.keys.log(key), e.keys.times(key), e.keys.head(key)}
 	run := func(known string, body []byte) (any, error) {
 		return e.run(ctx, appendScript, names, key, known, e.keys.bell(), id.String(), p.Until, digestOf(p),
-			order(accepted), encodeNote(p, id, accepted), body)
+			order(accepted), encodeNote(p, id, accepted), body, encodeSummary(p, id))
 	}
 	var value any = []any{"known"}
 	var err error
@@ -377,55 +383,98 @@ func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] 
 	}
 }
 
+// State implements delivery.Log. A head that cannot be read is ErrDamaged.
+func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
+	key := subscription.Key(topic)
+	found, err := l.askStates(ctx, []string{key})
+	var state delivery.TopicState
+	if err == nil {
+		state, err = l.state(ctx, key, found[0])
+	}
+	if err != nil {
+		return delivery.TopicState{}, fmt.Errorf("state of the log of %q: %w", key, err)
+	}
+	if state.Head == 0 {
+		return delivery.TopicState{Topic: key, First: 1}, nil
+	}
+	return state, nil
+}
+
 // states reads the states of topics; one whose first append is not done has none.
 func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicState, error) {
-	if len(topics) == 0 {
-		return nil, nil
+	found, err := l.askStates(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	var states []delivery.TopicState
+	for i, key := range topics {
+		state, err := l.state(ctx, key, found[i])
+		switch {
+		case errors.Is(err, ErrDamaged): // it was told
+		case err != nil:
+			return nil, err
+		case state.Head > 0:
+			states = append(states, state)
+		}
+	}
+	return states, nil
+}
+
+// found is what the server said of a topic: the fields of its head, and the first entry
+// of its times.
+type found struct {
+	head  *redis.SliceCmd
+	first *redis.XMessageSliceCmd
+}
+
+// askStates asks for the states of topics, in one round trip.
+func (l *Log) askStates(ctx context.Context, topics []string) ([]found, error) {
+	if err := ctx.Err(); err != nil || len(topics) == 0 {
+		return nil, err
 	}
 	e := l.db.engine
 	pipe := e.client.Pipeline()
-	heads := make([]*redis.SliceCmd, len(topics))
-	firsts := make([]*redis.XMessageSliceCmd, len(topics))
+	all := make([]found, len(topics))
 	for i, key := range topics {
-		heads[i] = pipe.HMGet(ctx, e.keys.head(key), "topic", "head", "last", "until", "digest", "bytes")
-		firsts[i] = pipe.XRangeN(ctx, e.keys.times(key), "-", "+", 1)
+		all[i].head = pipe.HMGet(ctx, e.keys.head(key), "topic", "head", "last", "until", "digest", "bytes")
+		all[i].first = pipe.XRangeN(ctx, e.keys.times(key), "-", "+", 1)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	var states []delivery.TopicState
-	for i, key := range topics {
-		if err := heads[i].Err(); err != nil {
-			if err = l.headFailed(ctx, key, err); errors.Is(err, ErrDamaged) {
-				continue
-			}
-			return nil, err
-		}
-		if err := firsts[i].Err(); err != nil {
-			return nil, e.failed(ctx, err)
-		}
-		state, err := decodeState(key, heads[i].Val())
-		if err != nil {
-			e.damaged(e.keys.head(key), "", err)
-			continue
-		}
-		if state.Head == 0 {
-			continue
-		}
-		state.First = state.Head + 1
-		if first := firsts[i].Val(); len(first) > 0 {
-			// What was appended after the state was read does not count.
-			if seq, err := (entry{id: first[0].ID}).seq(); err == nil {
-				state.First = min(state.First, delivery.Seq(seq))
-			}
-		}
-		if state.First <= state.Head {
-			accepted, _ := firsts[i].Val()[0].Values[fieldTime].(string)
-			state.Oldest = instantOf(accepted)
-		} else {
-			state.Bytes = 0
-		}
-		states = append(states, state)
+	return all, nil
+}
+
+// state reads what was found of a topic. Head is 0 where there is no log.
+func (l *Log) state(ctx context.Context, key string, f found) (delivery.TopicState, error) {
+	e := l.db.engine
+	if err := f.head.Err(); err != nil {
+		return delivery.TopicState{}, l.headFailed(ctx, key, err)
 	}
-	return states, nil
+	first, err := f.first.Result()
+	if err != nil {
+		return delivery.TopicState{}, e.failed(ctx, err)
+	}
+	state, err := decodeState(key, f.head.Val())
+	if err != nil {
+		e.damaged(e.keys.head(key), "", err)
+		return delivery.TopicState{}, err
+	}
+	if state.Head == 0 {
+		return delivery.TopicState{}, nil
+	}
+	state.First = state.Head + 1
+	if len(first) > 0 {
+		// What was appended after the state was read does not count.
+		if seq, err := (entry{id: first[0].ID}).seq(); err == nil {
+			state.First = min(state.First, delivery.Seq(seq))
+		}
+	}
+	if state.First > state.Head {
+		state.Bytes = 0
+		return state, nil
+	}
+	accepted, _ := first[0].Values[fieldTime].(string)
+	state.Oldest = instantOf(accepted)
+	return state, nil
 }
 
 // decodeState reads the fields topic, head, last, until, digest and bytes of a topic.

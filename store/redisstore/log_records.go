@@ -46,6 +46,21 @@ func (e entry) seq() (uint64, error) {
 
 // decodeEntry reads an entry of the log of the topic with the key.
 func decodeEntry(key string, e entry) (*delivery.Notification, error) {
+	body, whole := e.fields[fieldBody].(string)
+	length := len(body)
+	if !whole {
+		length = -1
+	}
+	n, err := decodeHead(key, e, length)
+	if err != nil {
+		return nil, err
+	}
+	n.Body = []byte(body)
+	return n, nil
+}
+
+// decodeHead reads what an entry of the log has beside its body, which is so long.
+func decodeHead(key string, e entry, length int) (*delivery.Notification, error) {
 	seq, err := e.seq()
 	if err != nil {
 		return nil, err
@@ -57,20 +72,25 @@ func decodeEntry(key string, e entry) (*delivery.Notification, error) {
 	}
 	n.Seq = delivery.Seq(seq)
 	after, _ := e.fields[fieldAfter].(string)
-	before, err := strconv.ParseUint(after, 10, 64)
-	if err != nil || before >= seq {
-		return nil, fmt.Errorf("%w: it comes after %q", ErrDamaged, after)
+	if n.After, err = decodeAfter(after, seq); err != nil {
+		return nil, err
 	}
-	n.After = delivery.Seq(before)
-	body, whole := e.fields[fieldBody].(string)
-	if !whole || len(body) != bodyLen {
-		return nil, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, len(body), bodyLen)
+	if length != bodyLen {
+		return nil, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, length, bodyLen)
 	}
 	if subscription.Key(n.Topic) != key {
 		return nil, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, n.Topic)
 	}
-	n.Body = []byte(body)
 	return n, nil
+}
+
+// decodeAfter reads the number of the one before seq.
+func decodeAfter(text string, seq uint64) (delivery.Seq, error) {
+	before, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || before >= seq {
+		return 0, fmt.Errorf("%w: it comes after %q", ErrDamaged, text)
+	}
+	return delivery.Seq(before), nil
 }
 
 func decodeNote(record string) (n *delivery.Notification, bodyLen int, err error) {

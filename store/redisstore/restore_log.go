@@ -33,13 +33,14 @@ return 1
 //	KEYS  1 log  2 times  3 head
 //	ARGV  1 the topic's key  2 number  3 the number before  4 id  5 until  6 digest, empty for none
 //	      7 accepted, in order  8 note  9 body  10 the field of the head with the bytes of this log
+//	      11 summary
 //
 // It returns 1; or 0, having done nothing, where the log has this number or a higher one, or
 // had and was not trimmed to nothing since.
 var putNoteScript = grows("restore notification", `
 local id = ARGV[2] .. '-0'
-local size = size(ARGV[8], ARGV[9])
-if type(redis.pcall('XADD', KEYS[2], id, 't', ARGV[7], 's', size)) == 'table' then return 0 end
+local size = size(ARGV[8], ARGV[11], ARGV[9])
+if type(redis.pcall('XADD', KEYS[2], id, 't', ARGV[7], 's', size, 'n', ARGV[11], 'a', ARGV[3])) == 'table' then return 0 end
 if type(redis.pcall('XADD', KEYS[1], id, 'a', ARGV[3], 'm', ARGV[8], 'b', ARGV[9])) == 'table' then
   redis.call('XDEL', KEYS[2], id)
   return 0
@@ -154,6 +155,7 @@ func putNote(n *delivery.Notification, log, times, head, bytes string) call {
 	return call{putNoteScript, []string{log, times, head}, []any{
 		subscription.Key(n.Topic), uint64(n.Seq), uint64(n.After), n.ID.String(), n.Until, digestOf(n.Publication),
 		order(n.Accepted), encodeNote(n.Publication, n.ID, n.Accepted), n.Body, bytes,
+		encodeSummary(n.Publication, n.ID),
 	}}
 }
 

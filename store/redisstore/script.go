@@ -61,8 +61,8 @@ func newScript(name, head, body string, changes bool) *script {
 // go back, fresh goes on 2^26 above it: then it is enough that what was lost are fewer
 // numbers than that, all of the identity that gave the last. It does not jump always, as numbers would
 // run ahead of the clock where servers change often, and that would be no help any more to a log
-// that is lost whole. now() is the time in milliseconds. size(note, body) is what a
-// notification counts for in the bytes of its log, and sum(bytes, more) is more than what a head has of them.
+// that is lost whole. now() is the time in milliseconds. size(note, summary, body)
+// is what a notification counts for in the bytes of its log, and sum(bytes, more) is more than what a head has of them.
 const fresh = `
 local function run()
   local info = redis.call('INFO', 'server', 'replication')
@@ -79,7 +79,7 @@ local function fresh(last)
   if clock > last then return clock end
   return last + 67108864
 end
-local function size(note, body) return #note + #body + 400 end
+local function size(note, summary, body) return #note + #summary + #body + 400 end
 local function sum(bytes, more) return string.format('%.0f', math.max(0, (tonumber(bytes or 0) or 0) + more)) end
 `
 

@@ -1,0 +1,184 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// summariesStep is how many notifications are asked for in one round trip.
+const summariesStep = 500
+
+// noteScript reads of one entry of a log what is not its body: for entries that have no
+// summary, as those of before. The server has the body in memory meanwhile, so it is asked
+// for one at a time.
+//
+//	KEYS  1 log
+//	ARGV  1 the entry's id
+//
+// It returns {after, note, the length of the body}, or nil where there is no entry.
+var noteScript = reads("read a note", `
+local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
+if not found then return false end
+local fields = {}
+for i = 1, #found[2], 2 do fields[found[2][i]] = found[2][i + 1] end
+return {fields['a'] or '', fields['m'] or '', #(fields['b'] or '')}
+`)
+
+// Summaries implements delivery.Log. It reads the times, which have no bodies.
+func (l *Log) Summaries(
+	ctx context.Context, topic string, before delivery.Seq, limit int,
+) ([]delivery.Summary, error) {
+	key := subscription.Key(topic)
+	e := l.db.engine
+	from := "+"
+	if before > 0 {
+		from = strconv.FormatUint(uint64(before)-1, 10) // there is no number 0
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("list the log of %q: %w", key, err)
+	}
+	var list []delivery.Summary
+	for len(list) < limit {
+		step := min(limit-len(list), summariesStep)
+		found, err := l.times(ctx, func() ([]redis.XMessage, error) {
+			return e.client.XRevRangeN(ctx, e.keys.times(key), from, "-", int64(step)).Result()
+		})
+		if err == nil {
+			list, err = l.summaries(ctx, key, found, list)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the log of %q below %d: %w", key, before, err)
+		}
+		if len(found) < step {
+			break
+		}
+		from = "(" + found[len(found)-1].ID
+	}
+	return list, nil
+}
+
+// Summary implements delivery.Log.
+func (l *Log) Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
+	key := subscription.Key(topic)
+	e := l.db.engine
+	for at := strconv.FormatUint(uint64(from), 10); ; {
+		found, err := l.times(ctx, func() ([]redis.XMessage, error) {
+			return e.client.XRangeN(ctx, e.keys.times(key), at, "+", 1).Result()
+		})
+		var list []delivery.Summary
+		if err == nil {
+			list, err = l.summaries(ctx, key, found, nil)
+		}
+		switch {
+		case err == nil && len(found) == 0:
+			err = delivery.ErrEndOfLog
+		case len(list) > 0:
+			return list[0], nil
+		}
+		if err != nil {
+			return delivery.Summary{}, fmt.Errorf("look into the log of %q at %d: %w", key, from, err)
+		}
+		at = "(" + found[0].ID
+	}
+}
+
+// times asks for entries of the times.
+func (l *Log) times(ctx context.Context, ask func() ([]redis.XMessage, error)) ([]redis.XMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found, err := ask()
+	return found, l.db.engine.failed(ctx, err)
+}
+
+// summaries adds what the entries of the times tell to the list. What cannot be read
+// is told, and left out.
+func (l *Log) summaries(
+	ctx context.Context, key string, entries []redis.XMessage, list []delivery.Summary,
+) ([]delivery.Summary, error) {
+	for _, found := range entries {
+		s, err := decodeSummary(entry{found.ID, found.Values})
+		if err == nil {
+			list = append(list, s)
+			continue
+		}
+		s, there, err := l.note(ctx, key, found.ID)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// note reads the summary of an entry from the log itself. It is not there where it was
+// trimmed meanwhile, or is damaged, which is told.
+func (l *Log) note(ctx context.Context, key, id string) (s delivery.Summary, there bool, err error) {
+	e := l.db.engine
+	value, err := e.run(ctx, noteScript, []string{e.keys.log(key)}, id)
+	if err != nil || value == nil {
+		return s, false, err
+	}
+	list, _ := value.([]any)
+	if len(list) != 3 {
+		return s, false, fmt.Errorf("the script returned %v", value)
+	}
+	length, _ := list[2].(int64)
+	n, err := decodeHead(key, entry{id, map[string]any{fieldAfter: list[0], fieldNote: list[1]}}, int(length))
+	if err != nil {
+		e.damaged(e.keys.log(key), id, err)
+		return s, false, nil
+	}
+	return delivery.Summary{
+		Seq: n.Seq, After: n.After, ID: n.ID, Accepted: n.Accepted,
+		ContentType: n.ContentType, From: n.From, Until: n.Until, Bytes: length,
+	}, true, nil
+}
+
+// summaryVersion begins every summary of this layout.
+const summaryVersion = "1"
+
+// encodeSummary makes the record that an entry of the times has: a list of the version,
+// the ID, the content type, From, Until, and the length of the body.
+func encodeSummary(p delivery.Publication, id uuid.UUID) string {
+	return encodeList([]string{
+		summaryVersion, id.String(), p.ContentType, p.From, p.Until, strconv.Itoa(len(p.Body)),
+	})
+}
+
+// decodeSummary reads an entry of the times.
+func decodeSummary(e entry) (s delivery.Summary, err error) {
+	seq, err := e.seq()
+	if err != nil {
+		return s, err
+	}
+	text := func(field string) string { t, _ := e.fields[field].(string); return t }
+	list, err := decodeList(text(fieldSummary))
+	if err != nil {
+		return s, err
+	}
+	if len(list) != 6 || list[0] != summaryVersion {
+		return s, fmt.Errorf("%w: a summary of %d fields", ErrDamaged, len(list))
+	}
+	s = delivery.Summary{
+		Seq: delivery.Seq(seq), Accepted: instantOf(text(fieldTime)),
+		ContentType: list[2], From: list[3], Until: list[4],
+	}
+	if s.ID, err = uuid.Parse(list[1]); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if s.Bytes, err = strconv.ParseInt(list[5], 10, 64); err != nil || s.Bytes < 0 {
+		return s, fmt.Errorf("%w: a body of %q bytes", ErrDamaged, list[5])
+	}
+	s.After, err = decodeAfter(text(fieldAfter), seq)
+	return s, err
+}
