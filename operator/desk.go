@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
 	"carillon/source"
@@ -29,10 +28,30 @@ type Peers interface {
 	Serve(ctx context.Context, answer func(ctx context.Context, question []byte) []byte) error
 }
 
-// Requests carries requests of subscribers through (subscription.Service).
+// Deliveries knows the subscriptions of the shards that this process holds, and delivers to
+// them. delivery.Dispatcher is one, and says what its methods do.
+type Deliveries interface {
+	Each(ctx context.Context, topic string, visit func(delivery.Standing) bool) error
+	Standing(id subscription.ID) (delivery.Standing, bool)
+	Tally(ctx context.Context, topic string, seqs []delivery.Seq) ([]delivery.Tally, error)
+	Undelivered(ctx context.Context, topic string, seq delivery.Seq, visit func(delivery.Standing, delivery.Fate) bool) error
+	Attempts(id subscription.ID) []delivery.AttemptRecord
+	Held() (held, loading []delivery.Tenure)
+	Stats() delivery.Stats
+	Totals() delivery.Totals
+	TopicCounts(ctx context.Context) ([]delivery.TopicCount, error)
+	TopicCount(topic string) delivery.TopicCount
+	RetryNow(ctx context.Context, id subscription.ID) error
+	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, final delivery.Seq, err error)
+	Ended(id subscription.ID)
+}
+
+// Requests carries requests of subscribers through, and ends subscriptions
+// (subscription.Service).
 type Requests interface {
 	Submit(ctx context.Context, w subscription.Wish) error
 	Deny(ctx context.Context, sub subscription.Subscription, reason string) error
+	Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error)
 }
 
 // Registry knows who may publish (source.Registry).
@@ -47,7 +66,8 @@ type Config struct {
 	URL, Engine, Version string
 	Started              time.Time
 
-	Deliveries    *delivery.Dispatcher
+	// Deliveries is nil where this process holds no shards: a command that asks others.
+	Deliveries    Deliveries
 	Log           delivery.Log
 	Cursors       delivery.Cursors
 	Subscriptions subscription.Store
@@ -55,10 +75,15 @@ type Config struct {
 
 	// Peers are the other processes; nil: this one has the engine to itself.
 	Peers Peers
-	// Requests is nil where no hub runs in this process: nobody is told of what a command does.
+	// Requests is nil where no hub runs in this process: what a command ends is only removed
+	// from the store, and its callback is told nothing.
 	Requests Requests
 	// Registry is nil where nobody in this process asks who may publish.
 	Registry Registry
+	// Listeners are the hub's own test callbacks; nil: nobody can listen.
+	Listeners *Listeners
+	// CheckTopic says what is wrong with the URL of a topic to listen to; nil: nothing is.
+	CheckTopic func(topic string) error
 	// Checks and Warnings are those of /readyz; nil: there are none.
 	Checks   func(ctx context.Context) []Check
 	Warnings func() []string
@@ -69,81 +94,90 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// here is what this process knows and does by itself.
+type here struct {
+	cfg       Config
+	self      string // this process, as the others know it
+	log       *slog.Logger
+	samples   sampler
+	oldest    oldest
+	answering chan struct{} // one for each question of another that is being answered
+}
+
 // Desk answers what operators ask, and does what they say. Its methods may be called from
 // any goroutine.
 type Desk struct {
-	cfg  Config
-	self string // this process, as the others know it
-	log  *slog.Logger
+	here
+	topics  topicNumber
+	stopped chan struct{} // closed when Run ends
 }
 
 // New returns a Desk.
 func New(cfg Config) (*Desk, error) {
-	for name, missing := range map[string]bool{
-		"Deliveries": cfg.Deliveries == nil, "Log": cfg.Log == nil, "Cursors": cfg.Cursors == nil,
-		"Subscriptions": cfg.Subscriptions == nil, "Sources": cfg.Sources == nil,
-	} {
-		if missing {
-			return nil, fmt.Errorf("operator: the Config has no %s", name)
-		}
+	if cfg.Log == nil || cfg.Cursors == nil || cfg.Subscriptions == nil || cfg.Sources == nil {
+		return nil, errors.New("operator: the Config has no Log, Cursors, Subscriptions or Sources")
 	}
-	d := &Desk{cfg: cfg, self: "self", log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
+	if cfg.Deliveries == nil && cfg.Peers == nil {
+		return nil, errors.New("operator: the Config has neither Deliveries nor Peers: there is nobody to ask")
+	}
+	d := &Desk{
+		here: here{
+			cfg: cfg, self: "self", log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+			answering: make(chan struct{}, answering),
+		},
+		stopped: make(chan struct{}),
+	}
 	if cfg.Peers != nil {
 		d.self = cfg.Peers.Self()
 	}
 	return d, nil
 }
 
-// Run answers the other processes, and counts what happens for Overview.Series, until ctx ends.
+// serveAgain is the pause before the others are answered again, after a failure.
+const serveAgain = time.Second
+
+// Run answers the other processes, and counts what happens for Overview.Series, until ctx
+// ends; who listens is told then. It is called once, and returns nil.
 func (d *Desk) Run(ctx context.Context) error {
+	defer close(d.stopped)
+	var parts errgroup.Group
+	if d.cfg.Deliveries != nil {
+		parts.Go(func() error { d.samples.run(ctx, d.cfg.Deliveries.Totals); return nil })
+	}
+	parts.Go(func() error { d.serve(ctx); return nil })
 	<-ctx.Done()
+	return parts.Wait()
+}
+
+// serve answers the others until ctx ends, also after the engine was away.
+func (d *Desk) serve(ctx context.Context) {
+	if d.cfg.Peers == nil {
+		return
+	}
+	for away := false; ctx.Err() == nil; {
+		err := d.cfg.Peers.Serve(ctx, d.answerTo)
+		if ctx.Err() != nil {
+			return
+		}
+		if !away {
+			d.log.Warn("the questions of other hub processes cannot be answered; trying again until they can", "error", err)
+		}
+		away = true
+		_ = pause(ctx, serveAgain) // the loop sees the end of ctx
+	}
+}
+
+// eachTopic calls visit with the counts of every topic that this process knows of.
+func (h *here) eachTopic(ctx context.Context, visit func(TopicCounts)) error {
+	if h.cfg.Deliveries == nil {
+		return nil
+	}
+	counts, err := h.cfg.Deliveries.TopicCounts(ctx)
+	if err != nil {
+		return fmt.Errorf("counting the subscriptions of topics: %w", err)
+	}
+	for _, c := range counts {
+		visit(TopicCounts(c))
+	}
 	return nil
-}
-
-var errNotYet = errors.New("it is not built yet")
-
-func (d *Desk) Overview(ctx context.Context) (Overview, error) { return Overview{}, errNotYet }
-func (d *Desk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
-	return TopicPage{}, errNotYet
-}
-func (d *Desk) Topic(ctx context.Context, topic string) (Topic, error) { return Topic{}, errNotYet }
-func (d *Desk) Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (NotificationPage, error) {
-	return NotificationPage{}, errNotYet
-}
-
-func (d *Desk) Notification(ctx context.Context, topic string, id uuid.UUID) (NotificationDetail, error) {
-	return NotificationDetail{}, errNotYet
-}
-
-func (d *Desk) Subscriptions(ctx context.Context, q SubscriptionQuery) (SubscriptionPage, error) {
-	return SubscriptionPage{}, errNotYet
-}
-
-func (d *Desk) Subscription(ctx context.Context, id subscription.ID) (SubscriptionDetail, error) {
-	return SubscriptionDetail{}, errNotYet
-}
-func (d *Desk) Sources(ctx context.Context) ([]Source, error)       { return nil, errNotYet }
-func (d *Desk) Retry(ctx context.Context, id subscription.ID) error { return errNotYet }
-func (d *Desk) Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (Replay, error) {
-	return Replay{}, errNotYet
-}
-
-func (d *Desk) Remove(ctx context.Context, id subscription.ID, reason string) error {
-	return errNotYet
-}
-
-func (d *Desk) Trim(ctx context.Context, topic string, before delivery.Seq) (TrimResult, error) {
-	return TrimResult{}, errNotYet
-}
-
-func (d *Desk) AddSource(ctx context.Context, name string, prefixes []string, hash source.Hash) (NewSource, error) {
-	return NewSource{}, errNotYet
-}
-
-func (d *Desk) RotateSource(ctx context.Context, name string, hash source.Hash) (NewSource, error) {
-	return NewSource{}, errNotYet
-}
-func (d *Desk) RevokeSource(ctx context.Context, name string) error { return errNotYet }
-func (d *Desk) Listen(ctx context.Context, topic string) iter.Seq2[Heard, error] {
-	return func(yield func(Heard, error) bool) { yield(Heard{}, errNotYet) }
 }

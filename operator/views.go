@@ -107,6 +107,8 @@ type Topic struct {
 	Failing       int `json:"failing"`
 	// Breaks are the continuity breaks since the processes started.
 	Breaks int `json:"continuity_breaks"`
+	// Coverage, in an answer about one topic, is there where that is not whole.
+	Coverage *Coverage `json:"coverage,omitempty"`
 }
 
 // Tally says what became of a notification, over the subscriptions that stand now and
@@ -209,6 +211,7 @@ type Attempt struct {
 	Class   string       `json:"class"`
 	Status  uint16       `json:"status,omitempty"`
 	Error   string       `json:"error,omitempty"`
+	Replay  bool         `json:"replay"` // it was a part of a replay
 }
 
 // Gap is a stretch that a subscription did not get.

@@ -1,0 +1,380 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"carillon/subscription"
+)
+
+// Bounds of asking.
+const (
+	// askWithin bounds one round of a question, so that a process which hangs does not
+	// hold up the answer of the others.
+	askWithin = 5 * time.Second
+	// rounds is how often a question is put anew because shards changed hands while it
+	// was answered, with handoverPause times the number of the round between two.
+	rounds        = 3
+	handoverPause = 50 * time.Millisecond
+	// MaxAnswer is the longest answer that a process gives to another, bytes.
+	MaxAnswer = 4<<20 - 4<<10
+	// answering is how many questions of others a process answers at a time; more wait.
+	answering = 4
+)
+
+// kind is a question that processes put to each other. Its answer is about what one
+// process knows of the shards that it holds: a here knows no other process, so nobody who
+// is asked asks further.
+type kind[Q, A any] struct {
+	name   string
+	answer func(h *here, ctx context.Context, q Q) (A, error) // a method of here
+}
+
+// question and reply are what goes from process to process, as JSON. Fields that are not
+// known are passed over, so that processes of neighbouring versions understand each other.
+type question struct {
+	Ask  string          `json:"ask"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type reply struct {
+	Version string          `json:"version,omitempty"`
+	Shards  []tenure        `json:"shards"`
+	Loading int             `json:"loading,omitempty"`
+	Fault   *fault          `json:"fault,omitempty"`
+	Answer  json.RawMessage `json:"answer,omitempty"`
+}
+
+// tenure is a delivery.Tenure on its way.
+type tenure struct {
+	Shard subscription.Shard `json:"s"`
+	Epoch uint64             `json:"e"`
+}
+
+// fault is an error on its way: its kind, and its text.
+type fault struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// faults are the kinds of errors that keep their meaning on the way.
+var faults = map[string]error{
+	"not_found": ErrNotFound, "invalid": ErrInvalid, "conflict": ErrConflict, "unavailable": ErrUnavailable,
+}
+
+func faultOf(err error) *fault {
+	for code, known := range faults {
+		if errors.Is(err, known) {
+			return &fault{code, err.Error()}
+		}
+	}
+	return &fault{"failed", err.Error()}
+}
+
+// Error is the text of the process that it comes from.
+func (f *fault) Error() string { return f.Text }
+
+// Unwrap returns the kind, nil for none that is known here.
+func (f *fault) Unwrap() error { return faults[f.Code] }
+
+// part is the answer of one process, about the shards that it names.
+type part[A any] struct {
+	process string
+	shards  []tenure
+	loading int
+	answer  A
+	err     error
+}
+
+// answerTo is what this process answers to a question of another, as text.
+func (h *here) answerTo(ctx context.Context, text []byte) []byte {
+	r := reply{Version: h.cfg.Version}
+	fail := func(err error) []byte {
+		r.Fault, r.Answer, r.Shards = faultOf(err), nil, nil
+		out, _ := json.Marshal(r) // texts and numbers: it cannot fail
+		return out
+	}
+	select {
+	case h.answering <- struct{}{}:
+		defer func() { <-h.answering }()
+	case <-ctx.Done():
+		return fail(fmt.Errorf("%w: too many questions at a time", ErrUnavailable))
+	}
+	var q question
+	if err := json.Unmarshal(text, &q); err != nil {
+		return fail(fmt.Errorf("%w: the question is not understood: %w", ErrInvalid, err))
+	}
+	answer, known := questions[q.Ask]
+	if !known {
+		return fail(fmt.Errorf("%w: it is of version %s, which does not know the question %.80q: all processes should have the same version", ErrConflict, h.cfg.Version, q.Ask))
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	if err := answer(ctx, h, q.Args, &r); err != nil {
+		return fail(err)
+	}
+	out, err := json.Marshal(r)
+	if err == nil && len(out) > MaxAnswer {
+		err = fmt.Errorf("%w: the answer would have %d bytes, and at most %d may go from one process to another: ask for less at a time", ErrConflict, len(out), MaxAnswer)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return out
+}
+
+// answerer answers a question of another process.
+type answerer func(ctx context.Context, h *here, args json.RawMessage, r *reply) error
+
+// questions are what other processes can ask for.
+var questions = map[string]answerer{
+	overviews.name: asked(overviews), topicSets.name: asked(topicSets),
+	topicKeys.name: asked(topicKeys), topicCounts.name: asked(topicCounts),
+	tallies.name: asked(tallies), undelivered.name: asked(undelivered),
+	subscriptionRows.name: asked(subscriptionRows), subscriptionDetail.name: asked(subscriptionDetail),
+	retrying.name: asked(retrying), replaying.name: asked(replaying), removing.name: asked(removing),
+}
+
+// asked makes a kind one that others can ask for.
+func asked[Q, A any](k kind[Q, A]) answerer {
+	return func(ctx context.Context, h *here, args json.RawMessage, r *reply) error {
+		var q Q
+		if err := json.Unmarshal(args, &q); err != nil {
+			return fmt.Errorf("%w: the question %s is not understood: %w", ErrInvalid, k.name, err)
+		}
+		p := ownPart(ctx, h, k, q, true)
+		if p.err != nil {
+			return p.err
+		}
+		r.Shards, r.Loading = p.shards, p.loading
+		var err error
+		r.Answer, err = json.Marshal(p.answer)
+		return err
+	}
+}
+
+// errMoving: what was counted may be counted by another process, too.
+var errMoving = fmt.Errorf("%w: shards are being handed over", ErrUnavailable)
+
+// ownPart is what this process answers. Where others share the engine an answer counts
+// only if the shards were the same at its end as at its beginning: else one of them could be
+// in the answer of two.
+func ownPart[Q, A any](ctx context.Context, h *here, k kind[Q, A], q Q, shared bool) part[A] {
+	p := part[A]{process: h.self}
+	for try := 1; ; try++ {
+		before := h.holdings()
+		p.answer, p.err = k.answer(h, ctx, q)
+		if p.err != nil {
+			return p
+		}
+		after := h.holdings()
+		p.shards, p.loading = slices.DeleteFunc(before, func(t tenure) bool { return !slices.Contains(after, t) }), h.loading()
+		switch {
+		case !shared || len(p.shards) == len(before) && len(after) == len(before):
+			return p
+		case try == rounds:
+			p.err = errMoving
+			return p
+		}
+	}
+}
+
+// holdings are the shards that this process surely holds and has read.
+func (h *here) holdings() []tenure {
+	if h.cfg.Deliveries == nil || h.cfg.Deliveries.Stats().Unsure {
+		return nil
+	}
+	held, _ := h.cfg.Deliveries.Held()
+	all := make([]tenure, len(held))
+	for i, t := range held {
+		all[i] = tenure(t)
+	}
+	return all
+}
+
+func (h *here) loading() int {
+	if h.cfg.Deliveries == nil {
+		return 0
+	}
+	_, loading := h.cfg.Deliveries.Held()
+	return len(loading)
+}
+
+// gather puts a question to every process, this one included. Its parts are about
+// different shards: where two answered for one, because it changed hands meanwhile, the
+// question is put anew, and at last the one that had it before is left out.
+func gather[Q, A any](ctx context.Context, d *Desk, k kind[Q, A], q Q) ([]part[A], Coverage, error) {
+	for round := 1; ; round++ {
+		parts, troubles := askAll(ctx, d, k, q)
+		if err := ctx.Err(); err != nil {
+			return nil, Coverage{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if len(parts) == 1 && parts[0].err != nil && len(troubles) == 0 {
+			return nil, Coverage{}, parts[0].err // there is nobody else
+		}
+		stale := overtaken(parts)
+		if len(stale) > 0 && round < rounds {
+			if err := pause(ctx, time.Duration(round)*handoverPause); err != nil {
+				return nil, Coverage{}, err
+			}
+			continue
+		}
+		good, cover := settle(parts, stale, troubles)
+		return good, cover, nil
+	}
+}
+
+// askAll asks this process and the others at the same time, once. Troubles are about what
+// is no process's answer.
+func askAll[Q, A any](ctx context.Context, d *Desk, k kind[Q, A], q Q) (parts []part[A], troubles []string) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	if d.cfg.Peers == nil {
+		return []part[A]{ownPart(ctx, &d.here, k, q, false)}, nil
+	}
+	var own part[A]
+	var wg sync.WaitGroup
+	wg.Go(func() { own = ownPart(ctx, &d.here, k, q, true) })
+	defer func() {
+		wg.Wait()
+		if d.cfg.Deliveries != nil {
+			parts = append(parts, own)
+		}
+	}()
+	text, err := ask(k, q)
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	err = d.cfg.Peers.Ask(ctx, text, func(process string, answer []byte, err error) {
+		parts = append(parts, heard[A](process, answer, err))
+	})
+	if err != nil {
+		troubles = append(troubles, fmt.Sprintf("the other hub processes could not be asked: %v", err))
+	}
+	return parts, troubles
+}
+
+func ask[Q, A any](k kind[Q, A], q Q) ([]byte, error) {
+	args, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(question{Ask: k.name, Args: args})
+}
+
+// heard reads what another process answered.
+func heard[A any](process string, text []byte, err error) part[A] {
+	p := part[A]{process: process, err: err}
+	if err != nil {
+		return p
+	}
+	var r reply
+	if p.err = json.Unmarshal(text, &r); p.err != nil {
+		p.err = fmt.Errorf("its answer is not understood: %w", p.err)
+		return p
+	}
+	if r.Fault != nil {
+		p.err = r.Fault
+		return p
+	}
+	if p.err = json.Unmarshal(r.Answer, &p.answer); p.err != nil {
+		p.err = fmt.Errorf("its answer, of version %s, is not understood: %w", r.Version, p.err)
+	}
+	p.shards, p.loading = r.Shards, r.Loading
+	return p
+}
+
+// overtaken returns the parts, by their index, with a shard that another part has under a
+// higher epoch.
+func overtaken[A any](parts []part[A]) map[int]bool {
+	type claim struct {
+		epoch uint64
+		part  int
+		made  bool
+	}
+	var holder [subscription.Shards]claim
+	stale := map[int]bool{}
+	for i, p := range parts {
+		if p.err != nil {
+			continue
+		}
+		for _, t := range p.shards {
+			if int(t.Shard) >= len(holder) {
+				continue
+			}
+			switch c := &holder[t.Shard]; {
+			case !c.made:
+				*c = claim{t.Epoch, i, true}
+			case t.Epoch > c.epoch:
+				stale[c.part] = true
+				*c = claim{t.Epoch, i, true}
+			default:
+				stale[i] = true
+			}
+		}
+	}
+	return stale
+}
+
+// settle leaves out the parts that do not count, and says what is missing.
+func settle[A any](parts []part[A], stale map[int]bool, troubles []string) ([]part[A], Coverage) {
+	var good []part[A]
+	var covered [subscription.Shards]bool
+	loading := 0
+	for i, p := range parts {
+		switch {
+		case p.err != nil:
+			troubles = append(troubles, fmt.Sprintf("process %s did not answer: %v", p.process, p.err))
+			continue
+		case stale[i]:
+			troubles = append(troubles, fmt.Sprintf("process %s is left out: it hands shards over to others", p.process))
+			continue
+		}
+		good = append(good, p)
+		loading += p.loading
+		for _, t := range p.shards {
+			if int(t.Shard) < len(covered) {
+				covered[t.Shard] = true
+			}
+		}
+	}
+	missing := 0
+	for _, is := range covered {
+		if !is {
+			missing++
+		}
+	}
+	slices.Sort(troubles)
+	if missing > 0 {
+		troubles = append(troubles, whyMissing(missing, loading, len(parts)))
+	}
+	return good, Coverage{MissingShards: missing, Trouble: troubles}
+}
+
+// whyMissing says what is known of the shards that nobody answered for.
+func whyMissing(missing, loading, processes int) string {
+	switch {
+	case processes == 0:
+		return "no hub process works on this store"
+	case loading > 0:
+		return fmt.Sprintf("nobody answered for %d of the %d shards; %d are being read", missing, subscription.Shards, loading)
+	}
+	return fmt.Sprintf("nobody answered for %d of the %d shards: no process that answered holds them", missing, subscription.Shards)
+}
+
+// pause waits, or is ErrUnavailable where ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	case <-t.C:
+		return nil
+	}
+}

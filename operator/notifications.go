@@ -1,0 +1,208 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// tallyQuestion asks what became of notifications of one topic.
+type tallyQuestion struct {
+	Topic string         `json:"topic"` // its key
+	Seqs  []delivery.Seq `json:"seqs"`
+}
+
+var tallies = kind[tallyQuestion, []Tally]{"tally", (*here).tally}
+
+func (h *here) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
+	if len(q.Seqs) > MaxLimit {
+		return nil, fmt.Errorf("%w: %d notifications at a time are too many", ErrInvalid, len(q.Seqs))
+	}
+	if h.cfg.Deliveries == nil {
+		return make([]Tally, len(q.Seqs)), nil
+	}
+	counted, err := h.cfg.Deliveries.Tally(ctx, q.Topic, q.Seqs)
+	if err != nil {
+		return nil, fmt.Errorf("counting deliveries: %w", err)
+	}
+	all := make([]Tally, len(counted))
+	for i, c := range counted {
+		all[i] = Tally{c.Subscribers, c.Delivered, c.Pending, c.Failing, c.GivenUp, c.Trimmed}
+	}
+	return all, nil
+}
+
+// tallied asks all processes what became of the notifications.
+func (d *Desk) tallied(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, Coverage, error) {
+	sums := make([]Tally, len(seqs))
+	parts, cover, err := gather(ctx, d, tallies, tallyQuestion{key, seqs})
+	if err != nil {
+		return nil, cover, err
+	}
+	for _, p := range parts {
+		for i := range min(len(sums), len(p.answer)) {
+			sums[i].add(p.answer[i])
+		}
+	}
+	return sums, cover, nil
+}
+
+func (t *Tally) add(o Tally) {
+	t.Subscribers += o.Subscribers
+	t.Delivered += o.Delivered
+	t.Pending += o.Pending
+	t.Failing += o.Failing
+	t.GivenUp += o.GivenUp
+	t.Trimmed += o.Trimmed
+}
+
+// Notifications gives those of a topic with numbers below before, 0: the newest.
+func (d *Desk) Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (NotificationPage, error) {
+	limit, key := bounded(limit), subscription.Key(topic)
+	if key == "" {
+		return NotificationPage{}, fmt.Errorf("%w: no topic is named", ErrInvalid)
+	}
+	found, err := d.cfg.Log.Summaries(ctx, key, before, limit+1)
+	if err != nil {
+		return NotificationPage{}, fmt.Errorf("reading the log of %s: %w", topic, err)
+	}
+	page := NotificationPage{Notifications: make([]Notification, min(limit, len(found)))}
+	if len(found) == 0 {
+		return page, nil
+	}
+	seqs := make([]delivery.Seq, len(page.Notifications))
+	for i := range page.Notifications {
+		page.Notifications[i] = notificationOf(key, found[i])
+		seqs[i] = found[i].Seq
+		if i+1 < len(found) {
+			page.Notifications[i].Break = breaks(found[i+1], found[i])
+		}
+	}
+	if len(found) > limit {
+		page.Next = found[limit-1].Seq
+	}
+	counts, cover, err := d.tallied(ctx, key, seqs)
+	if err != nil {
+		return NotificationPage{}, err
+	}
+	for i := range page.Notifications {
+		page.Notifications[i].Tally = counts[i]
+	}
+	page.Coverage = cover
+	return page, nil
+}
+
+func notificationOf(topic string, s delivery.Summary) Notification {
+	return Notification{
+		ID: s.ID, Topic: topic, Seq: s.Seq, Accepted: s.Accepted.UTC(), ContentType: s.ContentType, Bytes: s.Bytes, From: s.From, Until: s.Until,
+	}
+}
+
+// breaks tells whether the interval of a notification does not begin where that of the one
+// before it ended, as far as both are there and cover one.
+func breaks(before, n delivery.Summary) bool {
+	return n.After == before.Seq && before.Until != "" && n.From != "" && before.Until != n.From
+}
+
+// undeliveredQuestion asks who has not got a notification.
+type undeliveredQuestion struct {
+	Topic string       `json:"topic"` // its key
+	Seq   delivery.Seq `json:"seq"`
+}
+
+// MaxMissing is how many subscriptions a NotificationDetail names.
+const MaxMissing = 1000
+
+type undeliveredAnswer struct {
+	Missing []Missing `json:"missing"`
+	More    bool      `json:"more"`
+}
+
+var undelivered = kind[undeliveredQuestion, undeliveredAnswer]{"undelivered", (*here).undelivered}
+
+func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undeliveredAnswer, error) {
+	var a undeliveredAnswer
+	if h.cfg.Deliveries == nil {
+		return a, nil
+	}
+	type one struct {
+		standing delivery.Standing
+		outcome  string
+	}
+	first := newSmallest(MaxMissing+1, func(a, b one) int { return compareIDs(a.standing.Subscription.ID, b.standing.Subscription.ID) })
+	err := h.cfg.Deliveries.Undelivered(ctx, q.Topic, q.Seq, func(s delivery.Standing, o delivery.Fate) bool {
+		first.add(one{s, o.String()})
+		return true
+	})
+	if err != nil {
+		return a, fmt.Errorf("looking for who has not got it: %w", err)
+	}
+	found := first.sorted()
+	if a.More = len(found) > MaxMissing; a.More {
+		found = found[:MaxMissing]
+	}
+	rows := h.newRows()
+	for _, o := range found {
+		a.Missing = append(a.Missing, Missing{rows.row(ctx, o.standing), o.outcome})
+	}
+	return a, nil
+}
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
+
+// Notification finds one by its ID, with those who have not got it. Where topic is empty all
+// logs are looked through.
+func (d *Desk) Notification(ctx context.Context, topic string, id uuid.UUID) (NotificationDetail, error) {
+	n, cover, err := d.Fate(ctx, topic, id)
+	if err != nil {
+		return NotificationDetail{}, err
+	}
+	detail := NotificationDetail{Notification: n, Coverage: cover, Missing: []Missing{}}
+	if n.Tally.Delivered == n.Tally.Subscribers {
+		return detail, nil
+	}
+	parts, cover, err := gather(ctx, d, undelivered, undeliveredQuestion{n.Topic, n.Seq})
+	if err != nil {
+		return NotificationDetail{}, err
+	}
+	first := newSmallest(MaxMissing+1, func(a, b Missing) int { return compareIDs(a.ID, b.ID) })
+	for _, p := range parts {
+		detail.MissingMore = detail.MissingMore || p.answer.More
+		for _, m := range p.answer.Missing {
+			first.add(m)
+		}
+	}
+	detail.Missing = first.sorted()
+	if len(detail.Missing) > MaxMissing {
+		detail.Missing, detail.MissingMore = detail.Missing[:MaxMissing], true
+	}
+	detail.Coverage = worse(detail.Coverage, cover)
+	return detail, nil
+}
+
+// Fate says what became of one notification, without naming those who have not got it.
+func (d *Desk) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
+	key, s, err := d.find(ctx, subscription.Key(topic), id)
+	if err != nil {
+		return Notification{}, Coverage{}, err
+	}
+	n := notificationOf(key, s)
+	if s.After > 0 && s.From != "" {
+		older, err := d.cfg.Log.Summaries(ctx, key, s.Seq, 1)
+		if err != nil {
+			return Notification{}, Coverage{}, fmt.Errorf("reading the log of %s: %w", key, err)
+		}
+		n.Break = len(older) == 1 && breaks(older[0], s)
+	}
+	counts, cover, err := d.tallied(ctx, key, []delivery.Seq{s.Seq})
+	if err != nil {
+		return Notification{}, Coverage{}, err
+	}
+	n.Tally = counts[0]
+	return n, cover, nil
+}

@@ -1,0 +1,243 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"carillon/delivery"
+)
+
+// Bounds of an overview.
+const (
+	// oldestEvery is for how long it counts what was found of the oldest that somebody waits
+	// for, and oldestLooks how many subscriptions are looked at for it.
+	oldestEvery = 10 * time.Second
+	oldestLooks = 100_000
+	// maxTopicSet is how many topics a process names by their hashes, so that those of several
+	// are counted once each. Beyond it the count is that of the process that has most.
+	maxTopicSet = 100_000
+)
+
+// overviews asks how things stand in a process.
+var overviews = kind[struct{}, ownView]{"overview", (*here).overview}
+
+type ownView struct {
+	Process Process  `json:"process"`
+	Samples []sample `json:"samples"`
+	// Oldest is when the oldest notification was accepted that somebody waits for; zero:
+	// nobody does.
+	Oldest time.Time `json:"oldest,omitzero"`
+}
+
+func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
+	v := ownView{Process: Process{ID: h.self, Version: h.cfg.Version, Started: h.cfg.Started.UTC(), Shards: []int{}}}
+	if h.cfg.Deliveries == nil {
+		return v, nil
+	}
+	stats, totals := h.cfg.Deliveries.Stats(), h.cfg.Deliveries.Totals()
+	p := &v.Process
+	held, _ := h.cfg.Deliveries.Held()
+	for _, t := range held {
+		p.Shards = append(p.Shards, int(t.Shard))
+	}
+	p.Loading, p.Paused, p.Unsure = stats.Loading, stats.Paused, stats.Unsure
+	p.Counts = Counts{
+		Topics: stats.Topics, Subscriptions: stats.Subscriptions, Behind: totals.Behind, Failing: totals.Failing,
+		InFlight: stats.InFlight, Slow: stats.Slow, Unsaved: stats.Unsaved, HeldBytes: totals.HeldBytes, MaxHeldBytes: totals.MaxHeldBytes,
+	}
+	if h.cfg.Waiting != nil {
+		p.Counts.Requests = h.cfg.Waiting()
+	}
+	v.Samples = h.samples.all()
+	if totals.Behind > 0 {
+		v.Oldest = h.oldest.of(ctx, h)
+	}
+	return v, nil
+}
+
+// oldest remembers for a while what was found.
+type oldest struct {
+	mu    sync.Mutex
+	asked time.Time // owned by mu
+	found time.Time // owned by mu
+}
+
+// of is when the oldest notification was accepted that somebody waits for, as found within
+// the last oldestEvery; zero where it was not found.
+func (o *oldest) of(ctx context.Context, h *here) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := time.Now(); o.asked.IsZero() || now.Sub(o.asked) >= oldestEvery {
+		o.found, o.asked = h.oldestWaiting(ctx), now
+	}
+	return o.found
+}
+
+// oldestWaiting looks at those who are behind, in the topics with fewest subscriptions first:
+// so most topics are looked at where not all can be.
+func (h *here) oldestWaiting(ctx context.Context) (found time.Time) {
+	counts, err := h.cfg.Deliveries.TopicCounts(ctx)
+	if err != nil {
+		return found
+	}
+	counts = slices.DeleteFunc(counts, func(c delivery.TopicCount) bool { return c.Behind == 0 })
+	slices.SortFunc(counts, func(a, b delivery.TopicCount) int { return cmp.Compare(a.Subscriptions, b.Subscriptions) })
+	looks := oldestLooks
+	for _, c := range counts {
+		if looks -= c.Subscriptions; looks < 0 {
+			break
+		}
+		lowest := delivery.MaxSeq
+		err := h.cfg.Deliveries.Each(ctx, c.Topic, func(s delivery.Standing) bool {
+			if s.Position.Settled < s.Head {
+				lowest = min(lowest, s.Position.Settled)
+			}
+			return true
+		})
+		if err != nil || lowest == delivery.MaxSeq {
+			continue
+		}
+		first, err := h.cfg.Log.Summary(ctx, c.Topic, lowest+1)
+		if err == nil && (found.IsZero() || first.Accepted.Before(found)) {
+			found = first.Accepted
+		}
+	}
+	return found
+}
+
+// topicSets asks for the topics of a process, by hashes of their keys.
+var topicSets = kind[uint64, topicSet]{"topic_set", (*here).topicSet}
+
+// topicSet is what topics there are; Hashes is empty where they are too many.
+type topicSet struct {
+	Count  int      `json:"count"`
+	Hashes []uint64 `json:"hashes"`
+}
+
+func (h *here) topicSet(ctx context.Context, _ uint64) (topicSet, error) {
+	if h.cfg.Deliveries == nil {
+		return topicSet{}, nil
+	}
+	counts, err := h.cfg.Deliveries.TopicCounts(ctx)
+	if err != nil {
+		return topicSet{}, err
+	}
+	var s topicSet
+	for _, c := range counts {
+		if c.Subscriptions == 0 {
+			continue
+		}
+		if s.Count++; s.Count <= maxTopicSet {
+			s.Hashes = append(s.Hashes, hashOf(c.Topic))
+		}
+	}
+	if s.Count > maxTopicSet {
+		s.Hashes = nil
+	}
+	return s, nil
+}
+
+// hashOf is the same in every process.
+func hashOf(key string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // it never fails
+	return h.Sum64()
+}
+
+// Overview is the hub at a glance.
+func (d *Desk) Overview(ctx context.Context) (Overview, error) {
+	parts, cover, err := gather(ctx, d, overviews, struct{}{})
+	if err != nil {
+		return Overview{}, err
+	}
+	o := Overview{
+		At: time.Now().UTC(), URL: d.cfg.URL, Engine: d.cfg.Engine, Ready: true, Checks: []Check{}, Warnings: []string{},
+		Processes: []Process{}, Coverage: cover,
+	}
+	if d.cfg.Checks != nil {
+		o.Checks = d.cfg.Checks(ctx)
+	}
+	for _, c := range o.Checks {
+		o.Ready = o.Ready && c.Ready
+	}
+	if d.cfg.Warnings != nil {
+		o.Warnings = append(o.Warnings, d.cfg.Warnings()...)
+	}
+	var samples [][]sample
+	var waiting time.Time
+	for _, p := range parts {
+		v := p.answer
+		v.Process.Self = p.process == d.self
+		o.Processes = append(o.Processes, v.Process)
+		o.Counts.add(v.Process.Counts)
+		samples = append(samples, v.Samples)
+		if !v.Oldest.IsZero() && (waiting.IsZero() || v.Oldest.Before(waiting)) {
+			waiting = v.Oldest
+		}
+	}
+	slices.SortFunc(o.Processes, func(a, b Process) int { return cmp.Compare(a.ID, b.ID) })
+	o.Series = series(samples)
+	if !waiting.IsZero() {
+		o.OldestWaitingSeconds = max(0, o.At.Sub(waiting).Seconds())
+	}
+	if len(parts) > 1 {
+		o.Counts.Topics = d.topics.of(ctx, d, o.Processes)
+	}
+	return o, nil
+}
+
+// add adds up the counts of processes, but for Topics: several have the same ones.
+func (c *Counts) add(o Counts) {
+	c.Topics = max(c.Topics, o.Topics)
+	c.Subscriptions += o.Subscriptions
+	c.Behind += o.Behind
+	c.Failing += o.Failing
+	c.InFlight += o.InFlight
+	c.Slow += o.Slow
+	c.Unsaved += o.Unsaved
+	c.Requests += o.Requests
+	c.HeldBytes += o.HeldBytes
+	c.MaxHeldBytes += o.MaxHeldBytes
+}
+
+// topicsEvery is for how long the number of topics of several processes counts.
+const topicsEvery = 30 * time.Second
+
+// topicNumber remembers for a while how many topics several processes have together.
+type topicNumber struct {
+	mu    sync.Mutex
+	asked time.Time // owned by mu
+	least int       // the most that one process had then. Owned by mu.
+	count int       // owned by mu
+}
+
+// of is how many topics there are, as counted within the last topicsEvery unless one of the
+// processes has another number than then.
+func (n *topicNumber) of(ctx context.Context, d *Desk, processes []Process) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	most := 0
+	for _, p := range processes {
+		most = max(most, p.Counts.Topics)
+	}
+	if !n.asked.IsZero() && time.Since(n.asked) < topicsEvery && most == n.least {
+		return n.count
+	}
+	parts, _, err := gather(ctx, d, topicSets, 0)
+	if err != nil {
+		return most
+	}
+	all := map[uint64]struct{}{}
+	for _, p := range parts {
+		most = max(most, p.answer.Count)
+		for _, h := range p.answer.Hashes {
+			all[h] = struct{}{}
+		}
+	}
+	n.asked, n.least, n.count = time.Now(), most, max(most, len(all))
+	return n.count
+}
