@@ -1,0 +1,127 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"carillon/operator"
+	"carillon/source"
+)
+
+// sourceList is the registered Sources, with the form that adds one.
+type sourceList struct {
+	Sources        []operator.Source
+	Name, Prefixes string // as entered
+	Made           *operator.NewSource
+	How            string // what happened to the one that was made
+}
+
+// sources lists them, and adds one that is posted. The answer to that is no redirect: its
+// token is shown this once.
+func (p *Pages) sources(w http.ResponseWriter, r *http.Request) error {
+	if err := readForm(r); err != nil {
+		return err
+	}
+	v := sourceList{Name: strings.TrimSpace(r.PostForm.Get("name")), Prefixes: r.PostForm.Get("prefixes")}
+	if r.Method != http.MethodPost {
+		p.showSources(w, r, v, nil)
+		return nil
+	}
+	ctx, cancel := ask(r)
+	defer cancel()
+	made, err := p.cfg.Desk.AddSource(ctx, v.Name, strings.Fields(v.Prefixes), source.Hash{})
+	if err == nil {
+		v = sourceList{Made: &made, How: "was added"}
+	}
+	p.showSources(w, r, v, err)
+	return nil
+}
+
+// showSources shows the list, also where something else went wrong before.
+func (p *Pages) showSources(w http.ResponseWriter, r *http.Request, v sourceList, wrong error) {
+	ctx, cancel := ask(r)
+	defer cancel()
+	all, err := p.cfg.Desk.Sources(ctx)
+	v.Sources = all
+	s := sheet{Title: "Sources", Here: "sources"}
+	if wrong == nil {
+		wrong = err
+	}
+	// A token that was made is shown, whatever else there is to say.
+	if wrong != nil && v.Made == nil {
+		s.Error = p.troubleOf(r, wrong)
+	}
+	s.Body = v
+	p.show(w, r, "sources", s)
+}
+
+// named finds the Source that the path names.
+func (p *Pages) named(r *http.Request) (operator.Source, error) {
+	ctx, cancel := ask(r)
+	defer cancel()
+	name := mux.Vars(r)["name"]
+	all, err := p.cfg.Desk.Sources(ctx)
+	if err != nil {
+		return operator.Source{}, err
+	}
+	i := slices.IndexFunc(all, func(s operator.Source) bool { return s.Name == name })
+	if i < 0 {
+		return operator.Source{}, fmt.Errorf("%w: there is no Source %.80q", operator.ErrNotFound, name)
+	}
+	return all[i], nil
+}
+
+// rotate gives a Source another token.
+func (p *Pages) rotate(w http.ResponseWriter, r *http.Request) error {
+	s, err := p.named(r)
+	if err != nil {
+		return err
+	}
+	var wrong error
+	if r.Method == http.MethodPost {
+		ctx, cancel := ask(r)
+		defer cancel()
+		made, err := p.cfg.Desk.RotateSource(ctx, s.Name, source.Hash{})
+		if err == nil {
+			p.showSources(w, r, sourceList{Made: &made, How: "has another token"}, nil)
+			return nil
+		}
+		wrong = err
+	}
+	p.confirm(w, r, "Another token for a Source", "sources", confirm{
+		About: s.Name, Button: "Make another token", Danger: true, Back: "/sources",
+		Says: []string{
+			fmt.Sprintf("Its token of %s stops working at once, and publishing with it is refused. The new one is shown once.", utc(s.Issued)),
+		},
+	}, wrong)
+	return nil
+}
+
+// revoke ends a Source.
+func (p *Pages) revoke(w http.ResponseWriter, r *http.Request) error {
+	s, err := p.named(r)
+	if err != nil {
+		return err
+	}
+	var wrong error
+	if r.Method == http.MethodPost {
+		ctx, cancel := ask(r)
+		defer cancel()
+		if wrong = p.cfg.Desk.RevokeSource(ctx, s.Name); wrong == nil {
+			return see(w, r, done("/sources", "revoke"))
+		}
+	}
+	p.confirm(w, r, "Revoke a Source", "sources", confirm{
+		About: s.Name, Button: "Revoke it", Danger: true, Back: "/sources",
+		Says: []string{"Its token stops working at once, and it can publish nothing more. Its topics, what they published and their subscribers stay."},
+	}, wrong)
+	return nil
+}
+
+// sourcePath is the page of a change of a Source.
+func sourcePath(name, what string) string { return "/sources/" + url.PathEscape(name) + "/" + what }

@@ -1,0 +1,210 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"carillon/operator"
+	"carillon/subscription"
+)
+
+// stateBehind is what a filter calls all states but idle.
+const stateBehind = "behind"
+
+// subscriptionList is the answer to a search for subscriptions.
+type subscriptionList struct {
+	operator.SubscriptionPage
+	Query    url.Values
+	States   []string
+	Filtered bool
+	More     string
+	First    string
+}
+
+// Get is a value of the question, for the form to show again.
+func (l subscriptionList) Get(name string) string { return l.Query.Get(name) }
+
+// subscriptionQuery reads the filters.
+func subscriptionQuery(q url.Values) (operator.SubscriptionQuery, error) {
+	query := operator.SubscriptionQuery{
+		Topic: strings.TrimSpace(q.Get("topic")), Contains: strings.TrimSpace(q.Get("contains")),
+		Host: strings.TrimSpace(q.Get("host")), State: q.Get("state"), Gapped: q.Get("gapped") != "",
+	}
+	var err error
+	if query.LagOver, err = durationOf(q, "lag_over", "“Lag over”"); err != nil {
+		return query, err
+	}
+	if query.LeaseUnder, err = durationOf(q, "lease_under", "“Lease left under”"); err != nil {
+		return query, err
+	}
+	if after := q.Get("after"); after != "" {
+		query.After, err = idOf(after, "subscription")
+	}
+	return query, err
+}
+
+func (p *Pages) subscriptions(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := ask(r)
+	defer cancel()
+	q := r.URL.Query()
+	v := subscriptionList{Query: q, States: []string{
+		stateBehind, operator.StateFailing, operator.StateReady, operator.StateInFlight, operator.StateIdle,
+	}}
+	s := sheet{Title: "Subscriptions", Here: "subscriptions"}
+	query, err := subscriptionQuery(q)
+	if err == nil {
+		v.SubscriptionPage, err = p.cfg.Desk.Subscriptions(ctx, query)
+	}
+	if err != nil {
+		s.Error = p.troubleOf(r, err)
+	}
+	after := query.After
+	query.After = uuid.Nil
+	v.Filtered = query != operator.SubscriptionQuery{}
+	if v.Next != "" {
+		v.More = with(q, "after", v.Next)
+	}
+	if after != uuid.Nil {
+		v.First = with(q, "after", "")
+	}
+	s.Body = v
+	p.show(w, r, "subscriptions", s)
+	return nil
+}
+
+// one asks for the subscription that the path names.
+func (p *Pages) one(r *http.Request) (operator.SubscriptionDetail, error) {
+	ctx, cancel := ask(r)
+	defer cancel()
+	id, err := idOf(mux.Vars(r)["id"], "subscription")
+	if err != nil {
+		return operator.SubscriptionDetail{}, err
+	}
+	return p.cfg.Desk.Subscription(ctx, id)
+}
+
+func (p *Pages) subscription(w http.ResponseWriter, r *http.Request) error {
+	sub, err := p.one(r)
+	if err != nil {
+		return err
+	}
+	p.show(w, r, "subscription", sheet{Title: "Subscription", Here: "subscriptions", Body: sub})
+	return nil
+}
+
+func subscriptionPath(id subscription.ID) string { return "/subscription/" + id.String() }
+
+// act asks, and when it is posted does what was asked for, and leads back.
+func (p *Pages) act(w http.ResponseWriter, r *http.Request, what, title string, sub operator.SubscriptionDetail, c confirm, do func() error) error {
+	back := subscriptionPath(sub.ID)
+	var wrong error
+	if r.Method == http.MethodPost {
+		if wrong = do(); wrong == nil {
+			if what == "remove" {
+				back = "/subscriptions"
+			}
+			return see(w, r, done(back, what))
+		}
+	}
+	c.About, c.Back = sub.CallbackHost, back
+	p.confirm(w, r, title, "subscriptions", c, wrong)
+	return nil
+}
+
+// retry makes the next attempt now.
+func (p *Pages) retry(w http.ResponseWriter, r *http.Request) error {
+	sub, err := p.one(r)
+	if err != nil {
+		return err
+	}
+	says := "It has got everything: there is nothing to try at the moment."
+	if sub.State != operator.StateIdle {
+		says = fmt.Sprintf("Its next delivery after number %s is tried now, and not when its turn comes.", number(sub.Settled))
+	}
+	if !sub.NextAttempt.IsZero() {
+		says = fmt.Sprintf("After %s in a row the next attempt would be at %s. It is made now. If it fails, too, the pauses go on as they were.",
+			plural(int(sub.Failures), "failure", "failures"), utc(sub.NextAttempt))
+	}
+	return p.act(w, r, "retry", "Retry now", sub, confirm{Says: []string{says}, Button: "Retry now"}, func() error {
+		ctx, cancel := ask(r)
+		defer cancel()
+		return p.cfg.Desk.Retry(ctx, sub.ID)
+	})
+}
+
+// replay delivers a stretch of the log once more.
+func (p *Pages) replay(w http.ResponseWriter, r *http.Request) error {
+	sub, err := p.one(r)
+	if err != nil {
+		return err
+	}
+	if err := readForm(r); err != nil {
+		return err
+	}
+	c := confirm{
+		Says: []string{
+			"These notifications are delivered to this one subscription again, in order, each with the ID that it had. What is new comes after them.",
+			fmt.Sprintf("The latest number of its topic is %s; it has settled what comes before and with %s. Gaps that the replay covers are closed.", number(sub.Head), number(sub.Settled)),
+		},
+		Button: "Replay",
+		Fields: []field{
+			{Name: "from_seq", Label: "From number", Value: r.Form.Get("from_seq"), Number: true, Required: true},
+			{Name: "last_seq", Label: "To number", Value: r.Form.Get("last_seq"), Number: true, Hint: "Empty: up to the latest."},
+		},
+	}
+	return p.act(w, r, "replay", "Replay a range", sub, c, func() error {
+		from, err := seqOf(r.Form, "from_seq", "“From number”")
+		if err != nil {
+			return err
+		}
+		last, err := seqOf(r.Form, "last_seq", "“To number”")
+		if err != nil {
+			return err
+		}
+		if from == 0 {
+			return invalid("“From number” must be 1 or more")
+		}
+		ctx, cancel := ask(r)
+		defer cancel()
+		_, err = p.cfg.Desk.Replay(ctx, sub.ID, from, last)
+		return err
+	})
+}
+
+// maxReason is the longest reason for a removal: it is sent to the callback in a URL.
+const maxReason = 200
+
+// remove ends a subscription.
+func (p *Pages) remove(w http.ResponseWriter, r *http.Request) error {
+	sub, err := p.one(r)
+	if err != nil {
+		return err
+	}
+	if err := readForm(r); err != nil {
+		return err
+	}
+	c := confirm{
+		Says: []string{
+			"It gets nothing more from now on, also nothing of what it has not got yet. Its callback is told so (hub.mode=denied), and may subscribe again.",
+		},
+		Button: "Remove it", Danger: true,
+		Fields: []field{{
+			Name: "reason", Label: "Reason that the callback is told", Value: r.Form.Get("reason"),
+			Hint: fmt.Sprintf("Optional, %d characters at most.", maxReason),
+		}},
+	}
+	return p.act(w, r, "remove", "Remove a subscription", sub, c, func() error {
+		reason := strings.TrimSpace(r.Form.Get("reason"))
+		if len([]rune(reason)) > maxReason {
+			return invalid("the reason is longer than %d characters", maxReason)
+		}
+		ctx, cancel := ask(r)
+		defer cancel()
+		return p.cfg.Desk.Remove(ctx, sub.ID, reason)
+	})
+}

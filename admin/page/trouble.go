@@ -1,0 +1,89 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"carillon/operator"
+)
+
+// trouble is an error as a page shows it: what it is, in which words it came, and what
+// to do.
+type trouble struct {
+	Status int
+	Title  string
+	Text   string // the error's own words; may be foreign
+	Advice string
+}
+
+// Error implements error.
+func (t *trouble) Error() string { return t.Title }
+
+// troubles are the errors of a Desk.
+var troubles = []struct {
+	is error
+	trouble
+}{
+	{operator.ErrNotFound, trouble{
+		Status: http.StatusNotFound, Title: "There is no such thing here",
+		Advice: "It may have ended or been removed meanwhile, or its number has left the log. Search for it with the box at the top.",
+	}},
+	{operator.ErrInvalid, trouble{
+		Status: http.StatusBadRequest, Title: "That cannot be answered",
+		Advice: "Mend what was entered and try again. Nothing was changed.",
+	}},
+	{operator.ErrConflict, trouble{
+		Status: http.StatusConflict, Title: "That cannot be done as things stand",
+		Advice: "Nothing was changed. Look at how things stand now, then decide again.",
+	}},
+	{operator.ErrUnavailable, trouble{
+		Status: http.StatusServiceUnavailable, Title: "The store, or the hub process that knows, does not answer",
+		Advice: "Load this page again in a moment. If it stays like this, the checks on the overview and the hub's log say what is wrong.",
+	}},
+	{context.DeadlineExceeded, trouble{
+		Status: http.StatusServiceUnavailable, Title: "There was no answer in time",
+		Advice: "Load this page again in a moment, or ask for less: a filter by topic or host makes the answer shorter.",
+	}},
+}
+
+// troubleOf makes a trouble of an error. One that nobody foresaw goes to the log, and the
+// page does not show it.
+func (p *Pages) troubleOf(r *http.Request, err error) *trouble {
+	if t, ok := errors.AsType[*trouble](err); ok {
+		return t
+	}
+	for _, known := range troubles {
+		if errors.Is(err, known.is) {
+			t := known.trouble
+			t.Text = err.Error()
+			return &t
+		}
+	}
+	if r.Context().Err() == nil {
+		p.cfg.Logger.Error("a page has no answer", "path", r.URL.Path, "error", err)
+	}
+	return &trouble{
+		Status: http.StatusInternalServerError, Title: "Something went wrong inside the hub",
+		Advice: "The hub's log says what. Deliveries are not affected by this page.",
+	}
+}
+
+// doneTexts are what a page says after a change. A link can choose one of them, and say
+// nothing else.
+var doneTexts = map[string]string{
+	"retry":  "The next attempt is being made now. Load this page again to see how it went.",
+	"replay": "The replay has begun. What is new is delivered after it.",
+	"remove": "The subscription was removed, and its callback is told so.",
+	"trim":   "The log was trimmed.",
+	"revoke": "The Source was revoked: its token no longer works.",
+	"level":  "The log level was changed. It stays until this process ends or its configuration is read again.",
+}
+
+func doneText(r *http.Request) string {
+	q := r.URL.Query()
+	if q.Get("done") == "trim" {
+		return trimmed(q)
+	}
+	return doneTexts[q.Get("done")]
+}
