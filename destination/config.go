@@ -57,8 +57,8 @@ type Config struct {
 	Transport http.RoundTripper
 }
 
-// validate names the setting that is wrong, by the flag that it comes from.
-func (c *Config) validate() error {
+// Validate names the setting that is wrong, by the flag that it comes from.
+func (c *Config) Validate() error {
 	if err := webURL("topic", c.Topic); err != nil {
 		return err
 	}

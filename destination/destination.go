@@ -51,7 +51,7 @@ type pending struct {
 // New checks the Config, takes the data directory and reads the state in it. The
 // caller calls Close in the end.
 func New(cfg Config) (*Destination, error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	dir, s, err := openDirectory(cfg.Data, cfg.Topic)

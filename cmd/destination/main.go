@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -27,8 +28,17 @@ const (
 	summary = "Subscribe to the change notifications of a topic and print each change. Unsubscribes when it is stopped."
 )
 
-type flags struct {
+// commands are the command line (and the environment, and the configuration file).
+type commands struct {
 	program.Common
+
+	Serve    flags                         `cmd:"" default:"withargs" hidden:"" help:"Subscribe and print. It is what happens where no command is given."`
+	Settings program.ConfigCommands[flags] `cmd:"" name:"config" help:"Look at the configuration without starting."`
+	About    program.VersionCommand        `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
+}
+
+// flags are those of the destination itself.
+type flags struct {
 	TLS    program.TLS   `embed:"" set:"listener=callback listener"`
 	Topic  string        `required:"" placeholder:"URL" help:"Topic to subscribe to. Its hub is found from its Link headers, or from the links in the document."`
 	Listen string        `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one."`
@@ -41,22 +51,76 @@ type flags struct {
 func main() { os.Exit(program.Main(run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var f flags
-	if err := program.Parse(name, summary, &f, args, stdout); errors.Is(err, program.ErrDone) {
+	err := command(ctx, args, stdout, stderr)
+	if err == nil || errors.Is(err, program.ErrDone) {
 		return 0
-	} else if err != nil {
-		return program.Fail(stderr, name, err)
 	}
-	if err := serve(ctx, f, stdout, stderr); err != nil {
-		return program.Fail(stderr, name, err)
-	}
-	return 0
+	return program.Fail(stderr, name, err)
 }
 
-func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
-	logger := program.Logger(stderr, program.NewLogLevel(f.LogLevel))
-	program.WarnOfVariables(logger, name, &flags{})
-	ln, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
+// command does what the arguments say.
+func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var c commands
+	read, err := program.Read(name, summary, &c, args, stdout)
+	if err != nil {
+		return err
+	}
+	switch command := read.Command.(type) {
+	case *program.CheckCommand[flags]:
+		return command.Check(ctx, name, &commands{}, stdout, stderr)
+	case *program.ReferenceCommand:
+		return command.Write(name, &commands{}, stdout)
+	case *program.VersionCommand:
+		return command.Print(stdout, name, nil)
+	}
+	level := program.NewLogLevel(c.LogLevel)
+	logger := program.Logger(stderr, level)
+	program.WarnOfVariables(logger, name, &commands{})
+	return serve(ctx, c.Serve, logger, stdout, program.Reloading{
+		InForce: read, Level: level, Logger: logger,
+		Read: func() (*program.Settings, error) { return program.Read(name, summary, &commands{}, args, io.Discard) },
+	})
+}
+
+// endpoint is the listener.
+func (f *flags) endpoint(logger *slog.Logger) program.Endpoint {
+	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger}
+}
+
+// config is what the flags say of a destination.
+func (f *flags) config(stdout io.Writer, logger *slog.Logger) destination.Config {
+	return destination.Config{
+		Topic: f.Topic, URL: f.URL, Data: f.Data, Lease: f.Lease,
+		Sink:      destination.NewPrinter(stdout, f.JSON),
+		Logger:    logger,
+		UserAgent: "Carillon-Destination/" + program.Version,
+	}
+}
+
+// Look implements program.Looker.
+func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
+	all := []error{f.endpoint(logger).Check(f.URL)}
+	cfg := f.config(io.Discard, logger)
+	if f.URL == "" {
+		all = append(all, program.NeedsURL(f.Listen))
+		cfg.URL = "http://localhost/" // the listener's, which is good
+	}
+	if err := cfg.Validate(); err != nil {
+		all = append(all, flagError(err))
+	}
+	if f.Data != "" {
+		if err := program.CheckDirectory(f.Data); err != nil {
+			all = append(all, fmt.Errorf("--data: %w", err))
+		}
+	}
+	for _, warning := range program.ExposedDirectory("--data", f.Data) {
+		logger.Warn(warning)
+	}
+	return errors.Join(all...)
+}
+
+func serve(ctx context.Context, f flags, logger *slog.Logger, stdout io.Writer, again program.Reloading) (err error) {
+	ln, err := program.Listen(ctx, f.endpoint(logger))
 	if err != nil {
 		return err
 	}
@@ -67,12 +131,7 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 		}
 	}
 	ln.ToldAs(f.URL, logger)
-	d, err := destination.New(destination.Config{
-		Topic: f.Topic, URL: f.URL, Data: f.Data, Lease: f.Lease,
-		Sink:      destination.NewPrinter(stdout, f.JSON),
-		Logger:    logger,
-		UserAgent: "Carillon-Destination/" + program.Version,
-	})
+	d, err := destination.New(f.config(stdout, logger))
 	if err != nil {
 		ln.Close()
 		return flagError(err)
@@ -90,6 +149,11 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	defer cancel()
 	ran := make(chan error, 1)
 	go func() { ran <- d.Run(running) }()
+	again.Prepare = func(command any) (c program.Change, err error) {
+		err = c.Renew(ln, command.(*flags).TLS, "")
+		return c, err
+	}
+	go func() { _ = program.NewReloader(again).Run(running) }() // what goes wrong is in the log
 	select {
 	case err = <-ran:
 		stop()

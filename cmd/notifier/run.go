@@ -19,12 +19,22 @@ import (
 	"carillon/store/pebblestore"
 )
 
-const summary = "Takes the events of a Source and publishes them to a hub as ResourceSync change notifications."
+const (
+	name    = "notifier"
+	summary = "Takes the events of a Source and publishes them to a hub as ResourceSync change notifications."
+)
 
-// flags are the command line (and the environment, and the configuration file).
-type flags struct {
+// commands are the command line (and the environment, and the configuration file).
+type commands struct {
 	program.Common
 
+	Serve    flags                         `cmd:"" default:"withargs" hidden:"" help:"Take events and publish them. It is what happens where no command is given."`
+	Settings program.ConfigCommands[flags] `cmd:"" name:"config" help:"Look at the configuration without starting."`
+	About    program.VersionCommand        `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
+}
+
+// flags are those of the notifier itself.
+type flags struct {
 	Listen string `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one."`
 	URL    string `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener."`
 	Intake string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish."`
@@ -33,7 +43,7 @@ type flags struct {
 	IntakeTLS program.TLS `embed:"" prefix:"intake-" set:"listener=intake listener"`
 
 	Hub          string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI."`
-	HubTokenFile string        `placeholder:"FILE" help:"File with the token by which the hub knows this Source, as hub source add printed it. It is read again when the hub refuses it. $NOTIFIER_HUB_TOKEN may have the token itself."`
+	HubTokenFile string        `placeholder:"FILE" help:"File with the token by which the hub knows this Source, as hub source add printed it. It is read again when the hub refuses it. $NOTIFIER_HUB_TOKEN may have the token itself." reload:""`
 	Data         string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination."`
 	Set          []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data."`
 	MaxEntries   int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take."`
@@ -49,57 +59,108 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func runWith(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	var f flags
-	err := program.Parse("notifier", summary, &f, args, stdout)
-	if errors.Is(err, program.ErrDone) {
-		return 0
-	}
-	if err == nil {
-		err = f.check()
-	}
-	if err == nil {
-		err = f.run(ctx, stdin, stdout, stderr)
-	}
+	err := command(ctx, args, stdin, stdout, stderr)
 	switch {
-	case err == nil, ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case err == nil, errors.Is(err, program.ErrDone), ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return 0
 	case errors.Is(err, notifier.ErrBadLines):
 		return 1 // each line was told
 	}
-	return program.Fail(stderr, "notifier", err)
+	return program.Fail(stderr, name, err)
 }
 
-// check refuses what the notifier's own checks would take for a default, and
-// combinations that do nothing.
-func (f *flags) check() error {
-	switch {
-	case f.MaxEntries < 1:
-		return fmt.Errorf("--max-entries must be 1 to %d, not %d", notifier.DefaultMaxEntries, f.MaxEntries)
-	case f.MaxWait <= 0:
-		return fmt.Errorf("--max-wait must be over 0, not %s", f.MaxWait)
-	case f.Keep <= 0:
-		return fmt.Errorf("--keep must be over 0, not %s", f.Keep)
-	case f.Strict && !f.Stdin:
-		return errors.New("--strict is for --stdin only")
-	case f.Data == "":
-		return errors.New("--data must name a directory")
-	case len(f.Set) == 0:
-		return errors.New("--set must name at least one set")
+// command does what the arguments say.
+func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	var c commands
+	read, err := program.Read(name, summary, &c, args, stdout)
+	if err != nil {
+		return err
 	}
-	return nil
+	switch command := read.Command.(type) {
+	case *program.CheckCommand[flags]:
+		return command.Check(ctx, name, &commands{}, stdout, stderr, tokenVariable)
+	case *program.ReferenceCommand:
+		return command.Write(name, &commands{}, stdout)
+	case *program.VersionCommand:
+		return command.Print(stdout, name, nil)
+	}
+	level := program.NewLogLevel(c.LogLevel)
+	logger := program.Logger(stderr, level)
+	program.WarnOfVariables(logger, name, &commands{}, tokenVariable)
+	return c.Serve.run(ctx, logger, stdin, stdout, stderr, program.Reloading{
+		InForce: read, Level: level, Logger: logger,
+		Read: func() (*program.Settings, error) { return program.Read(name, summary, &commands{}, args, io.Discard) },
+	})
+}
+
+// Validate refuses what the notifier's own checks would take for a default, and
+// combinations that do nothing. It is called when the flags are parsed.
+func (f *flags) Validate() error {
+	var all []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			all = append(all, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(f.MaxEntries < 1, "--max-entries must be 1 to %d, not %d", notifier.DefaultMaxEntries, f.MaxEntries)
+	refuse(f.MaxWait <= 0, "--max-wait must be over 0, not %s", f.MaxWait)
+	refuse(f.Keep <= 0, "--keep must be over 0, not %s", f.Keep)
+	refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
+	refuse(f.Data == "", "--data must name a directory")
+	refuse(len(f.Set) == 0, "--set must name at least one set")
+	return errors.Join(all...)
+}
+
+// publicEndpoint and intakeEndpoint are the listeners.
+func (f *flags) publicEndpoint(logger *slog.Logger) program.Endpoint {
+	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger}
+}
+
+func (f *flags) intakeEndpoint(logger *slog.Logger) program.Endpoint {
+	return program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Share: 4, Operators: true, Logger: logger}
+}
+
+// Look implements program.Looker.
+func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
+	all := []error{f.publicEndpoint(logger).Check(f.URL), f.intakeEndpoint(logger).Check("")}
+	cfg := f.config(logger)
+	if f.URL == "" {
+		all = append(all, program.NeedsURL(f.Listen))
+		cfg.URL = "http://localhost/" // the listener's, which is good
+	}
+	if err := cfg.Validate(); err != nil {
+		all = append(all, fmt.Errorf("--%w", err))
+	}
+	token, err := f.hubToken()
+	if token != nil {
+		f.warnToken(logger)
+	}
+	all = append(all, err)
+	if f.Data != "" {
+		if err := program.CheckDirectory(f.Data); err != nil {
+			all = append(all, fmt.Errorf("--data: %w", err))
+		}
+	}
+	f.warnFiles(logger)
+	return errors.Join(all...)
+}
+
+// warnFiles tells of files that others can read.
+func (f *flags) warnFiles(logger *slog.Logger) {
+	for _, warning := range append(program.ExposedDirectory("--data", f.Data), program.ExposedSecret("--hub-token-file", f.HubTokenFile)...) {
+		logger.Warn(warning)
+	}
 }
 
 // run opens everything, says that it is ready, and serves until ctx ends or,
 // with --stdin, until everything is published.
-func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (err error) {
-	logger := program.Logger(stderr, program.NewLogLevel(f.LogLevel))
-	program.WarnOfVariables(logger, "notifier", &flags{}, tokenVariable)
-	public, err := program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger})
+func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer, again program.Reloading) (err error) {
+	public, err := program.Listen(ctx, f.publicEndpoint(logger))
 	if err != nil {
 		return err
 	}
 	defer public.Close()
-	intake, err := program.Listen(ctx, program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Share: 4, Operators: true, Logger: logger})
+	intake, err := program.Listen(ctx, f.intakeEndpoint(logger))
 	if err != nil {
 		return err
 	}
@@ -131,18 +192,44 @@ func (f *flags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writ
 		return fmt.Errorf("--data %s: %w", f.Data, err)
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
+	f.warnFiles(logger)
 	cfg.Journal = journal
 	n, err := notifier.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	again.Prepare = func(command any) (program.Change, error) { return prepare(command.(*flags), public, intake, token) }
 	program.Ready(
-		stdout, "notifier",
+		stdout, name,
 		program.Address{Name: "listen", Value: public.Addr().String()},
 		program.Address{Name: "intake", Value: intake.Addr().String()},
 		program.Address{Name: "url", Value: cfg.URL},
 	)
-	return f.serve(ctx, n, public, intake, stdin, stderr, logger)
+	return f.serve(ctx, n, parts{public, intake, program.NewReloader(again)}, stdin, stderr, logger)
+}
+
+// prepare looks at what a reload takes.
+func prepare(f *flags, public, intake *program.Listener, token *hubToken) (program.Change, error) {
+	var c program.Change
+	for _, l := range []struct {
+		listener *program.Listener
+		files    program.TLS
+		prefix   string
+	}{{public, f.TLS, ""}, {intake, f.IntakeTLS, "intake-"}} {
+		if err := c.Renew(l.listener, l.files, l.prefix); err != nil {
+			return c, err
+		}
+	}
+	fresh, err := f.hubToken()
+	switch {
+	case err != nil:
+		return c, err
+	case (fresh == nil) != (token == nil):
+		c.Restart = append(c.Restart, "hub-token-file")
+	case fresh != nil:
+		c.Take = append(c.Take, func() { token.take(fresh) })
+	}
+	return c, nil
 }
 
 func (f *flags) config(logger *slog.Logger) notifier.Config {
@@ -156,19 +243,26 @@ func (f *flags) config(logger *slog.Logger) notifier.Config {
 	}
 }
 
+// parts are what serves besides the notifier.
+type parts struct {
+	public, intake net.Listener
+	reloads        *program.Reloader
+}
+
 // serve runs the parts until ctx ends, one of them fails, or all that stdin had
 // is published. Each part finishes what it has under way, within a bound; what is
 // not published stays in the journal for the next start.
 func (f *flags) serve(
-	ctx context.Context, n *notifier.Notifier, public, intake net.Listener,
+	ctx context.Context, n *notifier.Notifier, p parts,
 	stdin io.Reader, stderr io.Writer, logger *slog.Logger,
 ) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return program.Serve(ctx, public, n.Public(), logger) })
-	g.Go(func() error { return program.Serve(ctx, intake, n.Intake(), logger) })
+	g.Go(func() error { return program.Serve(ctx, p.public, n.Public(), logger) })
+	g.Go(func() error { return program.Serve(ctx, p.intake, n.Intake(), logger) })
 	g.Go(func() error { return n.Run(ctx) })
+	g.Go(func() error { return p.reloads.Run(ctx) })
 	if f.Stdin {
 		g.Go(func() error {
 			defer stop()

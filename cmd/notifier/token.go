@@ -24,9 +24,8 @@ const maxToken = 512
 // hubToken is the token for the hub, from the environment or from a file, which is read
 // again when the hub refuses it.
 type hubToken struct {
-	file string // "": it is from the environment
-
 	mu      sync.Mutex
+	file    string         // "": it is from the environment; guarded by mu
 	current notifier.Token // guarded by mu
 }
 
@@ -73,6 +72,13 @@ func (h *hubToken) Renew(refused notifier.Token) (notifier.Token, error) {
 		h.current = token
 	}
 	return h.current, err
+}
+
+// take takes what a reload found.
+func (h *hubToken) take(fresh *hubToken) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.file, h.current = fresh.file, fresh.current
 }
 
 func readToken(name string) (notifier.Token, error) {

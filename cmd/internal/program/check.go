@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,7 +36,10 @@ type Looker interface {
 
 // found implements takesProblems.
 func (c *CheckCommand[S]) found(settings *Settings, problems []error) {
-	c.read, c.problems = settings, problems
+	c.read = settings
+	for _, problem := range problems {
+		c.add(problem)
+	}
 }
 
 // Check says what is wrong, each thing on a line of stderr. Also are variables that the
@@ -86,9 +90,9 @@ func (c *CheckCommand[S]) add(err error) {
 	if err == nil {
 		return
 	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") {
-		for _, one := range several.Unwrap() {
-			c.add(one)
+	if lines := strings.Split(err.Error(), "\n"); len(lines) > 1 {
+		for _, line := range lines { // of errors.Join
+			c.add(errors.New(line))
 		}
 		return
 	}

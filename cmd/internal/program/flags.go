@@ -71,22 +71,43 @@ func Read(name, summary string, flags any, args []string, stdout io.Writer) (*Se
 	if done {
 		return nil, ErrDone
 	}
+	if checks := r.checking(chosen, err); checks != nil {
+		return checks, nil
+	}
 	if err != nil {
 		r.problems = append(r.problems, errors.New(withoutDefault(parser.Model, err)))
-	}
-	var command any
-	if chosen != nil && chosen.Selected() != nil {
-		command = chosen.Selected().Target.Addr().Interface()
-	}
-	if checks, ok := command.(takesProblems); ok && err == nil {
-		settings := r.settings(chosen)
-		checks.found(settings, r.problems)
-		return settings, nil
 	}
 	if len(r.problems) > 0 {
 		return nil, fmt.Errorf("%w (%s --help lists the flags)", errors.Join(r.problems...), spoken(name, chosen, err))
 	}
 	return r.settings(chosen), nil
+}
+
+// notValid is kong's status for what is wrong with the command line, or with values that
+// were put into the flags already.
+const notValid = 80
+
+// checking gives what was found to the command that was chosen, if it takes problems and the
+// settings are all read; else nil.
+func (r *reading) checking(chosen *kong.Context, err error) *Settings {
+	if failed, ok := errors.AsType[*kong.ParseError](err); ok {
+		if chosen = failed.Context; failed.ExitCode() != notValid || chosen.Error != nil {
+			return nil
+		}
+	}
+	if chosen == nil || chosen.Selected() == nil {
+		return nil
+	}
+	settings := r.settings(chosen)
+	checks, ok := settings.Command.(takesProblems)
+	if !ok {
+		return nil
+	}
+	if err != nil {
+		r.problems = append(r.problems, errors.New(strings.TrimPrefix(err.Error(), chosen.Selected().Path()+": ")))
+	}
+	checks.found(settings, r.problems)
+	return settings
 }
 
 // newParser reads what flags are, with what concerns them all.

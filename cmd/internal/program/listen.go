@@ -93,15 +93,25 @@ func (e Endpoint) Check(rawURL string) error {
 	return err
 }
 
-// Renew reads certificate files anew that a reload names. take has them used; nil: nothing
+// renew reads certificate files anew that a reload names. take has them used; nil: nothing
 // changes. restart: the listener would speak TLS from then on, or no more, which it
 // learns at a start only.
-func (l *Listener) Renew(files TLS) (take func(), restart bool, err error) {
+func (l *Listener) renew(files TLS) (take func(), restart bool, err error) {
 	if l.keeper == nil || files == (TLS{}) {
 		return nil, (l.keeper == nil) != (files == TLS{}), nil
 	}
 	take, err = l.keeper.renew(files)
 	return take, false, err
+}
+
+// Renew adds the certificate files of a listener, whose flags begin with prefix.
+func (c *Change) Renew(l *Listener, files TLS, prefix string) error {
+	take, restart, err := l.renew(files)
+	if restart {
+		c.Restart = append(c.Restart, prefix+"tls-cert", prefix+"tls-key")
+	}
+	c.Take = append(c.Take, take)
+	return err
 }
 
 // Close closes the listener. It may be called twice.

@@ -36,6 +36,7 @@ func Main(run Run) int {
 		return code
 	case <-ctx.Done():
 		release() // from here on a second signal has its default effect
+		Notify("STOPPING=1")
 	}
 	select {
 	case code := <-status:

@@ -118,7 +118,8 @@ func (s *serverLog) Write(line []byte) (int, error) {
 // Address is one named address of the ready line.
 type Address struct{ Name, Value string }
 
-// Ready prints the one line which says that the command is ready and where:
+// Ready prints the one line which says that the command is ready and where, and tells the
+// service manager:
 //
 //	hub ready listen=127.0.0.1:8080 admin=127.0.0.1:8081 url=http://127.0.0.1:8080/websub/
 func Ready(stdout io.Writer, name string, addresses ...Address) {
@@ -128,4 +129,5 @@ func Ready(stdout io.Writer, name string, addresses ...Address) {
 		b.WriteString(" " + a.Name + "=" + a.Value)
 	}
 	fmt.Fprintln(stdout, b.String())
+	Notify("READY=1")
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"maps"
@@ -58,7 +59,10 @@ func (r *reading) settings(chosen *kong.Context) *Settings {
 			continue // help, version and what one call does
 		}
 		s := Setting{Flag: flag.Name, From: r.from(flag, given[flag]), Reload: flag.Tag.Has("reload"), value: textOf(flag.Target), dropped: r.dropped[flag] != ""}
-		if s.Shown = s.value; shower != nil {
+		switch s.Shown = s.value; {
+		case s.Flag == logLevelFlag:
+			s.Shown = cmp.Or(s.value, defaultLevel)
+		case shower != nil:
 			s.Shown = shower.Shown(s.Flag, s.value)
 		}
 		all.All = append(all.All, s)

@@ -53,7 +53,7 @@ func TestSettings(t *testing.T) {
 	}
 	want := []string{
 		"config=" + config + " from --config false",
-		"log-level= from default true",
+		"log-level=info from default true",
 		"listen=127.0.0.1:1 from default false",
 		"lease-min=3h from FILE:1 false",
 		"set=c,d from FILE:3 false",
