@@ -15,11 +15,14 @@ type result struct {
 	settled Seq // where the cursor stands now
 	gaps    []Gap
 	gaveUp  bool
-	readErr error // the log could not be read: nothing was tried
-	after   Seq   // what stands before the notification that was read
-	lost    Seq   // up to where the log has lost what was before that, 0: it has not
-	noRoom  bool  // the body must wait for others: nothing was tried
-	tried   bool  // there was an attempt, and it came to an end
+	readErr error  // the log could not be read: nothing was tried
+	after   Seq    // what stands before the notification that was read
+	lost    Seq    // up to where the log has lost what was before that, 0: it has not
+	noRoom  bool   // the body must wait for others: nothing was tried
+	tried   bool   // there was an attempt, and it came to an end
+	text    string // why it had no answer (errorText)
+
+	replayed replayed
 }
 
 // gap notes a stretch that is passed over, and moves the cursor behind it.
@@ -43,12 +46,22 @@ func (d *Dispatcher) work(ctx context.Context, f *flight) {
 // tries to deliver it.
 func (d *Dispatcher) fly(ctx context.Context, f *flight) {
 	r := &f.result
-	id, settled := f.was.id, f.was.settled
+	id, settled, replay := f.was.id, f.was.settled, f.was.replay()
+	if replay != nil {
+		if err := d.replayGaps(ctx, f, replay); err != nil {
+			d.readFailed(ctx, "the gaps of a subscription could not be read", f.topic.key, err)
+			r.readErr = err
+			return
+		}
+	}
 	if f.note == nil {
-		nt, err := d.read(ctx, f.topic, settled+1, f.claim)
+		nt, err := d.read(ctx, f.topic, f.was.from(), f.claim)
 		switch {
 		case errors.Is(err, errNoRoom):
 			r.noRoom = true
+			return
+		case errors.Is(err, ErrEndOfLog) && replay != nil:
+			r.replayed.passed = replay.last
 			return
 		case errors.Is(err, ErrEndOfLog):
 			// Durable up to head, and nothing left of it.
@@ -66,6 +79,10 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) {
 	if r.after = n.After; f.note.blind {
 		r.after = n.Seq - 1
 	}
+	if replay != nil {
+		d.tryAgain(ctx, f, replay)
+		return
+	}
 	r.lost = f.lost(r.after, n.Seq)
 	if missing := max(min(r.after, f.head), r.lost); missing > settled {
 		r.gap(id, settled+1, missing, GapTrimmed, ClassNone)
@@ -78,18 +95,24 @@ func (d *Dispatcher) fly(ctx context.Context, f *flight) {
 // try makes the attempt and judges what came of it.
 func (d *Dispatcher) try(ctx context.Context, f *flight) {
 	n, r := f.note.n, &f.result
-	if f.was.gone {
+	if f.was.gone() {
 		r.outcome.Class = ClassGone // said already; its end is still to be stored
 	} else {
 		d.aim(&f.attempt, f.host, &f.was)
 		f.attempt.Notification, f.attempt.wire = n, &f.note.wire
 		r.outcome = d.sender.Send(ctx, &f.attempt)
-		r.tried = r.outcome.Class != ClassNone
+		if r.tried = r.outcome.Class != ClassNone; r.outcome.Err != nil {
+			r.text = errorText(r.outcome.Err)
+		}
 	}
 	switch r.outcome.Class {
 	case ClassNone: // broken off: not known what came of it
 	case ClassDelivered:
-		r.settled = n.Seq
+		if f.was.replay() != nil {
+			r.replayed.again = n.Seq
+		} else {
+			r.settled = n.Seq
+		}
 	case ClassGone:
 		d.end(ctx, f)
 	default:
@@ -103,6 +126,10 @@ func (d *Dispatcher) judge(ctx context.Context, f *flight) {
 	if d.log.Enabled(ctx, slog.LevelDebug) {
 		d.log.Debug("a delivery failed", "subscription", f.was.id, "notification", n.ID,
 			"attempt", f.attempt.Number, "class", r.outcome.Class.String(), "status", r.outcome.Status, "error", r.outcome.Err)
+	}
+	if replay := f.was.replay(); replay != nil {
+		d.judgeReplay(f, replay)
+		return
 	}
 	if !d.isOver(n.Accepted, f.attempt.Number) {
 		return
@@ -191,6 +218,9 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	if f.note != nil {
 		d.release(f.note)
 	}
+	if f.result.tried {
+		d.remember(f, now)
+	}
 	d.adapt(f, &f.result.outcome, now)
 	d.touchDown(f)
 	if f.e.state != ended {
@@ -208,10 +238,16 @@ func (d *Dispatcher) settle(f *flight, now int64) {
 	e, sh, r := f.e, d.shardOf(f.e), &f.result
 	e.settled = max(e.settled, r.settled)
 	if len(r.gaps) > 0 {
-		sh.gaps = append(sh.gaps, r.gaps...)
+		sh.gaps, e.gapped = append(sh.gaps, r.gaps...), true
+		if replay := e.replay(); replay != nil {
+			replay.others = true
+		}
 		for _, g := range r.gaps {
 			d.metrics.gaps.WithLabelValues(g.Reason.String()).Inc()
 		}
+	}
+	if replay := f.was.replay(); replay != nil {
+		d.settleReplay(f, replay)
 	}
 	if r.readErr == nil {
 		d.readPauses = 0
@@ -227,19 +263,19 @@ func (d *Dispatcher) settle(f *flight, now int64) {
 		d.pauseReads(e, r.readErr, now)
 		return
 	case r.outcome.Class == ClassNone:
-		if len(r.gaps) > 0 {
+		if len(r.gaps) > 0 || f.was.replay() != nil {
 			d.changed(sh, e)
 		}
-	case r.outcome.Class == ClassDelivered, r.gaveUp && e.settled >= e.topic.head:
+	case r.outcome.Class == ClassDelivered, r.gaveUp && !e.behind():
 		// With nothing left to send, the next notification is tried at once
 		// (WebSub §7: try again for each new update).
-		e.fail(0, 0, ClassNone, 0)
+		d.fail(e, 0, 0, ClassNone, 0)
 		d.changed(sh, e)
 	default:
-		e.gone = r.outcome.Class == ClassGone && r.outcome.Err != nil && e.expires == f.was.expires
 		failures := e.failures() + 1
 		due := now + int64(d.cfg.retryDelay(failures, r.outcome.RetryAfter))
-		e.fail(failures, due, r.outcome.Class, uint16(r.outcome.Status))
+		d.fail(e, failures, due, r.outcome.Class, uint16(r.outcome.Status))
+		e.rare.gone = r.outcome.Class == ClassGone && r.outcome.Err != nil && e.expires == f.was.expires
 		d.changed(sh, e)
 	}
 	d.place(e, now)

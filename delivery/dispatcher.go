@@ -51,6 +51,7 @@ type Dispatcher struct {
 	metrics *metrics
 
 	overdue atomic.Int64 // appends that go on after their callers were told
+	breaks  breaks
 
 	// Signals, each with room for one that nobody waits for yet.
 	kicked    chan struct{} // the schedule changed
@@ -79,6 +80,9 @@ type Dispatcher struct {
 	secrets   secrets
 	counts    [states]int // entries by their state; what ended counts up for ever
 	cache     cache
+	failing   int // entries whose last attempt failed
+	totals    totals
+	history   history
 
 	walks        struct{ head, tail *topic }
 	unknown      []*topic // topics whose head is to be read
@@ -128,6 +132,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		reading:   make(chan struct{}, maxReads),
 		cache:     cache{max: cfg.CacheBytes, loads: map[place]*load{}},
 		secrets:   newSecrets(),
+		history:   newHistory(),
 		epoch:     time.Now(),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},

@@ -31,7 +31,7 @@ type entry struct {
 	own    uint8     // how many bytes of text are the secret
 	state  state
 	dirty  bool // in its shard's list of changes to save
-	gone   bool // its callback said 410, its end is still to be stored
+	gapped bool // there is a gap that was not replayed
 }
 
 // rare is what few entries have.
@@ -42,11 +42,14 @@ type rare struct {
 	secret   subscription.Secret // longer than anybody's
 	lease    time.Duration       // not in whole seconds
 
+	replay *replay // nil: none
+
 	// Of an entry whose last attempt failed.
-	failures uint32
 	due      int64 // Unix nanoseconds
+	failures uint32
 	status   uint16
 	class    Class
+	gone     bool // its callback said 410, its end is still to be stored
 }
 
 // fill takes over what a subscription says. Its place in the log stays, unless
@@ -55,6 +58,9 @@ func (d *Dispatcher) fill(e *entry, sub subscription.Subscription) {
 	r := rare{}
 	if e.rare != nil {
 		r = rare{failures: e.rare.failures, due: e.rare.due, status: e.rare.status, class: e.rare.class}
+		if Seq(sub.Start) <= e.settled {
+			r.replay = e.rare.replay
+		}
 	}
 	if sub.Topic != e.topic.key {
 		r.topicURL = strings.Clone(sub.Topic)
@@ -169,21 +175,57 @@ func (e *entry) failures() uint32 {
 	return e.rare.failures
 }
 
-// fail notes what a failed attempt left, or 0 failures of one that succeeded.
-func (e *entry) fail(failures uint32, due int64, class Class, status uint16) {
-	if failures == 0 {
-		if e.rare != nil {
-			e.rare.failures, e.rare.due, e.rare.class, e.rare.status = 0, 0, ClassNone, 0
-			if *e.rare == (rare{}) {
-				e.rare = nil
-			}
-		}
-		return
-	}
+// gone tells whether the callback said 410, and the end is still to be stored.
+func (e *entry) gone() bool { return e.rare != nil && e.rare.gone }
+
+// replay returns the replay that is under way, nil if there is none.
+func (e *entry) replay() *replay {
 	if e.rare == nil {
+		return nil
+	}
+	return e.rare.replay
+}
+
+// from is the place in the log from which the next attempt reads.
+func (e *entry) from() Seq {
+	if r := e.replay(); r != nil {
+		return r.next
+	}
+	return e.settled + 1
+}
+
+// behind tells whether there is something to send, as far as is known.
+func (e *entry) behind() bool { return e.settled < e.topic.head || e.replay() != nil }
+
+// fail notes what a failed attempt left, or 0 failures of one that succeeded. mu is held.
+func (d *Dispatcher) fail(e *entry, failures uint32, due int64, class Class, status uint16) {
+	if failing := e.failures() > 0; failing != (failures > 0) {
+		d.countFailing(e, failures > 0)
+	}
+	if failures > 0 && e.rare == nil {
 		e.rare = &rare{}
 	}
-	e.rare.failures, e.rare.due, e.rare.class, e.rare.status = failures, due, class, status
+	if e.rare != nil {
+		e.rare.failures, e.rare.due, e.rare.class, e.rare.status, e.rare.gone = failures, due, class, status, false
+		e.tidy()
+	}
+}
+
+// countFailing counts an entry in or out whose last attempt failed. mu is held.
+func (d *Dispatcher) countFailing(e *entry, fails bool) {
+	by := -1
+	if fails {
+		by = 1
+	}
+	e.topic.failing += by
+	d.failing += by
+}
+
+// tidy gives back the place of what is rare where there is nothing of it.
+func (e *entry) tidy() {
+	if *e.rare == (rare{}) {
+		e.rare = nil
+	}
 }
 
 // position returns where the entry stands.
@@ -191,6 +233,9 @@ func (e *entry) position() Position {
 	p := Position{Settled: e.settled}
 	if r := e.rare; r != nil && r.failures > 0 {
 		p.Failures, p.NextAttempt, p.LastFailure, p.LastStatus = r.failures, timeOf(r.due), r.class, r.status
+	}
+	if r := e.replay(); r != nil {
+		p.ReplayNext, p.ReplayLast = r.next, r.last
 	}
 	return p
 }

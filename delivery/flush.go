@@ -109,6 +109,7 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 		d.metrics.flushes.Inc()
 	}
 	for _, c := range outcomes {
+		c.sh.saving = nil
 		c.sh.unsaved -= c.outcomes
 		if d.shards[c.sh.tenure.Shard] == c.sh { // else they went with the shard
 			d.unsaved -= c.outcomes
@@ -131,6 +132,7 @@ func (d *Dispatcher) collect() (batches []Batch, of []collected) {
 		d.mu.Lock() // for one shard at a time: others are waiting
 		if sh := d.shards[s]; sh != nil && len(sh.dirty)+len(sh.gaps)+sh.unsaved > 0 {
 			b, outcomes := sh.batch()
+			sh.saving = b.Gaps
 			if of = append(of, collected{sh, outcomes}); len(b.Advances)+len(b.Gaps) > 0 {
 				batches = append(batches, b)
 			}
@@ -147,7 +149,7 @@ func (d *Dispatcher) restore(batches []Batch) {
 		if sh == nil || sh.tenure != b.Tenure {
 			continue
 		}
-		sh.gaps = append(b.Gaps, sh.gaps...)
+		sh.gaps, sh.saving = append(b.Gaps, sh.gaps...), nil
 		for _, a := range b.Advances {
 			if e := sh.entries.get(a.Subscription); e != nil && !e.dirty {
 				e.dirty = true

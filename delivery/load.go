@@ -54,6 +54,9 @@ func (d *Dispatcher) load(ctx context.Context, sh *shardTable) error {
 	defer cancel()
 	err := d.adoptAll(limited, sh)
 	if err == nil {
+		err = d.markGapped(limited, sh)
+	}
+	if err == nil {
 		err = limited.Err() // an engine may just stop then
 	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
@@ -88,6 +91,31 @@ func (d *Dispatcher) adoptAll(ctx context.Context, sh *shardTable) error {
 		err = failed
 	}
 	return err
+}
+
+// markGapped takes note which members of a shard have gaps.
+func (d *Dispatcher) markGapped(ctx context.Context, sh *shardTable) error {
+	var some []subscription.ID
+	mark := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, id := range some {
+			if e := sh.entries.get(id); e != nil {
+				e.gapped = true
+			}
+		}
+		some = some[:0]
+	}
+	for id, err := range d.cursors.Gapped(ctx, sh.tenure.Shard) {
+		if err != nil {
+			return err
+		}
+		if some = append(some, id); len(some) == memberChunk {
+			mark()
+		}
+	}
+	mark()
+	return nil
 }
 
 // readMembers hands the members of a shard over in chunks, until they or ctx end.
@@ -127,7 +155,10 @@ func (d *Dispatcher) adopt(sh *shardTable, members []Member) error {
 		m := &members[i]
 		e := d.insert(sh, m.Subscription)
 		e.settled = m.Settled
-		e.fail(m.Failures, nanos(m.NextAttempt), m.LastFailure, m.LastStatus)
+		d.fail(e, m.Failures, nanos(m.NextAttempt), m.LastFailure, m.LastStatus)
+		if m.ReplayNext > 0 && m.ReplayNext <= m.ReplayLast && m.ReplayLast <= m.Settled {
+			e.setReplay(&replay{next: m.ReplayNext, last: m.ReplayLast})
+		}
 		if e.settled > e.topic.head {
 			// It was there, whatever the log has now: others were to get it, too.
 			if e.topic.known {

@@ -74,7 +74,7 @@ func (d *Dispatcher) count(size int64, careful bool) {
 func (d *Dispatcher) book(f *flight, size int64) {
 	f.claim.booked = size
 	d.count(size, f.claim.careful)
-	if r := f.topic.refusalAt(f.result.settled + 1); r != nil {
+	if r := f.topic.refusalAt(f.was.from()); r != nil {
 		r.coming = true
 	}
 }
@@ -234,7 +234,7 @@ func (d *Dispatcher) firstParked(now int64) *entry {
 		if e == nil {
 			continue
 		}
-		if _, size := e.topic.wants(e.settled + 1); l == fresh || d.spares(size) {
+		if _, size := e.topic.wants(e.from()); l == fresh || d.spares(size) {
 			return e
 		}
 	}
@@ -250,7 +250,7 @@ func (d *Dispatcher) unpark(now int64) *flight {
 			return nil
 		}
 		l, careful := e.lane(), e.host.careful(e.lane())
-		nt, size := e.topic.wants(e.settled + 1)
+		nt, size := e.topic.wants(e.from())
 		if !d.fits(size, careful) {
 			return nil
 		}

@@ -134,7 +134,7 @@ func (d *Dispatcher) place(e *entry, now int64) {
 	sh := d.shardOf(e)
 	switch {
 	case sh == nil || sh.loading, e.expires <= now,
-		!e.topic.known || e.settled >= e.topic.head:
+		!e.topic.known || !e.behind():
 		d.setState(e, idle)
 	case e.failures() > 0 && e.rare.due > now:
 		e.rare.due = min(e.rare.due, now+int64(d.cfg.RetryMax)) // it may be from a clock that was wrong
@@ -231,7 +231,7 @@ func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
 		if !d.eligible(e, now) {
 			continue
 		}
-		nt, size := e.topic.wants(e.settled + 1)
+		nt, size := e.topic.wants(e.from())
 		if d.open(size, claim{careful: h.careful(l)}) && !d.outstays(nt) {
 			return e, nt
 		}
@@ -249,7 +249,7 @@ func (d *Dispatcher) eligible(e *entry, now int64) bool {
 	case e.expires <= now || d.shardOf(e).leaving:
 		d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over
 		return false
-	case e.settled >= e.topic.head:
+	case !e.behind():
 		d.setState(e, idle) // it began anew in the queue, behind all that there is
 		return false
 	}

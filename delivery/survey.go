@@ -176,8 +176,8 @@ func (d *Dispatcher) slowest() []mark {
 					}
 				}
 			}
-			if e.settled < lowest {
-				lowest = e.settled
+			if needs := e.from() - 1; needs < lowest {
+				lowest = needs
 				m.lowest[last.key] = lowest
 			}
 		})

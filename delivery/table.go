@@ -27,6 +27,7 @@ type topic struct {
 	at      int // index in Dispatcher.topicList
 	entries []*entry
 	idle    int // how many of them are idle: only those need to be woken
+	failing int // of how many the last attempt failed
 	removed int // counts the entries that left
 	head    Seq // the highest number that is known to have been durable
 	known   bool
@@ -80,6 +81,7 @@ type shardTable struct {
 	// What is to be saved, and of how many outcomes it came.
 	dirty   []*entry
 	gaps    []Gap
+	saving  []Gap // those that were taken to be saved just now
 	unsaved int
 }
 
@@ -119,7 +121,6 @@ func (d *Dispatcher) upsert(sh *shardTable, sub subscription.Subscription) {
 		e = d.insert(sh, sub)
 	} else {
 		d.fill(e, sub)
-		e.gone = false
 	}
 	if e.state == idle {
 		d.place(e, d.now())
@@ -164,6 +165,9 @@ func (d *Dispatcher) remove(sh *shardTable, id subscription.ID) {
 func (d *Dispatcher) forget(e *entry) {
 	d.setState(e, ended) // queues, heap and flights pass over it
 	t := e.topic
+	if e.failures() > 0 {
+		d.countFailing(e, false)
+	}
 	last := t.entries[len(t.entries)-1]
 	t.entries[e.at], last.at = last, e.at
 	t.entries[len(t.entries)-1] = nil

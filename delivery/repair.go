@@ -1,0 +1,117 @@
+package delivery
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+
+	"carillon/subscription"
+)
+
+// What an operator does for one subscription fails with one of these, wrapped with what is
+// the matter; or with ErrUnavailable.
+var (
+	// ErrNotHeld: this process does not own the shard of the subscription, or is about
+	// to hand it over.
+	ErrNotHeld = errors.New("another process delivers to the subscription")
+	// ErrNoSubscription: nobody has subscribed under this ID.
+	ErrNoSubscription = errors.New("there is no such subscription")
+	// ErrNothingToDo: there is nothing that the subscription is to get.
+	ErrNothingToDo = errors.New("there is nothing to deliver")
+	// ErrUnderWay: it happens at this very moment.
+	ErrUnderWay = errors.New("it is under way")
+)
+
+// entryOf returns an entry of a shard that is read. mu is held.
+func (d *Dispatcher) entryOf(id subscription.ID) (*entry, error) {
+	sh := d.shards[subscription.ShardOf(id)]
+	switch {
+	case sh == nil:
+		return nil, ErrNotHeld
+	case sh.loading:
+		return nil, fmt.Errorf("%w: its shard is still being read", ErrUnavailable)
+	}
+	if e := sh.entries.get(id); e != nil {
+		return e, nil
+	}
+	return nil, ErrNoSubscription
+}
+
+// repairable returns an entry that an operator may have delivered to. mu is held.
+func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
+	e, err := d.entryOf(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.shardOf(e).leaving:
+		return nil, ErrNotHeld
+	case e.expires <= d.now():
+		return nil, fmt.Errorf("%w: its lease is over", ErrNothingToDo)
+	}
+	return e, nil
+}
+
+// RetryNow has the next attempt of a subscription made now, before others of its host,
+// though it would back off for longer; what it has failed before still counts. Where its
+// host is allowed too few attempts at a time it is allowed one more, within
+// Config.MaxPerHost. While no attempt starts at all (Stats) it waits for that to end.
+func (d *Dispatcher) RetryNow(_ context.Context, id subscription.ID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, err := d.repairable(id)
+	switch {
+	case err != nil:
+		return err
+	case e.state == flying:
+		return fmt.Errorf("%w: an attempt has begun and has not ended", ErrUnderWay)
+	case !e.behind():
+		return fmt.Errorf("%w: it has got everything", ErrNothingToDo)
+	case e.state == waiting:
+		d.hurry(e)
+	case e.state == ready:
+		d.widen(e.host, e.lane()) // it has its turn
+	default:
+		return fmt.Errorf("%w: the head of its topic's log is still to be read", ErrUnavailable)
+	}
+	d.kick()
+	return nil
+}
+
+// hurry has a waiting entry be the next one of its host. mu is held.
+func (d *Dispatcher) hurry(e *entry) {
+	d.unwait(e)
+	if e.failures() > 0 {
+		e.rare.due = 0
+	}
+	d.setState(e, ready)
+	e.host.queue[fresh].unshift(e) // other retries have lost nothing by it
+	d.widen(e.host, fresh)
+}
+
+// unwait takes an entry out of the heap. mu is held.
+func (d *Dispatcher) unwait(e *entry) {
+	for i := range d.due {
+		if d.due[i].e == e {
+			heap.Remove(&d.due, i)
+			return
+		}
+	}
+}
+
+// widen allows a host one more attempt at a time if that is what keeps those of a lane
+// from starting. mu is held.
+func (d *Dispatcher) widen(h *host, l lane) {
+	for limit := int32(d.cfg.MaxPerHost); !h.room(l) && h.limit < limit; {
+		h.limit++
+	}
+	d.enter(h, l)
+}
+
+// unshift puts an entry before all others.
+func (q *queue) unshift(e *entry) {
+	e.next = q.head
+	if q.head = e; q.tail == nil {
+		q.tail = e
+	}
+}

@@ -1,0 +1,325 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"carillon/subscription"
+)
+
+// A replay delivers a stretch of the log to one subscription once more (decision 28):
+//
+//	log      1 2 3 4 5 6 7 8 9
+//	               ▲   ▲ ▲   ▲
+//	            next last│   head     first 4 and 5 again, then what is behind the cursor
+//	                  settled
+//
+// It is a part of the position: it is saved with it and goes on where it was after a
+// restart, or in another process. While there is one the cursor rests.
+//
+// Gaps that it fills are marked as Replayed one by one, in the batch that moves next past
+// their end. So that this is right also for who comes to a replay half way through, a gap
+// is cut in two where the replay begins, where it had to pass something over and where
+// it ends. What holds at any time: of a gap that is not Replayed and that next is in the
+// midst of, everything before next was delivered again.
+
+// replayTries is how often each notification of a replay is tried.
+const replayTries = 10
+
+// replay is one that is under way. While there is a flight for its entry only that one's
+// landing changes it. Guarded by Dispatcher.mu otherwise.
+type replay struct {
+	next, last Seq
+	// gaps are those from next to last that were not replayed, by their First; known:
+	// they were read. others: there are more that were not.
+	gaps          []Gap
+	known, others bool
+	sent, passed  int // notifications, for the log
+}
+
+// NotKeptError says that a replay was to begin before what the log still has.
+type NotKeptError struct {
+	First Seq // the oldest number that is kept; above the head where nothing is
+}
+
+// Error says what is kept.
+func (e *NotKeptError) Error() string {
+	return fmt.Sprintf("the log no longer has it: the oldest notification that is kept has number %d", e.First)
+}
+
+// Replay has the notifications from..last delivered to a subscription once more, in order
+// and one at a time, and before what it has not got yet; last 0: up to the head. What lies
+// behind its cursor is still to come anyway: so the replay ends there, at the last number
+// that is returned. It is durable when Replay returns nil. What the callback failed before
+// counts no more. Each notification is tried replayTries times at most, within
+// Config.RetryFor, and is passed over then; where the one after it fails as well
+// the replay ends. There is one at a time: another is ErrUnderWay. One that begins before
+// what is kept is a *NotKeptError.
+func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last Seq) (first, end Seq, err error) {
+	url, settled, err := d.replayable(id)
+	if err != nil {
+		return 0, 0, err
+	}
+	if end = settled; last > 0 {
+		end = min(end, last)
+	}
+	if err := d.checkKept(ctx, url, from, end); err != nil {
+		return 0, 0, err
+	}
+	if err := d.flush(context.WithoutCancel(ctx)); err != nil { // all gaps up to end
+		return 0, 0, fmt.Errorf("saving positions before a replay: %w", err)
+	}
+	gaps, err := d.gapsOf(ctx, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	r := &replay{next: 1, last: end, known: true}
+	r.take(gaps)
+	cuts := r.pass(from - 1)
+	if err := d.beginReplay(id, r, cuts); err != nil {
+		return 0, 0, err
+	}
+	if err := d.flush(context.WithoutCancel(ctx)); err != nil {
+		return 0, 0, fmt.Errorf("a replay has begun, and is not saved yet: %w", err)
+	}
+	return from, end, nil
+}
+
+// replayable returns the topic of a subscription that a replay may begin for, and its
+// cursor.
+func (d *Dispatcher) replayable(id subscription.ID) (url string, settled Seq, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, err := d.repairable(id)
+	switch {
+	case err != nil:
+		return "", 0, err
+	case e.gone():
+		return "", 0, fmt.Errorf("%w: its callback is gone", ErrNothingToDo)
+	case e.replay() != nil:
+		return "", 0, fmt.Errorf("%w: a replay up to %d has come to %d", ErrUnderWay, e.replay().last, e.replay().next)
+	}
+	return e.topicURL(), e.settled, nil
+}
+
+// checkKept tells whether a log has what is to be replayed.
+func (d *Dispatcher) checkKept(ctx context.Context, topic string, from, end Seq) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	state, err := d.records.State(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("reading the state of the log of %s: %w", topic, err)
+	}
+	if from < state.First {
+		return &NotKeptError{state.First}
+	}
+	if from > end {
+		return fmt.Errorf("%w: what comes after %d is still to be delivered anyway", ErrNothingToDo, end)
+	}
+	s, err := d.records.Summary(ctx, topic, from)
+	if errors.Is(err, ErrEndOfLog) || err == nil && s.Seq > end {
+		return fmt.Errorf("%w: the log has nothing from %d to %d", ErrNothingToDo, from, end)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the log of %s: %w", topic, err)
+	}
+	return nil
+}
+
+// beginReplay sets a replay off, if nothing has changed that it depends on.
+func (d *Dispatcher) beginReplay(id subscription.ID, r *replay, cuts []Gap) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, err := d.repairable(id)
+	switch {
+	case err != nil:
+		return err
+	case e.replay() != nil:
+		return fmt.Errorf("%w: a replay up to %d has come to %d", ErrUnderWay, e.replay().last, e.replay().next)
+	case e.settled < r.last:
+		return fmt.Errorf("%w: the subscription has begun anew", ErrUnavailable)
+	}
+	e.setReplay(r)
+	d.fail(e, 0, 0, ClassNone, 0)
+	sh := d.shardOf(e)
+	sh.gaps = append(sh.gaps, cuts...)
+	d.changed(sh, e)
+	switch e.state {
+	case waiting:
+		d.hurry(e)
+	case idle:
+		d.place(e, d.now())
+	}
+	d.kick()
+	return nil
+}
+
+func (e *entry) setReplay(r *replay) {
+	if e.rare == nil {
+		e.rare = &rare{}
+	}
+	e.rare.replay = r
+}
+
+// take takes over the gaps of the subscription, as they were read.
+func (r *replay) take(gaps []Gap) {
+	r.known = true
+	r.others = r.others || len(gaps) == maxGaps // there may be more
+	for _, g := range gaps {
+		switch {
+		case !g.Replayed.IsZero():
+		case g.Last < r.next, g.First > r.last:
+			r.others = true
+		default:
+			r.gaps = append(r.gaps, g)
+		}
+	}
+	slices.SortFunc(r.gaps, func(a, b Gap) int { return cmp.Compare(a.First, b.First) })
+}
+
+// deliver takes note that everything from next to a number was delivered again, and
+// returns how the gaps are to be stored.
+func (r *replay) deliver(to Seq, at time.Time) (changed []Gap) {
+	to = min(to, r.last)
+	for len(r.gaps) > 0 && r.gaps[0].First <= to {
+		g := r.gaps[0]
+		if rest := g; g.Last > to {
+			if to < r.last {
+				break // not yet
+			}
+			rest.First, g.Last = to+1, to
+			changed = append(changed, rest)
+			r.others = true
+		}
+		g.Replayed = at
+		changed = append(changed, g)
+		r.gaps = r.gaps[1:]
+	}
+	r.next = max(r.next, to+1)
+	return changed
+}
+
+// pass takes note that what is from next to a number was not delivered, and returns how
+// the gaps are to be stored.
+func (r *replay) pass(to Seq) (changed []Gap) {
+	var left []Gap
+	for _, g := range r.gaps {
+		if g.First > to {
+			left = append(left, g)
+			continue
+		}
+		whole := g
+		if g.First < r.next {
+			before := g
+			before.Last, before.Replayed = r.next-1, time.Now()
+			g.First = r.next
+			changed = append(changed, before)
+		}
+		if g.Last > to {
+			rest := g
+			g.Last, rest.First = to, to+1
+			if changed = append(changed, rest); rest.First <= r.last {
+				left = append(left, rest)
+			}
+		}
+		if g != whole && g.First <= g.Last {
+			changed = append(changed, g)
+		}
+		r.others = true
+	}
+	r.gaps = left
+	r.next = max(r.next, to+1)
+	return changed
+}
+
+// replayed is what a flight of a replay brings home.
+type replayed struct {
+	stored []Gap // the gaps as they were read, if read
+	read   bool
+	passed Seq // up to here nothing was delivered again
+	again  Seq // and from there up to here everything was
+}
+
+// replayGaps reads the gaps where nobody here has read them yet: the replay comes from
+// before a restart, or from another process.
+func (d *Dispatcher) replayGaps(ctx context.Context, f *flight, r *replay) error {
+	if r.known {
+		return nil
+	}
+	gaps, err := d.gapsOf(ctx, f.was.id)
+	if err != nil {
+		return err
+	}
+	f.result.replayed.stored, f.result.replayed.read = gaps, true
+	return nil
+}
+
+// tryAgain delivers a notification of a replay, or finds that there is none left.
+func (d *Dispatcher) tryAgain(ctx context.Context, f *flight, r *replay) {
+	p := &f.result.replayed
+	if after := f.result.after; after >= r.next {
+		p.passed = min(after, r.last) // trimmed meanwhile
+	}
+	if seq := f.note.n.Seq; seq <= r.last {
+		d.try(ctx, f)
+	} else {
+		p.again = r.last
+	}
+}
+
+// judgeReplay tells whether a replay passes over a notification, or ends, after an
+// attempt that failed.
+func (d *Dispatcher) judgeReplay(f *flight, r *replay) {
+	over := func(attempts uint32) bool {
+		return attempts >= replayTries || d.cfg.pauses(attempts) > d.cfg.RetryFor
+	}
+	switch attempts, p := f.attempt.Number, &f.result; {
+	case !over(attempts):
+	case attempts > 1 && over(attempts-1): // this is the second one in a row
+		p.replayed.passed, p.gaveUp = r.last, true
+	default:
+		p.replayed.passed, p.gaveUp = f.note.n.Seq, true
+	}
+}
+
+// settleReplay moves a replay on after a flight of it. mu is held.
+func (d *Dispatcher) settleReplay(f *flight, r *replay) {
+	e, p := f.e, &f.result.replayed
+	if e.replay() != r {
+		return // the subscription has begun anew
+	}
+	if p.read {
+		r.take(p.stored)
+	}
+	var changed []Gap
+	if p.passed >= r.next {
+		changed = r.pass(p.passed)
+	}
+	if f.result.gaveUp {
+		r.passed++
+	}
+	if p.again >= r.next {
+		changed = append(changed, r.deliver(p.again, time.Now())...)
+		if f.result.tried {
+			r.sent++
+		}
+	}
+	sh := d.shardOf(e)
+	sh.gaps = append(sh.gaps, changed...)
+	if r.next > r.last {
+		d.endReplay(e, r)
+	}
+}
+
+// endReplay ends a replay that is through. mu is held.
+func (d *Dispatcher) endReplay(e *entry, r *replay) {
+	e.gapped = r.others
+	e.rare.replay = nil
+	e.tidy()
+	d.log.Info("a replay has ended", "subscription", e.id, "topic", e.topic.key, "last", r.last,
+		"delivered", r.sent, "given_up", r.passed)
+}
