@@ -32,6 +32,9 @@ type Attempt struct {
 	Notification *Notification
 	// Number is 1 for the first attempt, one more after each failure in a row.
 	Number uint32
+	// Traceparent is the field of that name for the callback (W3C Trace Context); empty: none.
+	// It is for Senders that wrap another.
+	Traceparent string
 
 	// Where host is set, Callback is empty: its name and rest make it up.
 	host *host
@@ -155,6 +158,9 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 		if *lines = s.appendSignature(*lines, a); a.shared {
 			w.keep(a.Secret, *lines)
 		}
+	}
+	if a.Traceparent != "" {
+		*lines = append(append(append(*lines, "Traceparent: "...), a.Traceparent...), "\r\n"...)
 	}
 	answer, err := s.client.Post(ctx, &h1.Request{
 		Secure: secure, Authority: authority, Target: target, Message: message, Lines: *lines,
