@@ -304,6 +304,9 @@ func (s *Service) notify(ctx context.Context, notice *job) {
 	s.replace(notice)
 }
 
+// Pending is how many requests of this process's shards, and denials, wait to be settled.
+func (s *Service) Pending() int { return s.pending() }
+
 // pending counts the requests of this process's shards, and the denials, that are
 // not settled.
 func (s *Service) pending() int {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/operator"
+	"carillon/subscription"
 )
 
 var _ admin.Desk = (*operator.Desk)(nil)
@@ -16,7 +18,8 @@ func (h *house) joinDesk() (err error) {
 		URL: h.url, Engine: h.store.name(), Version: program.Version, Started: time.Now(),
 		Deliveries: h.dispatcher, Log: h.store.Log, Cursors: h.store.Cursors,
 		Subscriptions: h.store.Subscriptions, Sources: h.store.Sources,
-		Requests: h.service, Warnings: h.warnings, Logger: h.logger,
+		Requests: h.service, Waiting: h.service.Pending, Listeners: h.heard, CheckTopic: h.asking.CheckURL,
+		Checks: h.checked, Warnings: h.warnings, Logger: h.logger,
 	}
 	if h.sources != nil {
 		cfg.Registry = h.sources
@@ -31,4 +34,43 @@ func (e *engine) name() string {
 		return "pebble"
 	}
 	return "redis"
+}
+
+// checked are the checks of /readyz, as the overview shows them.
+func (h *house) checked(ctx context.Context) []operator.Check {
+	var all []operator.Check
+	for _, c := range h.checks() {
+		err := c.Ready(ctx)
+		shown := operator.Check{Name: c.Name, Ready: err == nil}
+		if err != nil {
+			shown.Error = err.Error()
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// confirmer speaks to callbacks: to those of the hub's own listeners within the process, to
+// all others by HTTP.
+type confirmer struct {
+	inside  *operator.Listeners
+	outside subscription.Confirmer
+}
+
+var _ subscription.Confirmer = confirmer{}
+
+// Confirm asks whether a request was meant.
+func (c confirmer) Confirm(ctx context.Context, r subscription.Request, challenge string) error {
+	if operator.Owns(r.Callback) {
+		return c.inside.Confirm(ctx, r, challenge)
+	}
+	return c.outside.Confirm(ctx, r, challenge)
+}
+
+// Deny tells of a denial.
+func (c confirmer) Deny(ctx context.Context, topic, callback, reason string) error {
+	if operator.Owns(callback) {
+		return c.inside.Deny(ctx, topic, callback, reason)
+	}
+	return c.outside.Deny(ctx, topic, callback, reason)
 }

@@ -40,6 +40,8 @@ type house struct {
 	hub        *hub.Hub
 	holder     *holder
 	desk       *operator.Desk
+	heard      *operator.Listeners   // the hub's own test callbacks
+	asking     *egress.Dialer        // the way out to topics and callbacks that are asked
 	sources    *source.Registry      // nil: everybody may publish
 	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
 	stopping   atomic.Bool           // it was told to end
@@ -115,17 +117,17 @@ func (h *house) join(f serveCommand, held shares) error {
 	h.proxy = way.Proxy
 	ask := way
 	ask.IdleConns = out.asking
-	asking, err := egress.New(ask)
-	if err != nil {
+	if h.asking, err = egress.New(ask); err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
+	h.heard = operator.NewListeners()
 	if err := h.joinDelivery(f, way, out, held); err != nil {
 		return err
 	}
 	if err := h.joinSources(f.publisherFlags); err != nil {
 		return err
 	}
-	if err := h.joinHub(f, asking, held, out); err != nil {
+	if err := h.joinHub(f, held, out); err != nil {
 		return err
 	}
 	h.holder = &holder{workers: h.workers(), tell: h.sure}
@@ -181,10 +183,10 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 	return e.service.Remove(ctx, sub)
 }
 
-func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares, out outgoing) error {
+func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy}
 	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
-	transport := asking.Transport()
+	transport := h.asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
 	if err != nil {
 		return err
@@ -197,13 +199,13 @@ func (h *house) joinHub(f serveCommand, asking *egress.Dialer, held shares, out 
 		Lease:        subscription.LeaseRules{Min: f.LeaseMin, Default: f.LeaseDefault, Max: f.LeaseMax},
 		DrainTimeout: drainWithin,
 		Concurrency:  out.verifying, MaxSlow: out.slowVerifying,
-	}, h.store.Subscriptions, checker, verifier, h.dispatcher, h.logger, h.metrics)
+	}, h.store.Subscriptions, checker, confirmer{h.heard, verifier}, h.dispatcher, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
 	h.hub, err = hub.New(cfg, hub.Parts{
 		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings,
-		Checker: checker, Transport: transport, Addresses: asking, Sources: h.publishers(),
+		Checker: checker, Transport: transport, Addresses: h.asking, Sources: h.publishers(),
 	}, h.logger, h.metrics)
 	return err
 }

@@ -15,15 +15,20 @@ import (
 // admin is the operator's listener.
 func (h *house) admin() http.Handler {
 	return admin.Handler(admin.Config{
-		Checks: []admin.Check{
-			{Name: "hub", Ready: h.notStopping},
-			{Name: "store", Ready: h.storeReady},
-			{Name: "deliveries", Ready: h.deliveriesReady},
-		},
+		Checks:   h.checks(),
 		Warnings: h.warnings,
 		Metrics:  h.metrics,
 		Logger:   h.logger,
 	})
+}
+
+// checks are those of /readyz.
+func (h *house) checks() []admin.Check {
+	return []admin.Check{
+		{Name: "hub", Ready: h.notStopping},
+		{Name: "store", Ready: h.storeReady},
+		{Name: "deliveries", Ready: h.deliveriesReady},
+	}
 }
 
 // warnings are what the operator must know of the store, of the certificates and of the

@@ -97,6 +97,7 @@ func (h *house) start(w *works) {
 	})
 	w.begin(func() error { return h.store.Shards.Run(w.own, h.holder) })
 	w.group.Go(func() error { h.keepMemory(w.deliver); return nil })
+	w.group.Go(func() error { return h.desk.Run(w.deliver) })
 	if h.store.Listen == nil {
 		return
 	}
