@@ -208,7 +208,10 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from Seq) Seq {
 func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	if f.result.tried {
 		ended := d.now() // observed without the mutex, for which many wait
-		d.metrics.tried(f.result.outcome.Class, time.Duration(ended-f.begun), time.Duration(ended-f.note.n.Accepted.UnixNano()))
+		d.metrics.tried(f.result.outcome.Class, time.Duration(ended-f.begun))
+		if f.result.outcome.Class == ClassDelivered && f.was.replay() == nil {
+			d.metrics.delivered(time.Duration(ended - f.note.n.Accepted.UnixNano()))
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

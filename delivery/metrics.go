@@ -175,13 +175,14 @@ func (d *Dispatcher) heldBytes() int64 {
 
 // tried notes an attempt that came to an end. What it observes takes longer than
 // anything that is done under the mutex should.
-func (m *metrics) tried(class Class, took, delay time.Duration) {
+func (m *metrics) tried(class Class, took time.Duration) {
 	m.attemptsBy[min(class, classes-1)].Inc()
 	m.seconds.Observe(max(0, took.Seconds()))
-	if class == ClassDelivered {
-		m.delay.Observe(max(0, delay.Seconds()))
-	}
 }
+
+// delivered notes how long after its acceptance a notification was delivered for the
+// first time.
+func (m *metrics) delivered(delay time.Duration) { m.delay.Observe(max(0, delay.Seconds())) }
 
 func one(b bool) int {
 	if b {

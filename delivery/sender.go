@@ -78,6 +78,10 @@ type SenderConfig struct {
 	// DeliveryTimeout is the one deadline of an attempt, from dialing to the
 	// last byte of the answer. Default 30 s.
 	DeliveryTimeout time.Duration
+	// Inside gets what callbacks of InsideOrigin are to get, in place of a request: the
+	// hub's own test callback. It returns soon, with the status code of the answer. Nil:
+	// such callbacks are dialed as others are, which fails.
+	Inside func(ctx context.Context, d Inside) (status int)
 }
 
 // Outlet is the way out: an *egress.Dialer, which guards what is dialed.
@@ -99,6 +103,7 @@ type HTTPSender struct {
 	lines     sync.Pool // of *[]byte: the lines of one attempt alone
 	userAgent string
 	hubLink   string
+	inside    func(ctx context.Context, d Inside) (status int)
 }
 
 var _ Sender = (*HTTPSender)(nil)
@@ -131,6 +136,7 @@ func NewHTTPSender(cfg SenderConfig, out Outlet) (*HTTPSender, error) {
 		lines:     sync.Pool{New: func() any { return new([]byte) }},
 		userAgent: fmt.Sprintf("Carillon/%s (+%s)", cmp.Or(cfg.Version, "dev"), cfg.Hub),
 		hubLink:   `<` + cfg.Hub + `>; rel="hub"`,
+		inside:    cfg.Inside,
 	}, nil
 }
 
@@ -143,6 +149,9 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 	secure, authority, target, err := a.target()
 	if err != nil {
 		return Outcome{Class: ClassProtocol, Err: err}
+	}
+	if s.inside != nil && a.isInside(secure, authority) {
+		return s.sendInside(ctx, a)
 	}
 	w := a.wire
 	if w == nil {

@@ -54,6 +54,7 @@ type host struct {
 	// whole callback; secure: https. They never change.
 	authority string
 	secure    bool
+	inside    bool // it is InsideOrigin, which never changes
 	queue     [lanes]queue
 	ringed    [lanes]*host // the next in each ring
 	shrunk    int64        // when limit was last cut, Unix nanoseconds
@@ -223,6 +224,7 @@ func (d *Dispatcher) hostOf(name string) *host {
 	if h == nil {
 		h = &host{name: strings.Clone(name), limit: int32(max(1, d.cfg.MaxPerHost/4))}
 		h.secure, h.authority = plainAuthority(h.name)
+		h.inside = h.name == InsideOrigin
 		d.hosts[h.name] = h
 	}
 	return h

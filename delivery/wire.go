@@ -38,6 +38,11 @@ func (w *wire) of(s *HTTPSender, a *Attempt) (message *h1.Message, line []byte, 
 
 // message makes what all subscribers get: WebSub §7.
 func (s *HTTPSender) message(n *Notification) (*h1.Message, error) {
+	return h1.NewMessage(n.Body, s.fields(n)...)
+}
+
+// fields are the header fields that are the same for all.
+func (s *HTTPSender) fields(n *Notification) []h1.Field {
 	fields := []h1.Field{
 		{Name: "User-Agent", Value: s.userAgent},
 		{Name: "Link", Value: s.links(n)},
@@ -46,7 +51,7 @@ func (s *HTTPSender) message(n *Notification) (*h1.Message, error) {
 	if n.ContentType != "" {
 		fields = append(fields, h1.Field{Name: "Content-Type", Value: n.ContentType})
 	}
-	return h1.NewMessage(n.Body, fields...)
+	return fields
 }
 
 // keep keeps the line of a signature for others who have the same secret. Some may
