@@ -86,7 +86,22 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	if err := d.flush(context.WithoutCancel(ctx)); err != nil {
 		return 0, 0, fmt.Errorf("a replay has begun, and is not saved yet: %w", err)
 	}
+	d.markNow(ctx, subscription.ShardOf(id))
 	return from, end, nil
+}
+
+// markNow tells the process that trims what a shard needs by now, without waiting for the
+// next round. What it trims all the same is passed over.
+func (d *Dispatcher) markNow(ctx context.Context, s subscription.Shard) {
+	m, held := d.slowestOf(s)
+	if d.marks == nil || !held {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+	defer cancel()
+	if err := d.marks.Mark(ctx, m.tenure, m.lowest); err != nil {
+		d.log.Debug("a shard was not marked for a replay", "shard", s, "error", err)
+	}
 }
 
 // replayable returns the topic of a subscription that a replay may begin for, and its

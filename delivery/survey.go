@@ -156,34 +156,39 @@ func (d *Dispatcher) Position(id subscription.ID) (p Position, ok bool) {
 func (d *Dispatcher) slowest() []mark {
 	var marks []mark
 	for s := range d.shards {
-		d.mu.Lock()
-		sh := d.shards[s]
-		settled := sh != nil && !sh.loading && !sh.leaving
-		d.mu.Unlock()
-		if !settled {
-			continue
-		}
-		m := mark{sh.tenure, map[string]Seq{}}
-		var last *topic // most have the topic of the one before
-		var lowest Seq
-		held := d.eachEntry(sh, func(e *entry) {
-			if e.topic != last {
-				if last = e.topic; last != nil {
-					var found bool
-					if lowest, found = m.lowest[last.key]; !found {
-						lowest = MaxSeq
-						m.lowest[last.key] = lowest
-					}
-				}
-			}
-			if needs := e.from() - 1; needs < lowest {
-				lowest = needs
-				m.lowest[last.key] = lowest
-			}
-		})
-		if held {
+		if m, held := d.slowestOf(subscription.Shard(s)); held {
 			marks = append(marks, m)
 		}
 	}
 	return marks
+}
+
+// slowestOf returns the mark of a shard, if that is owned and read.
+func (d *Dispatcher) slowestOf(s subscription.Shard) (m mark, held bool) {
+	d.mu.Lock()
+	sh := d.shards[s]
+	settled := sh != nil && !sh.loading && !sh.leaving
+	d.mu.Unlock()
+	if !settled {
+		return mark{}, false
+	}
+	m = mark{sh.tenure, map[string]Seq{}}
+	var last *topic // most have the topic of the one before
+	var lowest Seq
+	held = d.eachEntry(sh, func(e *entry) {
+		if e.topic != last {
+			if last = e.topic; last != nil {
+				var found bool
+				if lowest, found = m.lowest[last.key]; !found {
+					lowest = MaxSeq
+					m.lowest[last.key] = lowest
+				}
+			}
+		}
+		if needs := e.from() - 1; needs < lowest {
+			lowest = needs
+			m.lowest[last.key] = lowest
+		}
+	})
+	return m, held
 }
