@@ -90,7 +90,7 @@ func API(cfg Config) http.Handler {
 		byPath[o.path][o.method] = o
 	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.refuse(w, r, refusal(http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is."))
+		a.refuse(w, r, Refusal(http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is."))
 	})
 	return r
 }
@@ -116,7 +116,7 @@ func (a *api) handle(all operations) http.Handler {
 // answer does what is asked. Nothing is answered yet where it returns an error.
 func (a *api) answer(w http.ResponseWriter, r *http.Request, all operations) error {
 	if foreign(r) {
-		return refusal(http.StatusForbidden, "A page of another origin may not ask this.")
+		return Refusal(http.StatusForbidden, "A page of another origin may not ask this.")
 	}
 	method := r.Method
 	if method == http.MethodHead {
@@ -126,7 +126,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, all operations) err
 	if !ok {
 		allowed := all.allowed()
 		w.Header().Set("Allow", allowed)
-		return refusal(http.StatusMethodNotAllowed, "This path takes "+allowed+".")
+		return Refusal(http.StatusMethodNotAllowed, "This path takes "+allowed+".")
 	}
 	asked, err := readQuery(r.URL.RawQuery, o.parameters)
 	if err != nil {
@@ -140,7 +140,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, all operations) err
 	defer cancel()
 	err = o.serve(a, w, &request{r.WithContext(ctx), asked})
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
-		return refusal(http.StatusServiceUnavailable, "There was no answer within "+answerWithin.String()+".")
+		return Refusal(http.StatusServiceUnavailable, "There was no answer within "+answerWithin.String()+".")
 	}
 	return err
 }
@@ -171,7 +171,7 @@ func foreign(r *http.Request) bool {
 // desk is who answers.
 func (a *api) desk() (Desk, error) {
 	if a.Desk == nil {
-		return nil, refusal(http.StatusServiceUnavailable, "The hub only begins. Ask again.")
+		return nil, Refusal(http.StatusServiceUnavailable, "The hub only begins. Ask again.")
 	}
 	return a.Desk, nil
 }

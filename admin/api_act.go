@@ -179,7 +179,7 @@ func (a *api) setLogLevel(w http.ResponseWriter, r *request) error {
 
 func (a *api) backup(w http.ResponseWriter, r *request) error {
 	if a.Backup == nil {
-		return refusal(http.StatusNotFound, "A backup is made by hub backup, beside the store: it holds secrets, and is not for this listener.")
+		return Refusal(http.StatusNotFound, "A backup is made by hub backup, beside the store: it holds secrets, and is not for this listener.")
 	}
 	return a.Backup(w, r.Request)
 }

@@ -25,14 +25,14 @@ type Problem struct {
 // Error is the text for people.
 func (p Problem) Error() string { return p.Detail }
 
-// refusal is an error with a status.
-func refusal(status int, detail string) Problem {
+// Refusal is an error with a status.
+func Refusal(status int, detail string) Problem {
 	return Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
 // wrong is a 400 that names the parameter.
 func wrong(parameter, detail string) Problem {
-	p := refusal(http.StatusBadRequest, parameter+" "+detail)
+	p := Refusal(http.StatusBadRequest, parameter+" "+detail)
 	p.Parameter = parameter
 	return p
 }
@@ -56,10 +56,10 @@ func problemOf(err error) Problem {
 	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
-			return refusal(row.status, sentence(err.Error()))
+			return Refusal(row.status, sentence(err.Error()))
 		}
 	}
-	return refusal(http.StatusInternalServerError, "The hub could not do this: its log says why.")
+	return Refusal(http.StatusInternalServerError, "The hub could not do this: its log says why.")
 }
 
 // sentence begins with a capital letter and ends with a full stop.

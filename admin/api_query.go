@@ -35,7 +35,7 @@ type query struct {
 func readQuery(raw string, known []string) (*query, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, refusal(http.StatusBadRequest, "The query is not well-formed.")
+		return nil, Refusal(http.StatusBadRequest, "The query is not well-formed.")
 	}
 	for name, all := range values {
 		switch {
@@ -194,7 +194,7 @@ func pathID(r *request) (uuid.UUID, error) {
 func pathName(r *request) (string, error) {
 	name := mux.Vars(r.Request)["name"]
 	if err := source.CheckName(name); err != nil {
-		p := refusal(http.StatusBadRequest, sentence(err.Error()))
+		p := Refusal(http.StatusBadRequest, sentence(err.Error()))
 		p.Parameter = "name"
 		return "", p
 	}
@@ -208,7 +208,7 @@ func readBody(r *request, into any, optional bool) error {
 		return nil
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return refusal(http.StatusUnsupportedMediaType, "The body must be application/json.")
+		return Refusal(http.StatusUnsupportedMediaType, "The body must be application/json.")
 	}
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -216,7 +216,7 @@ func readBody(r *request, into any, optional bool) error {
 		return bodyProblem(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return refusal(http.StatusBadRequest, "The body must be one JSON object, with nothing after it.")
+		return Refusal(http.StatusBadRequest, "The body must be one JSON object, with nothing after it.")
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func readBody(r *request, into any, optional bool) error {
 // bodyProblem says what is wrong with a body.
 func bodyProblem(err error) error {
 	if large, is := errors.AsType[*http.MaxBytesError](err); is {
-		return refusal(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is larger than %d bytes.", large.Limit))
+		return Refusal(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is larger than %d bytes.", large.Limit))
 	}
 	if kind, is := errors.AsType[*json.UnmarshalTypeError](err); is && kind.Field != "" {
 		return wrong(kind.Field, "has a value of the wrong kind.")
@@ -232,5 +232,5 @@ func bodyProblem(err error) error {
 	if name, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
 		return wrong(strings.Trim(name, `"`), "is not known in this body.")
 	}
-	return refusal(http.StatusBadRequest, "The body is not the JSON object that is expected: "+strings.TrimPrefix(err.Error(), "json: ")+".")
+	return Refusal(http.StatusBadRequest, "The body is not the JSON object that is expected: "+strings.TrimPrefix(err.Error(), "json: ")+".")
 }

@@ -121,7 +121,7 @@ func (a *api) logLevel(w http.ResponseWriter, _ *request) error {
 	return answerJSON(w, http.StatusOK, LevelAnswer{a.Level.Get()}, nil)
 }
 
-var errNoLevel = refusal(http.StatusConflict, "No hub runs here that has log lines.")
+var errNoLevel = Refusal(http.StatusConflict, "No hub runs here that has log lines.")
 
 // asked is the desk, where the question was understood.
 func (a *api) asked(r *request) (Desk, error) {

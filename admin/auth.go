@@ -148,7 +148,7 @@ func (a *Auth) turnAway(w http.ResponseWriter, r *http.Request, found verdict) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/api/"):
-		refusal(status, text).write(w)
+		Refusal(status, text).write(w)
 	case found == unknown && reads && strings.Contains(r.Header.Get("Accept"), "text/html"):
 		w.Header().Del("WWW-Authenticate")
 		w.Header().Set("Cache-Control", "no-store")

@@ -36,13 +36,13 @@ type stream struct {
 func (a *api) openStream(w http.ResponseWriter, r *request) (s *stream, closed func(), err error) {
 	select {
 	case <-a.Stopping:
-		return nil, nil, refusal(http.StatusServiceUnavailable, "The hub is stopping.")
+		return nil, nil, Refusal(http.StatusServiceUnavailable, "The hub is stopping.")
 	default:
 	}
 	select {
 	case a.streams <- struct{}{}:
 	default:
-		return nil, nil, refusal(http.StatusServiceUnavailable, "There are as many streams as there may be: close a page, or wait.")
+		return nil, nil, Refusal(http.StatusServiceUnavailable, "There are as many streams as there may be: close a page, or wait.")
 	}
 	closed = func() { <-a.streams }
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -43,10 +43,11 @@ type command interface {
 type serveCommand struct {
 	Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one."`
 	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http:// or, with --tls-cert, https://, the listener's address and /websub/. Needed where the hub listens on every address."`
-	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: /healthz, /readyz, /metrics."`
+	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: the page, the JSON API, /healthz, /readyz and /metrics. On an address that is not loopback it needs --admin-token-file, and a certificate or --admin-plain."`
 
 	TLS      program.TLS `embed:"" set:"listener=public listener"`
 	AdminTLS program.TLS `embed:"" prefix:"admin-" set:"listener=operator's listener"`
+	operatorFlags
 	storeFlags
 	Takeover time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m."`
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
 	"carillon/hub"
@@ -32,6 +33,8 @@ type house struct {
 	metrics    *prometheus.Registry
 	public     *program.Listener
 	operator   *program.Listener
+	token      *operatorToken // nil: nobody is asked for one
+	auth       *admin.Auth    // nil likewise
 	store      *engine
 	control    *controlSocket // nil: there is none
 	proxy      *egress.Proxy  // nil: there is none
@@ -68,6 +71,9 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 		return err
 	}
 	if h.operator, err = program.Listen(ctx, program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Share: 32, Operators: true, Logger: h.logger}); err != nil {
+		return err
+	}
+	if err := h.guardOperator(f); err != nil {
 		return err
 	}
 	h.metrics.MustRegister(h.listeners())
@@ -184,7 +190,7 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 }
 
 func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
-	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy}
+	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy, OwnCallbacks: operator.ListenHost}
 	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
 	transport := h.asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
@@ -205,7 +211,7 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	}
 	h.hub, err = hub.New(cfg, hub.Parts{
 		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings,
-		Checker: checker, Transport: transport, Addresses: h.asking, Sources: h.publishers(),
+		Checker: checker, Transport: transport, Addresses: h.asking, Sources: h.publishers(), Answers: sourceAnswers{h},
 	}, h.logger, h.metrics)
 	return err
 }

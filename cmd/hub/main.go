@@ -47,7 +47,7 @@ func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb
 // run serves until ctx ends.
 func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
 	f.warn(logger)
-	program.WarnOfVariables(logger, "hub", &commands{}, passwordVariable)
+	program.WarnOfVariables(logger, "hub", &commands{}, passwordVariable, adminTokenVariable)
 	h, err := open(ctx, *f, logger)
 	if err != nil {
 		return err

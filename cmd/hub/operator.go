@@ -9,15 +9,21 @@ import (
 	"time"
 
 	"carillon/admin"
+	"carillon/cmd/internal/program"
 	"carillon/subscription"
 )
 
-// admin is the operator's listener.
-func (h *house) admin() http.Handler {
+// admin is the operator's listener. Streams end when stopping is closed.
+func (h *house) admin(stopping <-chan struct{}) http.Handler {
 	return admin.Handler(admin.Config{
 		Checks:   h.checks(),
 		Warnings: h.warnings,
 		Metrics:  h.metrics,
+		Desk:     h.desk,
+		Auth:     h.auth,
+		Version:  program.Version,
+		Level:    h.level,
+		Stopping: stopping,
 		Logger:   h.logger,
 	})
 }
@@ -31,10 +37,11 @@ func (h *house) checks() []admin.Check {
 	}
 }
 
-// warnings are what the operator must know of the store, of the certificates and of the
-// proxy.
+// warnings are what the operator must know of the store, of the certificates, of his token
+// and of the proxy.
 func (h *house) warnings() []string {
 	all := append(h.listeners().Warnings(), h.store.Warnings()...)
+	all = append(all, h.token.Warnings()...)
 	if warning := h.proxy.Warning(); warning != "" {
 		all = append(all, warning)
 	}

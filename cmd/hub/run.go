@@ -30,7 +30,7 @@ func (h *house) run(ctx context.Context, ready func()) error {
 
 	var looking errgroup.Group
 	looking.Go(func() error {
-		err := program.Serve(operator, h.operator, h.admin(), h.logger)
+		err := program.Serve(operator, h.operator, h.admin(ctx.Done()), h.logger)
 		w.failed <- err
 		return err
 	})
