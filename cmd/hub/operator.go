@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon/admin"
+	"carillon/admin/page"
 	"carillon/cmd/internal/program"
 	"carillon/subscription"
 )
@@ -20,6 +21,9 @@ func (h *house) admin(stopping <-chan struct{}) http.Handler {
 		Warnings: h.warnings,
 		Metrics:  h.metrics,
 		Desk:     h.desk,
+		Pages: page.New(page.Config{
+			Desk: h.desk, Version: program.Version, Level: h.level, Auth: h.auth, Stopping: stopping, Logger: h.logger,
+		}),
 		Auth:     h.auth,
 		Version:  program.Version,
 		Level:    h.level,
