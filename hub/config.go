@@ -47,6 +47,8 @@ const (
 	DefaultClientRate         = 50
 	DefaultClientBurst        = 1000
 	DefaultClients            = 65_536
+	DefaultAnswerRate         = 10
+	DefaultAnswerBurst        = 100
 )
 
 // Config is what an operator may set. Only URL has no default.
@@ -175,6 +177,15 @@ type Config struct {
 	// Clients is how many clients are remembered, some 200 bytes each: who came longest
 	// ago is forgotten first. Default 65,536.
 	Clients int
+
+	// AnswerRate is how many times a second a registered Source may ask what became of its
+	// notifications, and AnswerBurst how many times at once: 429 beyond. Default 10 and 100.
+	AnswerRate  int
+	AnswerBurst int
+
+	// OwnCallbacks is the origin of callbacks that are the hub's own: 403 to a request for one at its
+	// host, which nobody else can have. Empty: there are none.
+	OwnCallbacks string
 }
 
 // Validate says what is wrong with the Config, defaults applied.
@@ -213,6 +224,7 @@ func (c Config) validSizes() error {
 		"MaxPingTopics": int64(c.MaxPingTopics), "TopicCheckEntries": int64(c.TopicCheckEntries),
 		"TopicChecks": int64(c.TopicChecks), "TopicChecksPerHost": int64(c.TopicChecksPerHost),
 		"TopicRefusals": int64(c.TopicRefusals), "SlowTopicChecks": int64(c.SlowTopicChecks),
+		"AnswerRate": int64(c.AnswerRate), "AnswerBurst": int64(c.AnswerBurst),
 		"ClientRate": int64(c.ClientRate), "ClientBurst": int64(c.ClientBurst), "Clients": int64(c.Clients),
 		"SlowFetches": int64(c.SlowFetches), "Fetches": int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
 	} {
@@ -292,6 +304,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.ClientRate, DefaultClientRate)
 	orDefault(&c.ClientBurst, max(DefaultClientBurst, c.MaxPingTopics))
 	orDefault(&c.Clients, DefaultClients)
+	orDefault(&c.AnswerRate, DefaultAnswerRate)
+	orDefault(&c.AnswerBurst, DefaultAnswerBurst)
 	return c
 }
 

@@ -29,6 +29,8 @@ var (
 	errHostBusy = errors.New("too many topics of one host")
 	// errTooFast: a client sends more than Config.ClientRate.
 	errTooFast = errors.New("too many requests of one client")
+	// errAsksTooFast: a Source asks more than Config.AnswerRate.
+	errAsksTooFast = errors.New("too many questions of one Source")
 	// errTopicBusy: the topic's site is in bad standing and was asked just now. It is
 	// ErrBusy to package subscription.
 	errTopicBusy = fmt.Errorf("topics of this site have refused many times in a row: %w", subscription.ErrBusy)
@@ -90,6 +92,7 @@ var answers = []struct {
 }{
 	{errClosing, answer{status: http.StatusServiceUnavailable, message: "The hub is shutting down. Try again later.", retry: true}},
 	{errTooFast, answer{status: http.StatusTooManyRequests, message: "Too many requests came from your network. Try again later.", retry: true, limit: limitRate}},
+	{errAsksTooFast, answer{status: http.StatusTooManyRequests, message: "You ask too often what became of your notifications. Try again later.", retry: true, limit: limitRate}},
 	{errTopicBusy, answer{status: http.StatusTooManyRequests, message: "Topics of this host did not name this hub, or did not answer, many times in a row. Try again later.", retry: true, limit: limitTopicHost}},
 	{errBusy, answer{status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.", retry: true, limit: limitBusy}},
 	{errHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics of this host wait to be fetched. Try again later.", retry: true, limit: limitPings}},

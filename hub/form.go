@@ -65,6 +65,9 @@ func (h *Hub) submit(w http.ResponseWriter, r *http.Request, values url.Values, 
 	if err := h.checkAddress("hub.topic", wish.Topic); err != nil {
 		return err
 	}
+	if h.cfg.ownCallback(wish.Callback) {
+		return refuse(http.StatusForbidden, "hub.callback is at a host whose callbacks are this hub's own.")
+	}
 	if wish.Client, err = h.clients.admit(r, 1); err != nil {
 		return err
 	}
@@ -75,6 +78,14 @@ func (h *Hub) submit(w http.ResponseWriter, r *http.Request, values url.Values, 
 	}
 	writeText(w, http.StatusAccepted, "Accepted. The hub will now ask the callback to confirm.")
 	return nil
+}
+
+// ownCallback tells whether a callback is at the host of the hub's own, however that is spelled.
+func (c Config) ownCallback(callback string) bool {
+	u, err := url.Parse(callback)
+	own, failed := url.Parse(c.OwnCallbacks)
+	return c.OwnCallbacks != "" && err == nil && failed == nil &&
+		strings.EqualFold(strings.TrimRight(u.Hostname(), "."), own.Hostname())
 }
 
 // parseWish reads the parameters of a subscribe or unsubscribe request. Topic and

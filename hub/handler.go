@@ -27,6 +27,9 @@ func (h *Hub) Handler() http.Handler {
 		r.Path(path).Methods(http.MethodPost).Handler(h.handle(h.post))
 		r.Path(path).Handler(h.handle(methodNotAllowed))
 	}
+	if h.answers() {
+		r.Path(answersFor(h.cfg.URL)).Handler(h.handle(h.getAnswer))
+	}
 	r.NotFoundHandler = h.handle(h.notFound)
 	return postsFirst(endpointPaths(h.cfg.URL), h.handle(h.post), r)
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	registered "carillon/source"
 	"carillon/subscription"
 )
 
@@ -49,8 +50,9 @@ type Addresses interface {
 	CheckURL(raw string) error
 }
 
-// Parts are what a Hub works with. All are needed but Sources: without it everybody may
-// publish, and a token that is sent is not looked at.
+// Parts are what a Hub works with. All are needed but Sources, without which everybody may
+// publish, and a token that is sent is not looked at; and Answers, without which no Source can ask
+// what became of what it published.
 //
 // Transport makes the requests to topics and callbacks. It asks for no
 // compression and refuses forbidden addresses with egress.ErrForbidden, as that of
@@ -65,6 +67,7 @@ type Parts struct {
 	Transport http.RoundTripper
 	Addresses Addresses
 	Sources   Sources
+	Answers   Answers
 }
 
 func (p Parts) validate() error {
@@ -87,6 +90,7 @@ type Hub struct {
 	page    page
 	bodies  *room
 	clients *clients
+	askers  *clients // Sources that ask what became of notifications
 	closing atomic.Bool
 	origin  http.CrossOriginProtection // of the hub's own pages only
 	outage  outage
@@ -113,6 +117,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		self:    normalHub(cfg.URL),
 		bodies:  newRoom(cfg.MaxBodiesBytes, cfg.MaxBody),
 		clients: newClients(cfg, logger),
+		askers:  newClients(Config{ClientRate: cfg.AnswerRate, ClientBurst: cfg.AnswerBurst, Clients: registered.MaxSources}, logger),
 		logger:  logger,
 	}
 	var err error

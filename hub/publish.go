@@ -180,7 +180,7 @@ func judge(media string, body []byte) (from, until string, err error) {
 // accept hands a publication on and answers with its id. One that was handed in
 // before is answered as it was then.
 func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publication) error {
-	size := len(p.Body)
+	topic, size := p.Topic, len(p.Body)
 	ctx, cancel := h.storing(r)
 	defer cancel()
 	receipt, err := h.parts.Publisher.Publish(ctx, p)
@@ -192,6 +192,9 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publicat
 	}
 	id := receipt.ID.String()
 	w.Header().Set("X-Hub-Notification-Id", id)
+	if h.answers() {
+		w.Header().Set("Location", h.answerAddress(topic, receipt.ID))
+	}
 	writeText(w, http.StatusOK, id)
 	return nil
 }

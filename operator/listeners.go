@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"carillon/delivery"
 	"carillon/payload"
 	"carillon/subscription"
 )
@@ -24,10 +25,9 @@ import (
 // The callbacks of listeners are at a name that can never exist (RFC 6761 §6.4), so that
 // none is a stranger's, and nobody is asked or dialed for one that was left behind.
 const (
-	// ListenHost is the host of the hub's own test callbacks.
-	ListenHost = "listen.invalid"
-	// ListenOrigin is what their URLs begin with, before a slash and a name.
-	ListenOrigin = "http://" + ListenHost
+	// ListenOrigin is what the URLs of the hub's own test callbacks begin with, before a slash
+	// and a name.
+	ListenOrigin = delivery.InsideOrigin
 )
 
 // Bounds of listening.
@@ -147,14 +147,14 @@ func (ls *Listeners) Deny(_ context.Context, _, callback, reason string) error {
 }
 
 // Deliver takes a delivery, as a callback would: 410 where nobody listens any more.
-func (ls *Listeners) Deliver(callback string, header http.Header, body []byte) (status int) {
+func (ls *Listeners) Deliver(_ context.Context, d delivery.Inside) (status int) {
 	ls.mu.Lock()
-	l := ls.all[callback]
+	l := ls.all[d.Callback]
 	ls.mu.Unlock()
 	if l == nil {
 		return http.StatusGone
 	}
-	h := heardOf(l, header, body) // which takes a while for a long body
+	h := heardOf(l, d.Header, d.Body) // which takes a while for a long body
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if !ls.hand(l, h) {

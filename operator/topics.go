@@ -38,21 +38,21 @@ type TopicCounts struct {
 	Breaks        int    `json:"breaks"`
 }
 
-// topicCounts asks for the counts of topics by their keys; what a process does not know of
-// is left out.
-var topicCounts = kind[[]string, []TopicCounts]{"topic_counts", (*here).topicCounts}
+// topicCounts asks for the counts of topics by the hashes of their keys, as a question holds no
+// thousand keys; what a process does not know of is left out.
+var topicCounts = kind[[]uint64, []TopicCounts]{"topic_counts", (*here).topicCounts}
 
-func (h *here) topicCounts(ctx context.Context, keys []string) ([]TopicCounts, error) {
-	if len(keys) > MaxLimit {
-		return nil, fmt.Errorf("%w: %d topics at a time are too many", ErrInvalid, len(keys))
+func (h *here) topicCounts(ctx context.Context, hashes []uint64) ([]TopicCounts, error) {
+	if len(hashes) > MaxLimit {
+		return nil, fmt.Errorf("%w: %d topics at a time are too many", ErrInvalid, len(hashes))
 	}
-	wanted := make(map[string]bool, len(keys))
-	for _, k := range keys {
+	wanted := make(map[uint64]bool, len(hashes))
+	for _, k := range hashes {
 		wanted[k] = true
 	}
 	var found []TopicCounts
 	err := h.eachTopic(ctx, func(c TopicCounts) {
-		if wanted[c.Topic] {
+		if wanted[hashOf(c.Topic)] {
 			found = append(found, c)
 		}
 	})
@@ -116,7 +116,7 @@ func (d *Desk) logged(ctx context.Context, q TopicQuery, keys *smallest[string],
 // described says all about topics of which the keys are known, and the states of some.
 func (d *Desk) described(ctx context.Context, keys []string, states map[string]delivery.TopicState, cover Coverage) ([]Topic, Coverage, error) {
 	topics := make([]Topic, len(keys))
-	at := make(map[string]int, len(keys))
+	at, hashes := make(map[string]int, len(keys)), make([]uint64, len(keys))
 	for i, key := range keys {
 		state, known := states[key]
 		if !known {
@@ -125,12 +125,12 @@ func (d *Desk) described(ctx context.Context, keys []string, states map[string]d
 				return nil, cover, fmt.Errorf("reading the state of %s: %w", key, err)
 			}
 		}
-		topics[i], at[key] = topicOf(key, state), i
+		topics[i], at[key], hashes[i] = topicOf(key, state), i, hashOf(key)
 	}
 	if len(keys) == 0 {
 		return topics, cover, nil
 	}
-	parts, counted, err := gather(ctx, d, topicCounts, keys)
+	parts, counted, err := gather(ctx, d, topicCounts, hashes)
 	if err != nil {
 		return nil, cover, err
 	}

@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"carillon/admin"
 	"carillon/cmd/internal/program"
+	"carillon/hub"
 	"carillon/operator"
 	"carillon/subscription"
 )
@@ -73,4 +78,24 @@ func (c confirmer) Deny(ctx context.Context, topic, callback, reason string) err
 		return c.inside.Deny(ctx, topic, callback, reason)
 	}
 	return c.outside.Deny(ctx, topic, callback, reason)
+}
+
+// sourceAnswers tells Sources what became of their notifications. The desk is made after the
+// hub that asks it.
+type sourceAnswers struct{ *house }
+
+// Answer asks the desk.
+func (a sourceAnswers) Answer(ctx context.Context, topic string, id uuid.UUID) (hub.Answer, error) {
+	n, cover, err := a.desk.Fate(ctx, topic, id)
+	switch {
+	case errors.Is(err, operator.ErrNotFound), errors.Is(err, operator.ErrInvalid):
+		return hub.Answer{}, fmt.Errorf("%w: %w", hub.ErrNoNotification, err)
+	case err != nil:
+		return hub.Answer{}, err
+	}
+	return hub.Answer{
+		ID: n.ID, Topic: n.Topic, Seq: n.Seq, Accepted: n.Accepted,
+		Subscribers: n.Tally.Subscribers, Delivered: n.Tally.Delivered, Pending: n.Tally.Pending,
+		Failing: n.Tally.Failing, GivenUp: n.Tally.GivenUp, Trimmed: n.Tally.Trimmed, MissingShards: cover.MissingShards,
+	}, nil
 }

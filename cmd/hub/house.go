@@ -172,7 +172,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 		return fmt.Errorf("--allow-net: %w", err)
 	}
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{
-		Hub: h.url, Version: program.Version, Signature: f.Signature, DeliveryTimeout: f.DeliveryTimeout,
+		Hub: h.url, Version: program.Version, Signature: f.Signature, DeliveryTimeout: f.DeliveryTimeout, Inside: h.heard.Deliver,
 	}, sending)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 }
 
 func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
-	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy, OwnCallbacks: operator.ListenHost}
+	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy, OwnCallbacks: operator.ListenOrigin}
 	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
 	transport := h.asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
