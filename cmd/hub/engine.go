@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/delivery"
+	"carillon/operator"
 	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
@@ -163,8 +164,13 @@ type engine struct {
 	// Listen tells what other processes do until ctx ends; nil where there
 	// are none.
 	Listen func(ctx context.Context, e ear) error
+	// Peers asks the other hubs that work on it, and answers them; nil where there is no
+	// other.
+	Peers operator.Peers
 	// Processes tells how many hubs work on it; nil where there is no other.
 	Processes func(ctx context.Context) (int, error)
+	// Peers are the other hub processes that work on it, to be asked; nil where there are none.
+	Peers operator.Peers
 	// Fair tells how many shards are this process's part; not joined: that is
 	// not known yet.
 	Fair func() (shards int, joined bool)
@@ -242,7 +248,9 @@ func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer)
 		},
 		Warnings:  db.Warnings,
 		Listen:    func(ctx context.Context, e ear) error { return db.Listen(ctx, e) },
+		Peers:     db.Peers(),
 		Processes: db.Processes,
+		Peers:     db.Peers(),
 		Fair: func() (int, bool) {
 			state := db.Shards().State()
 			return state.Fair, state.Processes > 0

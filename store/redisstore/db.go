@@ -11,7 +11,8 @@ import (
 // DB is a hub's state in Redis. Its parts may be used from any goroutine.
 type DB struct {
 	engine  *engine
-	sharing sharing // what Shards.Run shows
+	sharing sharing       // what Shards.Run shows
+	asks    chan struct{} // has one for each question to other processes that is under way
 }
 
 // Open returns the store that cfg names. It does not connect: until the server
@@ -26,7 +27,7 @@ func Open(cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	e := &engine{cfg: cfg, url: u, keys: keys{u.prefix}, log: cfg.Logger, told: make(map[string]struct{}), passed: make(map[string]struct{})}
-	db := &DB{engine: e}
+	db := &DB{engine: e, asks: make(chan struct{}, asksAtOnce)}
 	if e.metrics, err = newMetrics(cfg.Registerer, func() int { return len(db.Warnings()) }, db.Shards().State); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"github.com/google/uuid"
+
 	"carillon/subscription"
 )
 
@@ -21,6 +23,16 @@ func (k keys) topics() string  { return k.prefix + ":{store}:topics" }  // set: 
 // Of those who may publish.
 
 func (k keys) sources() string { return k.prefix + ":{sources}" } // hash: name → Source
+
+// Of what processes ask each other. They are forgotten soon.
+
+func (k keys) questions(process string) string {
+	return k.prefix + ":{process-" + process + "}:questions"
+} // list: questions to the process
+
+func (k keys) answers(question uuid.UUID) string {
+	return k.prefix + ":{question-" + question.String() + "}:answers"
+} // list: answers to the question
 
 // bell is the channel on which processes hear of each other's changes.
 func (k keys) bell() string { return k.prefix + ":bell" }

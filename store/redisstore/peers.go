@@ -1,0 +1,230 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"carillon/subscription"
+)
+
+// Peers lets the processes that share the store ask each other (decision 29). A question
+// goes on a list of the process that is asked, and its answer on a list of the question,
+// both of which Redis forgets by itself: nothing of it is kept, and nothing depends on it.
+//
+//	asker ── RPUSH {process-…}:questions ──▶ BLPOP ── Serve's answer
+//	BLPOP ◀──── RPUSH {question-…}:answers ────────────────┘
+type Peers struct{ db *DB }
+
+// Peers returns what asks the other processes, and answers them.
+func (db *DB) Peers() *Peers { return &Peers{db} }
+
+// The bounds of what processes ask each other.
+const (
+	// MaxQuestion and MaxAnswer are the longest of each, in bytes.
+	MaxQuestion = 256 << 10
+	MaxAnswer   = 4 << 20
+	// maxAsk is how long the answers to a question are waited for at most.
+	maxAsk = 30 * time.Second
+	// asksAtOnce is how many questions of this process are under way at a time, each of
+	// which has a connection; more wait.
+	asksAtOnce = 8
+	// answersAtOnce is how many questions of others are being answered at a time.
+	answersAtOnce = 4
+	// maxWaiting is how many questions wait for one process; the oldest go first.
+	maxWaiting = 64
+	// leftTime is how much longer than its asker waits an answer is kept.
+	leftTime = time.Second
+	// askerBlock and serverBlock are how long one BLPOP waits. The asker looks
+	// in between whether it is still to wait.
+	askerBlock  = 200 * time.Millisecond
+	serverBlock = 3 * time.Second
+	// popGrace is how much later than that the server's word may come, with an answer of
+	// MaxAnswer. It is less than silenceTime together with serverBlock, so that a server
+	// which has gone is found out.
+	popGrace = 1900 * time.Millisecond
+	// lookAfter is how many BLPOPs without an answer are made before the asker looks who
+	// of those that it waits for is still there.
+	lookAfter = 5
+)
+
+// Self names this process as the others know it, if it runs Shards.Run.
+func (p *Peers) Self() string { return p.db.engine.cfg.Process }
+
+// namesScript lists the members.
+//
+//	KEYS  1 members
+//	ARGV  none
+//
+// It returns the names of those that have not been silent for too long.
+var namesScript = reads("list members", `
+return redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. string.format('%.0f', now()), '+inf')
+`)
+
+// others are the processes that share the work on the store, without this one.
+func (p *Peers) others(ctx context.Context) ([]string, error) {
+	e := p.db.engine
+	value, err := e.run(ctx, namesScript, []string{e.keys.members()})
+	if err != nil {
+		return nil, err
+	}
+	list, _ := value.([]any)
+	var names []string
+	for _, v := range list {
+		name, _ := v.(string)
+		if _, err := uuid.Parse(name); err == nil && name != p.Self() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Owners tells which shards each process has by the leases in the store, also one that
+// does not answer. One that died has them until another took them.
+func (p *Peers) Owners(ctx context.Context) (map[string][]subscription.Shard, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e := p.db.engine
+	pipe := e.client.Pipeline()
+	var found [subscription.Shards]*redis.StringCmd
+	for s := range found {
+		found[s] = pipe.HGet(ctx, e.keys.cursors(subscription.Shard(s)), "!owner")
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	owners := make(map[string][]subscription.Shard)
+	for s, cmd := range found {
+		owner, err := cmd.Result()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the owners of shards: %w", e.failed(ctx, err))
+		}
+		owners[owner] = append(owners[owner], subscription.Shard(s))
+	}
+	return owners, nil
+}
+
+// pushScript puts a message on a list. It runs while the server's memory is full, too, as that is
+// when operators ask; replicas are not waited for.
+//
+//	KEYS  1 the list
+//	ARGV  1 the message  2 for how long the list is to last, ms  3 how many it holds
+var pushScript = newScript("send a message", "#!lua flags=allow-oom\n", `
+redis.call('RPUSH', KEYS[1], ARGV[1])
+redis.call('LTRIM', KEYS[1], -ARGV[3], -1)
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 1
+`, false)
+
+// pop takes the oldest message from a list, and waits for one if there is none. It heeds
+// the end of ctx only as it begins: whoever waits long is woken by a message.
+func (p *Peers) pop(ctx context.Context, list string, block time.Duration) (message string, there bool, err error) {
+	e := p.db.engine
+	if err := ctx.Err(); err != nil {
+		return "", false, err
+	}
+	block = max(block, time.Millisecond) // 0 is without end
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), block+popGrace)
+	defer cancel()
+	seconds := strconv.FormatFloat(block.Seconds(), 'f', 3, 64)
+	cmd := redis.NewStringSliceCmd(ctx, "blpop", list, seconds)
+	_ = e.client.Process(ctx, cmd) // the command has its error
+	found, err := cmd.Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return "", false, nil
+	case err != nil:
+		return "", false, e.failed(ctx, err)
+	case len(found) != 2:
+		return "", false, fmt.Errorf("BLPOP returned %d values", len(found))
+	}
+	return found[1], true, nil
+}
+
+// messageVersion begins every message of this form.
+const messageVersion = "1"
+
+// A question on its way is "1 ID MILLISECONDS TEXT": how long the asker waits, and what
+// it asks.
+type asked struct {
+	id     uuid.UUID
+	within time.Duration
+	text   string
+}
+
+func (q asked) encode() string {
+	return fmt.Sprintf("%s %s %d %s", messageVersion, q.id, q.within.Milliseconds(), q.text)
+}
+
+func parseAsked(message string) (q asked, err error) {
+	f, err := messageFields(message)
+	if err != nil {
+		return q, err
+	}
+	if q.id, err = uuid.Parse(f[1]); err != nil {
+		return q, err
+	}
+	ms, err := strconv.ParseUint(f[2], 10, 32)
+	if err != nil {
+		return q, err
+	}
+	if len(f[3]) > MaxQuestion {
+		return q, fmt.Errorf("a question of %d bytes", len(f[3]))
+	}
+	q.within, q.text = min(time.Duration(ms)*time.Millisecond, maxAsk), f[3]
+	return q, nil
+}
+
+// What an answer is: the text itself, or why there is none.
+const (
+	isAnswer = "answer"
+	isLarge  = "large" // the text is its length
+	isFailed = "failed"
+)
+
+// An answer on its way is "1 PROCESS KIND TEXT".
+type answered struct{ process, kind, text string }
+
+func (a answered) encode() string {
+	return strings.Join([]string{messageVersion, a.process, a.kind, a.text}, " ")
+}
+
+func parseAnswered(message string) (a answered, err error) {
+	f, err := messageFields(message)
+	if err != nil {
+		return a, err
+	}
+	return answered{f[1], f[2], f[3]}, nil
+}
+
+// result is what the asker hears.
+func (a answered) result() ([]byte, error) {
+	switch a.kind {
+	case isAnswer:
+		return []byte(a.text), nil
+	case isLarge:
+		return nil, fmt.Errorf("its answer has %.20s bytes, and at most %d are passed on", a.text, MaxAnswer)
+	case isFailed:
+		return nil, errors.New("it failed to answer, and its log says why")
+	}
+	return nil, fmt.Errorf("it answers with a message of the kind %.20q, which is not known here", a.kind)
+}
+
+// messageFields cuts a message in four, the last of which may be anything.
+func messageFields(message string) ([]string, error) {
+	f := strings.SplitN(message, " ", 4)
+	if len(f) != 4 || f[0] != messageVersion {
+		return nil, errors.New("it is no message of this program")
+	}
+	return f, nil
+}

@@ -1,0 +1,336 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/store/redisstore"
+	"carillon/subscription"
+)
+
+// word is what was heard of a process.
+type word struct {
+	answer string
+	err    error
+}
+
+// ask puts a question and returns what was heard, by process.
+func ask(t *testing.T, ctx context.Context, db *redisstore.DB, question string) map[string]word {
+	t.Helper()
+	words := make(map[string]word)
+	err := db.Peers().Ask(ctx, []byte(question), func(process string, answer []byte, err error) {
+		if old, again := words[process]; again {
+			t.Errorf("%s was heard twice: %v", process, old)
+		}
+		words[process] = word{string(answer), err}
+	})
+	must(t, err)
+	return words
+}
+
+// serve answers until the test ends.
+func serve(t *testing.T, db *redisstore.DB, answer func(ctx context.Context, question []byte) []byte) {
+	t.Helper()
+	serving(t, db, answer)
+}
+
+// serving answers until the test ends, or end is called.
+func serving(t *testing.T, db *redisstore.DB, answer func(ctx context.Context, question []byte) []byte) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- db.Peers().Serve(ctx, answer) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	t.Cleanup(end)
+	return end
+}
+
+// echo answers with who it is and what was asked.
+func echo(db *redisstore.DB) func(context.Context, []byte) []byte {
+	return func(_ context.Context, question []byte) []byte {
+		return append([]byte(db.Peers().Self()+" was asked "), question...)
+	}
+}
+
+// waitProcesses waits until so many share the store.
+func waitProcesses(t *testing.T, db *redisstore.DB, want int) {
+	t.Helper()
+	eventually(t, func() error {
+		n, err := db.Processes(t.Context())
+		if err == nil && n != want {
+			err = fmt.Errorf("%d processes share the store, want %d", n, want)
+		}
+		return err
+	})
+}
+
+// members are n more processes that share the store.
+func members(t *testing.T, w *world, n int) []*keeper {
+	t.Helper()
+	before, err := w.db.Processes(t.Context())
+	must(t, err)
+	var all []*keeper
+	for range n {
+		all = append(all, newKeeper(t, w, time.Second).run())
+	}
+	waitProcesses(t, w.db, before+n)
+	return all
+}
+
+func wantWords(t *testing.T, got, want map[string]word) {
+	t.Helper()
+	if !maps.EqualFunc(got, want, func(a, b word) bool { return a.answer == b.answer && errors.Is(a.err, b.err) }) {
+		t.Errorf("heard was %v, want %v", got, want)
+	}
+}
+
+// TestEverybodyAnswers: each process hears all others and not itself; a command that has
+// no shards asks all and is not asked.
+func TestEverybodyAnswers(t *testing.T) {
+	w := newWorld(t)
+	if got := ask(t, t.Context(), w.db, "nobody"); len(got) != 0 {
+		t.Errorf("a store without processes answers %v", got)
+	}
+	all := members(t, w, 3)
+	for _, k := range all {
+		serve(t, k.db, echo(k.db))
+	}
+	for _, question := range []string{"how are you?", "", "1 2 3\x00\xff\n"} {
+		for _, asker := range []*redisstore.DB{w.db, all[0].db, all[2].db} {
+			want := make(map[string]word)
+			for _, k := range all {
+				if name := k.db.Peers().Self(); k.db != asker {
+					want[name] = word{answer: name + " was asked " + question}
+				}
+			}
+			wantWords(t, ask(t, t.Context(), asker, question), want)
+		}
+	}
+	owners, err := w.db.Peers().Owners(t.Context())
+	must(t, err)
+	owned := 0
+	for name, shards := range owners {
+		owned += len(shards)
+		if _, err := uuid.Parse(name); err != nil {
+			t.Errorf("%q owns %v", name, shards)
+		}
+	}
+	if owned == 0 || owned > subscription.Shards {
+		t.Errorf("owners are %v", owners)
+	}
+}
+
+// TestOneDoesNotAnswer: one that hangs, or one that is not told to answer, is heard of as the question
+// ends, and holds up nobody's answer.
+func TestOneDoesNotAnswer(t *testing.T) {
+	w := newWorld(t)
+	all := members(t, w, 3)
+	serve(t, all[0].db, echo(all[0].db))
+	asked, release := make(chan struct{}), make(chan struct{})
+	tell := sync.OnceFunc(func() { close(asked) })
+	serve(t, all[1].db, func(ctx context.Context, _ []byte) []byte {
+		tell()
+		<-ctx.Done()
+		<-release
+		return []byte("too late")
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	good := all[0].db.Peers().Self()
+	words := make(map[string]word)
+	must(t, w.db.Peers().Ask(ctx, []byte("?"), func(process string, answer []byte, err error) {
+		words[process] = word{string(answer), err}
+		if process == good {
+			<-asked
+			cancel() // it was heard while the others were silent
+		}
+	}))
+	late := word{err: subscription.ErrUnavailable}
+	wantWords(t, words, map[string]word{
+		good: {answer: good + " was asked ?"}, all[1].db.Peers().Self(): late, all[2].db.Peers().Self(): late,
+	})
+	close(release)
+
+	// Questions that nobody took wait no longer than their askers.
+	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_ = w.db.Peers().Ask(ctx, nil, func(string, []byte, error) {})
+	for _, key := range w.server.Do(t, "KEYS", prefixOf(w)+":{*}:questions").([]any) {
+		if ttl := w.server.Do(t, "PTTL", key.(string)).(int64); ttl == -1 || ttl > 32_000 {
+			t.Errorf("%s stays for %d ms", key, ttl)
+		}
+	}
+}
+
+// TestOneEndsWhileItIsAsked: one that died is not waited for when its Takeover is over.
+func TestOneEndsWhileItIsAsked(t *testing.T) {
+	w := newWorld(t)
+	all := members(t, w, 2)
+	serve(t, all[0].db, echo(all[0].db))
+	ended := make(chan struct{})
+	end := serving(t, all[1].db, func(ctx context.Context, _ []byte) []byte {
+		close(ended)
+		<-ctx.Done()
+		return nil
+	})
+	go func() {
+		<-ended
+		all[1].gate.close() // it is cut off: nobody hears of its end
+	}()
+	words := ask(t, t.Context(), w.db, "?") // for maxAsk, if it had to wait
+	good := all[0].db.Peers().Self()
+	wantWords(t, words, map[string]word{
+		good: {answer: good + " was asked ?"}, all[1].db.Peers().Self(): {err: subscription.ErrUnavailable},
+	})
+	if err := words[all[1].db.Peers().Self()].err; !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("got %v, want it to say that the process has ended", err)
+	}
+	all[1].gate.open()
+	end()
+}
+
+// TestGreatAnswers: what is within the bounds arrives, what is beyond is an error on its side
+// of the question.
+func TestGreatAnswers(t *testing.T) {
+	w := newWorld(t)
+	all := members(t, w, 1)
+	name := all[0].db.Peers().Self()
+	serve(t, all[0].db, func(_ context.Context, question []byte) []byte {
+		switch string(question) {
+		case "panic":
+			panic("as asked")
+		case "more":
+			return make([]byte, redisstore.MaxAnswer+1)
+		}
+		return bytes.Repeat([]byte{0xff}, redisstore.MaxAnswer)
+	})
+	great := strings.Repeat("?", redisstore.MaxQuestion)
+	if got := ask(t, t.Context(), w.db, great)[name]; len(got.answer) != redisstore.MaxAnswer || got.err != nil {
+		t.Errorf("got an answer of %d bytes, error %v", len(got.answer), got.err)
+	}
+	for question, says := range map[string]string{"more": "4194305 bytes", "panic": "failed"} {
+		if got := ask(t, t.Context(), w.db, question)[name]; got.err == nil || !strings.Contains(got.err.Error(), says) {
+			t.Errorf("%s: got the error %v", question, got.err)
+		}
+	}
+	err := w.db.Peers().Ask(t.Context(), []byte(great+"?"), func(string, []byte, error) { t.Error("it was asked") })
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(redisstore.MaxQuestion+1, " bytes")) {
+		t.Errorf("a question that is too long: error %v", err)
+	}
+}
+
+// TestMessagesThatAreGarbage change nothing, on either side.
+func TestMessagesThatAreGarbage(t *testing.T) {
+	w := newWorld(t)
+	all := members(t, w, 1)
+	name := all[0].db.Peers().Self()
+	garbage := []string{
+		"", " ", "   ", "1", "1 2 3", "1 2 3 4", "2 " + uuid.NewString() + " 1000 ?", "1 " + uuid.NewString() + " -1 ?",
+		"1 " + uuid.NewString() + " 99999999999999 ?", "\xff\xff\xff\xff", "1 " + uuid.NewString() + " answer nobody asked for it",
+	}
+	list := prefixOf(w) + ":{process-" + name + "}:questions"
+	for _, text := range garbage {
+		w.server.Do(t, "RPUSH", list, text)
+	}
+	serve(t, all[0].db, func(_ context.Context, question []byte) []byte {
+		if string(question) != "?" {
+			t.Errorf("it was asked %q", question)
+		}
+		keys := w.server.Do(t, "KEYS", prefixOf(w)+":{question-*").([]any)
+		if len(keys) != 0 {
+			t.Errorf("there are the answers %v", keys)
+		}
+		return []byte("!")
+	})
+	wantWords(t, ask(t, t.Context(), w.db, "?"), map[string]word{name: {answer: "!"}})
+
+	// An asker takes what comes for an answer only from those whom it asked, and once.
+	silent := members(t, w, 1)[0].db.Peers().Self()
+	heard := make(chan map[string]word, 1)
+	go func() { heard <- ask(t, t.Context(), w.db, "?") }()
+	list = prefixOf(w) + ":{process-" + silent + "}:questions"
+	var question []string
+	eventually(t, func() error {
+		for _, text := range w.server.Do(t, "LRANGE", list, "0", "-1").([]any) {
+			question = strings.Split(text.(string), " ")
+			return nil
+		}
+		return errors.New("it was not asked")
+	})
+	answers := prefixOf(w) + ":{question-" + question[1] + "}:answers"
+	for _, text := range append(garbage, "1 "+uuid.NewString()+" answer !", "1 "+name+" answer a second time", "1 "+silent+" answer at last") {
+		w.server.Do(t, "RPUSH", answers, text)
+	}
+	wantWords(t, <-heard, map[string]word{name: {answer: "!"}, silent: {answer: "at last"}})
+}
+
+// TestManyQuestions: those beyond what is answered at a time wait for their turn.
+func TestManyQuestions(t *testing.T) {
+	w := newWorld(t)
+	all := members(t, w, 2)
+	var mu sync.Mutex
+	now, most := 0, 0
+	count := func(by int) {
+		mu.Lock()
+		defer mu.Unlock()
+		now += by
+		most = max(most, now)
+	}
+	for _, k := range all {
+		serve(t, k.db, func(_ context.Context, question []byte) []byte {
+			if k == all[0] {
+				count(1)
+				defer count(-1)
+			}
+			return question
+		})
+	}
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			question := fmt.Sprint(i)
+			got := make(map[string]word)
+			err := w.db.Peers().Ask(t.Context(), []byte(question), func(process string, answer []byte, err error) {
+				got[process] = word{string(answer), err}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			wantWords(t, got, map[string]word{
+				all[0].db.Peers().Self(): {answer: question}, all[1].db.Peers().Self(): {answer: question},
+			})
+		})
+	}
+	wg.Wait()
+	if most > 4 {
+		t.Errorf("%d questions were answered at a time", most)
+	}
+}
+
+// TestAServerThatIsAway: to ask is an error; to answer waits for it.
+func TestAServerThatIsAway(t *testing.T) {
+	w := ownWorld(t)
+	all := members(t, w, 1)
+	serve(t, all[0].db, echo(all[0].db))
+	name := all[0].db.Peers().Self()
+	w.server.Kill(t)
+	err := w.db.Peers().Ask(t.Context(), nil, func(string, []byte, error) { t.Error("heard somebody") })
+	wantError(t, err, subscription.ErrUnavailable)
+	w.server.Restart(t)
+	waitProcesses(t, w.db, 1)
+	wantWords(t, ask(t, t.Context(), w.db, "?"), map[string]word{name: {answer: name + " was asked ?"}})
+}
