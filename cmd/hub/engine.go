@@ -169,8 +169,6 @@ type engine struct {
 	Peers operator.Peers
 	// Processes tells how many hubs work on it; nil where there is no other.
 	Processes func(ctx context.Context) (int, error)
-	// Peers are the other hub processes that work on it, to be asked; nil where there are none.
-	Peers operator.Peers
 	// Fair tells how many shards are this process's part; not joined: that is
 	// not known yet.
 	Fair func() (shards int, joined bool)
@@ -250,7 +248,6 @@ func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer)
 		Listen:    func(ctx context.Context, e ear) error { return db.Listen(ctx, e) },
 		Peers:     db.Peers(),
 		Processes: db.Processes,
-		Peers:     db.Peers(),
 		Fair: func() (int, bool) {
 			state := db.Shards().State()
 			return state.Fair, state.Processes > 0
