@@ -162,6 +162,20 @@ func networksOf(t *testing.T, s composeService) (names []string) {
 	return names
 }
 
+// The operator's listener of the hubs is reached by the balancer, so it has a token: one for
+// both, which is kept.
+func TestComposeOperatorsToken(t *testing.T) {
+	hub := composed(t).Services["hub-1"]
+	file := option(t, hub.Command, "--admin-token-file")
+	if !slices.Contains(hub.Command, "--admin-plain") || filepath.Dir(file) != "/data" || !slices.Contains(hub.Volumes, "hub-keys:/data") {
+		t.Errorf("the hubs run as %q with %q: they would not start, or have a token each", hub.Command, hub.Volumes)
+	}
+	text, err := os.ReadFile("docker-compose.yml")
+	if err != nil || !strings.Contains(string(text), "docker compose cp hub-1:"+file+" .") {
+		t.Errorf("nobody is told where the token is: %v", err)
+	}
+}
+
 // Both hubs are one hub, whose address is the balancer's and whose store loses
 // nothing that was acknowledged.
 func TestComposeIsOneHub(t *testing.T) {
