@@ -120,6 +120,7 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 }
 
 func serve(ctx context.Context, f flags, logger *slog.Logger, stdout io.Writer, again program.Reloading) (err error) {
+	reloads := program.NewReloader(again)
 	ln, err := program.Listen(ctx, f.endpoint(logger))
 	if err != nil {
 		return err
@@ -149,11 +150,11 @@ func serve(ctx context.Context, f flags, logger *slog.Logger, stdout io.Writer, 
 	defer cancel()
 	ran := make(chan error, 1)
 	go func() { ran <- d.Run(running) }()
-	again.Prepare = func(command any) (c program.Change, err error) {
+	reloads.Prepare = func(command any) (c program.Change, err error) {
 		err = c.Renew(ln, command.(*flags).TLS, "")
 		return c, err
 	}
-	go func() { _ = program.NewReloader(again).Run(running) }() // what goes wrong is in the log
+	go func() { _ = reloads.Run(running) }() // what goes wrong is in the log
 	select {
 	case err = <-ran:
 		stop()

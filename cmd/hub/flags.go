@@ -22,6 +22,9 @@ type commands struct {
 	Restore restoreCommand `cmd:"" help:"Make a store of a backup."`
 	Source  sourceCommands `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
 	Ready   readyCommand   `cmd:"" help:"Ask a running hub whether it is ready: the exit status is 0 if it is."`
+
+	Settings program.ConfigCommands[serveCommand] `cmd:"" name:"config" help:"Look at the configuration without starting."`
+	About    program.VersionCommand               `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
 
 // level is that of the log lines. What a command about Sources has done is told by its
@@ -74,7 +77,7 @@ type serveCommand struct {
 	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub."`
 	MaxBody         int64         `default:"52428800" placeholder:"BYTES" help:"Largest content of a topic, published or fetched."`
 
-	level   *program.LogLevel // of the log lines, as it is now
+	again   program.Reloading // how the settings are read anew
 	disturb func(*engine)     // called with the engine before it is used; nil but in tests
 }
 

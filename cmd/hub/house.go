@@ -30,6 +30,7 @@ type house struct {
 	url        string
 	logger     *slog.Logger
 	level      *program.LogLevel // of the log lines; operators and reloads change it
+	reloads    *program.Reloader // nil: there are none
 	metrics    *prometheus.Registry
 	public     *program.Listener
 	operator   *program.Listener
@@ -54,7 +55,14 @@ type house struct {
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
 func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
-	h := &house{url: f.URL, logger: logger, level: f.level, metrics: newRegistry()}
+	h := &house{url: f.URL, logger: logger, level: f.again.Level, metrics: newRegistry()}
+	if h.level == nil {
+		h.level = program.NewLogLevel("")
+	}
+	if f.again.Read != nil {
+		h.reloads = program.NewReloader(f.again)
+		h.reloads.Prepare = h.prepare
+	}
 	h.missing.Store(&errNotReached)
 	if err := h.open(ctx, f); err != nil {
 		h.close()
@@ -67,10 +75,10 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if err := checkFiles(program.OpenFiles()); err != nil {
 		return err
 	}
-	if h.public, err = program.Listen(ctx, program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Proxies: f.TrustedProxy, Logger: h.logger}); err != nil {
+	if h.public, err = program.Listen(ctx, f.publicEndpoint(h.logger)); err != nil {
 		return err
 	}
-	if h.operator, err = program.Listen(ctx, program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Share: 32, Operators: true, Logger: h.logger}); err != nil {
+	if h.operator, err = program.Listen(ctx, f.adminEndpoint(h.logger)); err != nil {
 		return err
 	}
 	if err := h.guardOperator(f); err != nil {

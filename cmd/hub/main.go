@@ -16,9 +16,13 @@ import (
 	"os"
 
 	"carillon/cmd/internal/program"
+	"carillon/transfer"
 )
 
-const summary = "A WebSub hub that relays ResourceSync change notifications: in order for each subscriber, with nothing lost."
+const (
+	name    = "hub"
+	summary = "A WebSub hub that relays ResourceSync change notifications: in order for each subscriber, with nothing lost."
+)
 
 func main() { os.Exit(program.Main(run)) }
 
@@ -28,33 +32,49 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // runOn is run with something between a hub and its engine: what tests put there.
 func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) int {
-	c := commands{Serve: serveCommand{disturb: disturb}}
-	chosen, err := program.ParseCommand("hub", summary, &c, args, stdout)
-	if errors.Is(err, program.ErrDone) {
+	err := runChosen(ctx, args, stdout, stderr, disturb)
+	if err == nil || errors.Is(err, program.ErrDone) {
 		return 0
 	}
-	if err == nil {
-		level := program.NewLogLevel(c.level(chosen))
-		c.Serve.level = level
-		err = chosen.(command).run(ctx, program.Logger(stderr, level), os.Stdin, stdout, stderr)
-	}
+	return program.Fail(stderr, name, err)
+}
+
+// runChosen does what the arguments say.
+func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) error {
+	c := commands{Serve: serveCommand{disturb: disturb}}
+	read, err := program.Read(name, summary, &c, args, stdout)
 	if err != nil {
-		return program.Fail(stderr, "hub", err)
+		return err
 	}
-	return 0
+	level := program.NewLogLevel(c.level(read.Command))
+	logger := program.Logger(stderr, level)
+	switch chosen := read.Command.(type) {
+	case *program.CheckCommand[serveCommand]:
+		return chosen.Check(ctx, name, &commands{}, stdout, stderr, passwordVariable, adminTokenVariable)
+	case *program.ReferenceCommand:
+		return chosen.Write(name, &commands{}, stdout)
+	case *program.VersionCommand:
+		return chosen.Print(stdout, name, map[string]int{"export": transfer.Version})
+	case *serveCommand:
+		chosen.again = program.Reloading{
+			InForce: read, Level: level, Logger: logger,
+			Read: func() (*program.Settings, error) { return program.Read(name, summary, &commands{}, args, io.Discard) },
+		}
+	}
+	return read.Command.(command).run(ctx, logger, os.Stdin, stdout, stderr)
 }
 
 // run serves until ctx ends.
 func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
 	f.warn(logger)
-	program.WarnOfVariables(logger, "hub", &commands{}, passwordVariable, adminTokenVariable)
+	program.WarnOfVariables(logger, name, &commands{}, passwordVariable, adminTokenVariable)
 	h, err := open(ctx, *f, logger)
 	if err != nil {
 		return err
 	}
 	defer h.close()
 	return h.run(ctx, func() {
-		program.Ready(stdout, "hub",
+		program.Ready(stdout, name,
 			program.Address{Name: "listen", Value: h.public.Addr().String()},
 			program.Address{Name: "admin", Value: h.operator.Addr().String()},
 			program.Address{Name: "url", Value: h.url})

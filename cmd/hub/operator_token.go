@@ -216,22 +216,43 @@ func parseAdminToken(text string) (string, error) {
 
 // guardOperator says who may use the operator's listener, or why it cannot be opened so.
 func (h *house) guardOperator(f serveCommand) (err error) {
-	address := h.operator.Addr().String()
-	at, err := netip.ParseAddrPort(address)
-	world := err != nil || !at.Addr().Unmap().IsLoopback()
-	plain := f.AdminTLS == (program.TLS{})
-	switch {
-	case world && f.AdminTokenFile == "" && os.Getenv(adminTokenVariable) == "":
-		return fmt.Errorf("--admin %s is reached by others than this machine: give --admin-token-file FILE (it is made where there is none) "+
-			"and --admin-tls-cert with --admin-tls-key or --admin-plain, or listen on a loopback address", f.Admin)
-	case world && plain && !f.AdminPlain:
-		return fmt.Errorf("--admin %s is reached by others than this machine, and without TLS they can read the operator's token on the way: "+
-			"give --admin-tls-cert and --admin-tls-key, or --admin-plain where the network is your own", f.Admin)
-	case world && plain:
-		h.logger.Warn("the operator's listener speaks plain HTTP: whoever sees the traffic can take the operator's token", "admin", address)
+	at, err := netip.ParseAddrPort(h.operator.Addr().String())
+	if err := f.guard(err == nil && at.Addr().Unmap().IsLoopback(), h.logger); err != nil {
+		return err
 	}
 	if h.token, err = findAdminToken(f.AdminTokenFile, h.logger); err == nil && h.token != nil {
 		h.auth = admin.NewAuth(h.token.Token, h.logger)
 	}
 	return err
+}
+
+// guard refuses an operator's listener that is reached by others than this machine, and has
+// no token, or lets it be read on the way.
+func (f *serveCommand) guard(loopback bool, logger *slog.Logger) error {
+	plain := f.AdminTLS == (program.TLS{})
+	switch {
+	case loopback:
+	case f.AdminTokenFile == "" && os.Getenv(adminTokenVariable) == "":
+		return fmt.Errorf("--admin %s is reached by others than this machine: give --admin-token-file FILE (it is made where there is none) "+
+			"and --admin-tls-cert with --admin-tls-key or --admin-plain, or listen on a loopback address", f.Admin)
+	case plain && !f.AdminPlain:
+		return fmt.Errorf("--admin %s is reached by others than this machine, and without TLS they can read the operator's token on the way: "+
+			"give --admin-tls-cert and --admin-tls-key, or --admin-plain where the network is your own", f.Admin)
+	case plain:
+		logger.Warn("the operator's listener speaks plain HTTP: whoever sees the traffic can take the operator's token", "admin", f.Admin)
+	}
+	return nil
+}
+
+// lookForAdminToken is an error where findAdminToken would have one. It makes no file.
+func lookForAdminToken(file string, logger *slog.Logger) error {
+	_, err := os.Stat(file)
+	if file == "" || os.Getenv(adminTokenVariable) != "" || !errors.Is(err, fs.ErrNotExist) {
+		_, err = findAdminToken(file, logger)
+		return err
+	}
+	if err := program.CheckDirectory(filepath.Dir(file)); err != nil {
+		return fmt.Errorf("--admin-token-file: %w", err)
+	}
+	return nil
 }

@@ -36,6 +36,7 @@ func (h *house) run(ctx context.Context, ready func()) error {
 	})
 	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.hub.Handler(), h.logger) })
 	intake.Go(func() error { return h.serveControl(intakeCtx) })
+	intake.Go(func() error { return h.reload(intakeCtx) })
 	intake.Go(func() error {
 		if err := h.awaitStore(intakeCtx); err != nil || intakeCtx.Err() != nil {
 			return err

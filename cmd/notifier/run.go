@@ -155,6 +155,7 @@ func (f *flags) warnFiles(logger *slog.Logger) {
 // run opens everything, says that it is ready, and serves until ctx ends or,
 // with --stdin, until everything is published.
 func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer, again program.Reloading) (err error) {
+	reloads := program.NewReloader(again)
 	public, err := program.Listen(ctx, f.publicEndpoint(logger))
 	if err != nil {
 		return err
@@ -198,14 +199,14 @@ func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, s
 	if err != nil {
 		return err
 	}
-	again.Prepare = func(command any) (program.Change, error) { return prepare(command.(*flags), public, intake, token) }
+	reloads.Prepare = func(command any) (program.Change, error) { return prepare(command.(*flags), public, intake, token) }
 	program.Ready(
 		stdout, name,
 		program.Address{Name: "listen", Value: public.Addr().String()},
 		program.Address{Name: "intake", Value: intake.Addr().String()},
 		program.Address{Name: "url", Value: cfg.URL},
 	)
-	return f.serve(ctx, n, parts{public, intake, program.NewReloader(again)}, stdin, stderr, logger)
+	return f.serve(ctx, n, parts{public, intake, reloads}, stdin, stderr, logger)
 }
 
 // prepare looks at what a reload takes.

@@ -43,14 +43,19 @@ type Change struct {
 // nothing changes.
 type Reloader struct {
 	Reloading
+	asked chan os.Signal
+	began int // terminals, at the start
+
 	mu      sync.Mutex
 	inForce map[string]Setting // guarded by mu
 	before  string             // the level of log lines before this reload; guarded by mu
 }
 
-// NewReloader makes a Reloader.
+// NewReloader makes a Reloader. From now on SIGHUP does not end the process; the first is
+// heeded when Run is called.
 func NewReloader(r Reloading) *Reloader {
-	l := &Reloader{Reloading: r, inForce: map[string]Setting{}}
+	l := &Reloader{Reloading: r, asked: make(chan os.Signal, 1), began: terminals(), inForce: map[string]Setting{}}
+	signal.Notify(l.asked, syscall.SIGHUP)
 	for _, s := range r.InForce.All {
 		l.inForce[s.Flag] = s
 	}
@@ -61,17 +66,14 @@ func NewReloader(r Reloading) *Reloader {
 // command was started at is gone the signal means that, and ends the process as SIGTERM
 // does.
 func (r *Reloader) Run(ctx context.Context) error {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGHUP)
-	defer signal.Stop(asked)
-	began := terminals()
+	defer signal.Stop(r.asked)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-asked:
+		case <-r.asked:
 		}
-		if terminals() < began {
+		if terminals() < r.began {
 			r.Logger.Info("the terminal is gone")
 			return endSelf()
 		}
