@@ -40,7 +40,6 @@ type Deliveries interface {
 	Stats() delivery.Stats
 	Totals() delivery.Totals
 	TopicCounts(ctx context.Context) ([]delivery.TopicCount, error)
-	TopicCount(topic string) delivery.TopicCount
 	RetryNow(ctx context.Context, id subscription.ID) error
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, final delivery.Seq, err error)
 	Ended(id subscription.ID)

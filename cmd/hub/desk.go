@@ -22,7 +22,7 @@ func (h *house) joinDesk() (err error) {
 	cfg := operator.Config{
 		URL: h.url, Engine: h.store.name(), Version: program.Version, Started: time.Now(),
 		Deliveries: h.dispatcher, Log: h.store.Log, Cursors: h.store.Cursors,
-		Subscriptions: h.store.Subscriptions, Sources: h.store.Sources,
+		Subscriptions: h.store.Subscriptions, Sources: h.store.Sources, Peers: h.store.Peers,
 		Requests: h.service, Waiting: h.service.Pending, Listeners: h.heard, CheckTopic: h.asking.CheckURL,
 		Checks: h.checked, Warnings: h.warnings, Logger: h.logger,
 	}
