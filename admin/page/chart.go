@@ -85,7 +85,7 @@ func linear(all []values, least float64, label func(float64) string) scale {
 		}
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(most/2)))
-	for _, times := range []float64{1, 2, 5, 10} {
+	for _, times := range []float64{1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10} {
 		if unit*times*2 >= most {
 			unit *= times
 			break

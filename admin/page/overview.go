@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -268,8 +267,7 @@ func (p *Pages) liveOverview(r *http.Request) []byte {
 	if err != nil {
 		err = p.views["overview"].ExecuteTemplate(&html, "live-trouble", p.troubleOf(r, err))
 	} else {
-		v := newOverview(o)
-		err = errors.Join(p.views["overview"].ExecuteTemplate(&html, "live", v), p.views["overview"].ExecuteTemplate(&html, "live-more", v))
+		err = p.views["overview"].ExecuteTemplate(&html, "live", newOverview(o))
 	}
 	if err != nil {
 		p.cfg.Logger.Error("a part of a page cannot be written", "error", err)

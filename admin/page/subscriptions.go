@@ -149,7 +149,7 @@ func (p *Pages) replay(w http.ResponseWriter, r *http.Request) error {
 	c := confirm{
 		Says: []string{
 			"These notifications are delivered to this one subscription again, in order, each with the ID that it had. What is new comes after them.",
-			fmt.Sprintf("The latest number of its topic is %s; it has settled what comes before and with %s. Gaps that the replay covers are closed.", number(sub.Head), number(sub.Settled)),
+			fmt.Sprintf("It has settled everything up to number %s; the latest of its topic is %s. Gaps that the replay covers are closed.", number(sub.Settled), number(sub.Head)),
 		},
 		Button: "Replay",
 		Fields: []field{

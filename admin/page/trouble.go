@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"carillon/operator"
 )
@@ -56,7 +57,7 @@ func (p *Pages) troubleOf(r *http.Request, err error) *trouble {
 	for _, known := range troubles {
 		if errors.Is(err, known.is) {
 			t := known.trouble
-			t.Text = err.Error()
+			t.Text = strings.TrimPrefix(err.Error(), known.is.Error()+": ")
 			return &t
 		}
 	}

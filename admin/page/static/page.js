@@ -74,7 +74,7 @@ function overview(live) {
 	pause.addEventListener("click", () => {
 		paused = !paused;
 		pause.setAttribute("aria-pressed", String(paused));
-		pause.textContent = paused ? "Go on" : "Pause";
+		pause.textContent = paused ? "Go on" : "Pause updates";
 		paused ? end() : begin();
 	});
 	document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
