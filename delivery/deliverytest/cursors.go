@@ -19,6 +19,7 @@ func RunCursors(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Save", func(t *testing.T) { testSave(t, open) })
 	t.Run("Fenced", func(t *testing.T) { testFenced(t, open) })
 	t.Run("Gaps", func(t *testing.T) { testGaps(t, open) })
+	t.Run("Gapped", func(t *testing.T) { testGapped(t, open) })
 	t.Run("Gone", func(t *testing.T) { testGone(t, open) })
 	t.Run("Durable", func(t *testing.T) { testCursorsDurable(t, open) })
 	t.Run("Refused", func(t *testing.T) { refused(t, open, cursorCalls) })
@@ -31,6 +32,11 @@ func owing(settled delivery.Seq) delivery.Position {
 		Settled: settled, Failures: 3, NextAttempt: start.Add(time.Minute),
 		LastFailure: delivery.ClassServerError, LastStatus: 503,
 	}
+}
+
+// replaying is a position at settled with a replay of next to last.
+func replaying(settled, next, last delivery.Seq) delivery.Position {
+	return delivery.Position{Settled: settled, ReplayNext: next, ReplayLast: last}
 }
 
 func gap(id subscription.ID, first, last delivery.Seq) delivery.Gap {
@@ -94,7 +100,7 @@ func wantGaps(t *testing.T, c delivery.Cursors, id subscription.ID, limit int, w
 	got, err := c.Gaps(t.Context(), id, limit)
 	must(t, err)
 	for i := range got {
-		got[i].At = got[i].At.UTC()
+		got[i].At, got[i].Replayed = got[i].At.UTC(), got[i].Replayed.UTC()
 	}
 	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
 		t.Fatalf("gaps:\n got %+v\nwant %+v", got, want)
@@ -224,6 +230,11 @@ func testSave(t *testing.T, open Open) {
 				owing(9),
 				{Settled: delivery.MaxSeq},
 				{Settled: 1, Failures: 1<<32 - 1, NextAttempt: start, LastFailure: delivery.ClassProtocol, LastStatus: 599},
+				replaying(9, 1, 9), replaying(0, 5, 5), replaying(delivery.MaxSeq, delivery.MaxSeq-1, delivery.MaxSeq),
+				{
+					Settled: delivery.MaxSeq, Failures: 1<<32 - 1, NextAttempt: start, LastFailure: delivery.ClassProtocol, LastStatus: 599,
+					ReplayNext: delivery.MaxSeq, ReplayLast: delivery.MaxSeq,
+				},
 			} {
 				sub := subscribe(t, h.Subscriptions, n, 0)
 				save(t, h.Cursors, o.batch(sub.ID, p))
@@ -260,6 +271,19 @@ func testSave(t *testing.T, open Open) {
 			save(t, h.Cursors, o.batch(sub.ID, owing(7)))
 			save(t, h.Cursors, o.batch(sub.ID, delivery.Position{Settled: 7}))
 			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 7})
+		},
+		"a replay goes on while the cursor rests, may be begun anew, and ends": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			failing := owing(7)
+			failing.ReplayNext, failing.ReplayLast = 3, 6
+			for _, p := range []delivery.Position{
+				owing(7), replaying(7, 2, 6), failing, replaying(7, 6, 6), replaying(7, 1, 7), replaying(8, 2, 7), {Settled: 8},
+			} {
+				save(t, h.Cursors, o.batch(sub.ID, p))
+				wantPosition(t, h.Cursors, sub.ID, p)
+			}
+			save(t, h.Cursors, o.batch(sub.ID, replaying(7, 2, 6))) // a call that arrives late
+			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 8})
 		},
 		"great numbers are told apart": func(t *testing.T, h Harness) {
 			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
@@ -348,6 +372,8 @@ func testFenced(t *testing.T, open Open) {
 			second := own(t, h.Shards)
 			err := h.Cursors.Save(t.Context(), []delivery.Batch{first.batch(sub.ID, owing(6))})
 			wantFenced(t, err, subscription.ShardOf(sub.ID))
+			err = h.Cursors.Save(t.Context(), []delivery.Batch{first.batch(sub.ID, replaying(5, 1, 5))})
+			wantFenced(t, err, subscription.ShardOf(sub.ID))
 			wantPosition(t, h.Cursors, sub.ID, owing(5))
 			save(t, h.Cursors, second.batch(sub.ID, owing(7)))
 			wantPosition(t, h.Cursors, sub.ID, owing(7))
@@ -404,8 +430,13 @@ func testCursorsDurable(t *testing.T, open Open) {
 				subs = append(subs, subscribe(t, h.Subscriptions, n, 0))
 				save(t, h.Cursors, o.batch(subs[n].ID, owing(delivery.Seq(n)), gap(subs[n].ID, 1, delivery.Seq(n))))
 			}
+			replays := subscribe(t, h.Subscriptions, 20, 0)
+			save(t, h.Cursors, o.batch(replays.ID, replaying(9, 2, 5), replayed(gap(replays.ID, 1, 1))))
 			o.end(t)
 			p := again(t, h)
+			wantPosition(t, p.Cursors, replays.ID, replaying(9, 2, 5))
+			wantGaps(t, p.Cursors, replays.ID, 5, replayed(gap(replays.ID, 1, 1)))
+			wantGapped(t, p.Cursors, subs...)
 			for n, sub := range subs {
 				wantPosition(t, p.Cursors, sub.ID, owing(delivery.Seq(n)))
 				wantGaps(t, p.Cursors, sub.ID, 5, gap(sub.ID, 1, delivery.Seq(n)))
@@ -429,6 +460,13 @@ func cursorCalls(h Harness) map[string]func(ctx context.Context) error {
 		"Gaps": func(ctx context.Context) error {
 			_, err := h.Cursors.Gaps(ctx, subscription.ID{}, 1)
 			return err
+		},
+		"Gapped": func(ctx context.Context) error {
+			var errs []error
+			for _, err := range h.Cursors.Gapped(ctx, 0) {
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
 		},
 	}
 }

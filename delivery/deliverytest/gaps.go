@@ -3,6 +3,7 @@ package deliverytest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"carillon/delivery"
 	"carillon/subscription"
@@ -29,6 +30,10 @@ func testGaps(t *testing.T, open Open) {
 			save(t, h.Cursors, o.batch(sub.ID, owing(3), gap(sub.ID, 2, 3)))
 			save(t, h.Cursors, o.batch(sub.ID, owing(5), gap(sub.ID, 2, 5)))
 			wantGaps(t, h.Cursors, sub.ID, 10, gap(sub.ID, 2, 5))
+			save(t, h.Cursors, o.batch(sub.ID, owing(5), replayed(gap(sub.ID, 2, 5))))
+			wantGaps(t, h.Cursors, sub.ID, 10, replayed(gap(sub.ID, 2, 5)))
+			save(t, h.Cursors, o.batch(sub.ID, owing(5), gap(sub.ID, 2, 5)))
+			wantGaps(t, h.Cursors, sub.ID, 10, gap(sub.ID, 2, 5))
 		},
 		"the latest 100 are kept": func(t *testing.T, h Harness) {
 			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
@@ -48,6 +53,96 @@ func testGaps(t *testing.T, open Open) {
 	})
 }
 
+// replayed is the gap after it was delivered again.
+func replayed(g delivery.Gap) delivery.Gap {
+	g.Replayed = start.Add(time.Hour + time.Nanosecond)
+	return g
+}
+
+// wantGapped checks who has gaps, over all shards.
+func wantGapped(t *testing.T, c delivery.Cursors, want ...subscription.Subscription) {
+	t.Helper()
+	left := make(map[subscription.ID]bool)
+	for _, sub := range want {
+		left[sub.ID] = true
+	}
+	for s := range subscription.Shard(subscription.Shards) {
+		for id, err := range c.Gapped(t.Context(), s) {
+			must(t, err)
+			if !left[id] || subscription.ShardOf(id) != s {
+				t.Fatalf("shard %d gives %s, again or without a gap", s, id)
+			}
+			delete(left, id)
+		}
+	}
+	if len(left) > 0 {
+		t.Fatalf("not given: %v", left)
+	}
+}
+
+func testGapped(t *testing.T, open Open) {
+	cases(t, open, map[string]func(t *testing.T, h Harness){
+		"nobody": func(t *testing.T, h Harness) {
+			wantGapped(t, h.Cursors)
+			subscribe(t, h.Subscriptions, 1, 0)
+			own(t, h.Shards)
+			wantGapped(t, h.Cursors)
+		},
+		"each that has one, in its shard, once": func(t *testing.T, h Harness) {
+			o := own(t, h.Shards)
+			var gapped []subscription.Subscription
+			for n := range 200 {
+				sub := subscribe(t, h.Subscriptions, n, 0)
+				switch n % 4 {
+				case 0:
+					save(t, h.Cursors, o.batch(sub.ID, owing(9), gap(sub.ID, 1, 2), gap(sub.ID, 4, 9)))
+					gapped = append(gapped, sub)
+				case 1:
+					save(t, h.Cursors, o.batch(sub.ID, owing(9)))
+				case 2:
+					save(t, h.Cursors, o.batch(sub.ID, owing(9), replayed(gap(sub.ID, 1, 2))))
+				}
+			}
+			wantGapped(t, h.Cursors, gapped...)
+		},
+		"until all of its gaps are replayed": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			a, b := gap(sub.ID, 1, 2), gap(sub.ID, 4, 9)
+			save(t, h.Cursors, o.batch(sub.ID, owing(9), a, b))
+			save(t, h.Cursors, o.batch(sub.ID, owing(9), replayed(a)))
+			wantGapped(t, h.Cursors, sub)
+			save(t, h.Cursors, o.batch(sub.ID, owing(9), replayed(b)))
+			wantGapped(t, h.Cursors)
+			save(t, h.Cursors, o.batch(sub.ID, owing(20), gap(sub.ID, 11, 20)))
+			wantGapped(t, h.Cursors, sub)
+		},
+		"not under an old epoch": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			stale := o.batch(sub.ID, owing(9), gap(sub.ID, 1, 2))
+			stale.Tenure.Epoch--
+			wantFenced(t, h.Cursors.Save(t.Context(), []delivery.Batch{stale}), subscription.ShardOf(sub.ID))
+			wantGapped(t, h.Cursors)
+		},
+		"a renewal leaves them": func(t *testing.T, h Harness) {
+			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 0)
+			save(t, h.Cursors, o.batch(sub.ID, owing(9), gap(sub.ID, 1, 2)))
+			subscribe(t, h.Subscriptions, 1, 0)
+			wantGapped(t, h.Cursors, sub)
+		},
+		"listing may be left early": func(t *testing.T, h Harness) {
+			o := own(t, h.Shards)
+			for n := range 200 {
+				sub := subscribe(t, h.Subscriptions, n, 0)
+				save(t, h.Cursors, o.batch(sub.ID, owing(9), gap(sub.ID, 1, 2)))
+			}
+			for _, err := range h.Cursors.Gapped(t.Context(), 0) {
+				must(t, err)
+				break
+			}
+		},
+	})
+}
+
 func testGone(t *testing.T, open Open) {
 	ends := map[string]func(t *testing.T, s subscription.Store, sub subscription.Subscription){
 		"Unsubscribe": unsubscribe,
@@ -62,15 +157,18 @@ func testGone(t *testing.T, open Open) {
 		t.Run(name+" takes position and gaps away", func(t *testing.T) {
 			h := open(t)
 			o, sub, other := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 1), subscribe(t, h.Subscriptions, 2, 1)
-			save(t, h.Cursors, o.batch(sub.ID, owing(5), gap(sub.ID, 4, 5)), o.batch(other.ID, owing(6), gap(other.ID, 6, 6)))
+			save(t, h.Cursors, o.batch(sub.ID, replaying(5, 2, 4), gap(sub.ID, 4, 5)), o.batch(other.ID, owing(6), gap(other.ID, 6, 6)))
+			wantGapped(t, h.Cursors, sub, other)
 			end(t, h.Subscriptions, sub)
 			if got := members(t, h.Cursors, subscription.ShardOf(sub.ID)); len(got) != 0 {
 				t.Fatalf("the shard still has %+v", got)
 			}
 			wantGaps(t, h.Cursors, sub.ID, 10)
+			wantGapped(t, h.Cursors, other)
 			subscribe(t, h.Subscriptions, 1, 1)
 			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 1})
 			wantGaps(t, h.Cursors, sub.ID, 10)
+			wantGapped(t, h.Cursors, other)
 			wantPosition(t, h.Cursors, other.ID, owing(6))
 			wantGaps(t, h.Cursors, other.ID, 10, gap(other.ID, 6, 6))
 		})
@@ -78,13 +176,14 @@ func testGone(t *testing.T, open Open) {
 			h := open(t)
 			o, sub := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 1)
 			end(t, h.Subscriptions, sub)
-			save(t, h.Cursors, o.batch(sub.ID, owing(5), gap(sub.ID, 4, 5)))
+			save(t, h.Cursors, o.batch(sub.ID, replaying(5, 2, 4), gap(sub.ID, 4, 5)))
 			if got := members(t, h.Cursors, subscription.ShardOf(sub.ID)); len(got) != 0 {
 				t.Fatalf("the shard has %+v", got)
 			}
 			subscribe(t, h.Subscriptions, 1, 1)
 			wantPosition(t, h.Cursors, sub.ID, delivery.Position{Settled: 1})
 			wantGaps(t, h.Cursors, sub.ID, 10)
+			wantGapped(t, h.Cursors)
 		})
 	}
 }

@@ -23,6 +23,8 @@ func RunLog(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("Trim", func(t *testing.T) { testTrim(t, open) })
 	t.Run("Shrink", func(t *testing.T) { testShrink(t, open) })
 	t.Run("Heads", func(t *testing.T) { testHeads(t, open) })
+	t.Run("Summaries", func(t *testing.T) { testSummaries(t, open) })
+	t.Run("State", func(t *testing.T) { testState(t, open) })
 	t.Run("Topics", func(t *testing.T) { testTopics(t, open) })
 	t.Run("Durable", func(t *testing.T) { testLogDurable(t, open) })
 	t.Run("Refused", func(t *testing.T) { testLogRefused(t, open) })
@@ -335,6 +337,18 @@ func logCalls(h Harness) map[string]func(ctx context.Context) error {
 		},
 		"Read": func(ctx context.Context) error {
 			_, err := h.Log.Read(ctx, topicA, 1)
+			return err
+		},
+		"Summaries": func(ctx context.Context) error {
+			_, err := h.Log.Summaries(ctx, topicA, 0, 1)
+			return err
+		},
+		"Summary": func(ctx context.Context) error {
+			_, err := h.Log.Summary(ctx, topicA, 0)
+			return err
+		},
+		"State": func(ctx context.Context) error {
+			_, err := h.Log.State(ctx, topicA)
 			return err
 		},
 		"Heads": func(ctx context.Context) error {

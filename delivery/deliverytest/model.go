@@ -35,6 +35,7 @@ func testLogModel(t *testing.T, open Open) {
 			"trim":   func(rt *rapid.T) { m.trim(t, rt) },
 			"shrink": func(rt *rapid.T) { m.shrink(t, rt) },
 			"read":   func(rt *rapid.T) { m.read(t, rt, m.number(rt, "from")) },
+			"list":   func(rt *rapid.T) { m.list(t, rt) },
 			"reopen": func(rt *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 {
 					log = h.Reopen(t).Log
@@ -152,9 +153,27 @@ func (m *logModel) read(t *testing.T, rt *rapid.T, from delivery.Seq) {
 	if err != nil {
 		rt.Fatalf("Read from %d: %v", from, err)
 	}
+	if s, err := m.log.Summary(t.Context(), m.topic, from); err != nil || !sameSummary(s, summaryOf(got)) {
+		rt.Fatalf("Summary from %d: got %+v, error %v; want that of %+v", from, s, err, got)
+	}
 	n := m.all[want]
 	if got.Seq != n.Seq || got.After != n.After || got.ID != n.ID || string(got.Body) != string(n.Body) || !got.Accepted.Equal(n.Accepted) {
 		rt.Fatalf("Read from %d: got %+v, want %+v", from, got, n)
+	}
+}
+
+// list compares a part of the list of notifications.
+func (m *logModel) list(t *testing.T, rt *rapid.T) {
+	before, limit := m.number(rt, "before"), rapid.IntRange(0, 6).Draw(rt, "limit")
+	var want []delivery.Summary
+	for i := len(m.all) - 1; i >= m.first && len(want) < limit; i-- {
+		if before == 0 || m.all[i].Seq < before {
+			want = append(want, summaryOf(&m.all[i]))
+		}
+	}
+	got, err := m.log.Summaries(t.Context(), m.topic, before, limit)
+	if err != nil || !slices.EqualFunc(got, want, sameSummary) {
+		rt.Fatalf("the latest %d below %d: got %+v, error %v; want %+v", limit, before, got, err, want)
 	}
 }
 
@@ -183,7 +202,11 @@ func (m *logModel) check(t *testing.T, rt *rapid.T) {
 	for _, n := range m.all[m.first:] {
 		bodies += len(n.Body)
 	}
-	if err := counted(stateOf(t, m.log, m.topic).Bytes, len(m.all)-m.first, bodies); err != nil {
+	state := stateOf(t, m.log, m.topic)
+	if err := counted(state.Bytes, len(m.all)-m.first, bodies); err != nil {
 		rt.Fatal(err)
+	}
+	if got, err := m.log.State(t.Context(), m.topic); err != nil || m.head() > 0 && got != state {
+		rt.Fatalf("State: got %+v, error %v; want %+v", got, err, state)
 	}
 }

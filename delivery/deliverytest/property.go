@@ -141,10 +141,17 @@ func (m *cursorModel) save() {
 		if rapid.Bool().Draw(m.rt, "failed") {
 			p = owing(p.Settled)
 		}
+		if rapid.IntRange(0, 3).Draw(m.rt, "replay") == 0 {
+			p.ReplayNext = delivery.Seq(rapid.IntRange(1, 5).Draw(m.rt, "next"))
+			p.ReplayLast = p.ReplayNext + delivery.Seq(rapid.IntRange(0, 5).Draw(m.rt, "to"))
+		}
 		var gaps []delivery.Gap
 		if rapid.IntRange(0, 3).Draw(m.rt, "gap") == 0 {
 			first := delivery.Seq(rapid.IntRange(1, 20).Draw(m.rt, "first"))
 			gaps = append(gaps, gap(sub.ID, first, first+delivery.Seq(rapid.IntRange(0, 3).Draw(m.rt, "more"))))
+			if rapid.Bool().Draw(m.rt, "replayed") {
+				gaps[0] = replayed(gaps[0])
+			}
 		}
 		current := len(m.owners) - 1
 		by := max(0, current-max(0, rapid.IntRange(-3, 3).Draw(m.rt, "owners ago")))
@@ -195,7 +202,16 @@ func (m *cursorModel) check() {
 		id := granted(m.round*cursorSubs+i, 0).ID
 		shards[subscription.ShardOf(id)], mine[id] = true, true
 	}
+	gapped := make(map[subscription.ID]int)
 	for s := range shards {
+		for id, err := range m.now.Cursors.Gapped(m.t.Context(), s) {
+			if err != nil {
+				m.rt.Fatal(err)
+			}
+			if mine[id] {
+				gapped[id]++
+			}
+		}
 		for member, err := range m.now.Cursors.Members(m.t.Context(), s) {
 			if err != nil {
 				m.rt.Fatal(err)
@@ -215,6 +231,19 @@ func (m *cursorModel) check() {
 		}
 		delete(stored, c.ID)
 		m.checkGaps(c)
+		want := 0
+		for _, g := range c.gaps {
+			if g.Replayed.IsZero() {
+				want = 1
+			}
+		}
+		if gapped[c.ID] != want {
+			m.rt.Fatalf("%s is listed with gaps %d times, want %d: %+v", c.ID, gapped[c.ID], want, c.gaps)
+		}
+		delete(gapped, c.ID)
+	}
+	if len(gapped) > 0 {
+		m.rt.Fatalf("subscriptions that are not there have gaps: %v", gapped)
 	}
 	if len(stored) > 0 {
 		m.rt.Fatalf("subscriptions that are not there have positions: %+v", stored)
@@ -230,8 +259,8 @@ func (m *cursorModel) checkGaps(c *modelCursor) {
 	slices.SortFunc(got, byFirst)
 	want := slices.SortedFunc(maps.Values(c.gaps), byFirst)
 	same := slices.EqualFunc(got, want, func(a, b delivery.Gap) bool {
-		equal := a.At.Equal(b.At)
-		a.At = b.At
+		equal := a.At.Equal(b.At) && a.Replayed.Equal(b.Replayed)
+		a.At, a.Replayed = b.At, b.Replayed
 		return equal && a == b
 	})
 	if !same {
