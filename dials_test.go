@@ -35,7 +35,8 @@ var dialing = map[string][]string{
 	"golang.org/x/net/http2":          {"Transport", "ClientConn"},
 	"golang.org/x/net/http/httpproxy": {"*"},
 	"github.com/valyala/fasthttp":     {"*"},
-	"github.com/redis/go-redis/v9":    {"NewClient", "NewClusterClient", "NewFailoverClient", "NewFailoverClusterClient", "NewRing", "NewSentinelClient", "NewUniversalClient"},
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": {"New*"},
+	"github.com/redis/go-redis/v9":                                    {"NewClient", "NewClusterClient", "NewFailoverClient", "NewFailoverClusterClient", "NewRing", "NewSentinelClient", "NewUniversalClient"},
 }
 
 // mayDial says which files may use them, besides internal/egress, and to whom they
@@ -56,10 +57,11 @@ var mayDial = map[string]struct {
 		[]string{"net/http.DefaultTransport", "net/http.Transport"},
 		"a notifier publishes to the hub that its operator names (--hub), and takes nobody's URLs",
 	},
-	"destination/config.go":     {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
-	"destination/ask.go":        {[]string{"net/http.Client"}, "as destination/config.go"},
-	"destination/discover.go":   {[]string{"net/http.Client"}, "as destination/config.go"},
-	"internal/h1/call_linux.go": {[]string{"syscall.RawSyscall"}, "it reads and writes at connections that Config.Dial made"},
+	"destination/config.go":       {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
+	"internal/tracing/tracing.go": {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
+	"destination/ask.go":          {[]string{"net/http.Client"}, "as destination/config.go"},
+	"destination/discover.go":     {[]string{"net/http.Client"}, "as destination/config.go"},
+	"internal/h1/call_linux.go":   {[]string{"syscall.RawSyscall"}, "it reads and writes at connections that Config.Dial made"},
 }
 
 // outsideOf are folders that no command of the house may import (TestWalls), so that what

@@ -56,6 +56,7 @@ type serveCommand struct {
 
 	wayOutFlags
 	publisherFlags
+	traceFlags
 	clientFlags
 
 	DNSTTL time.Duration `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m."`

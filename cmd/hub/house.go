@@ -14,6 +14,7 @@ import (
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/internal/egress"
+	"carillon/internal/tracing"
 	"carillon/operator"
 	"carillon/source"
 	"carillon/subscription"
@@ -34,8 +35,9 @@ type house struct {
 	metrics    *prometheus.Registry
 	public     *program.Listener
 	operator   *program.Listener
-	token      *operatorToken // nil: nobody is asked for one
-	auth       *admin.Auth    // nil likewise
+	traces     *tracing.Tracer // nil: there are none
+	token      *operatorToken  // nil: nobody is asked for one
+	auth       *admin.Auth     // nil likewise
 	store      *engine
 	control    *controlSocket // nil: there is none
 	proxy      *egress.Proxy  // nil: there is none
@@ -98,6 +100,9 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	held.tell(h.logger, memoryLimit(), f.MaxBody)
 	f.takeover, f.maxBody = f.Takeover, f.MaxBody
 	f.pebble.CacheBytes, f.pebble.MemTableBytes = held.blocks, uint64(held.table)
+	if err := h.openTraces(ctx, f.traceFlags); err != nil {
+		return err
+	}
 	if h.store, err = openEngine(f.storeFlags, h.logger, h.metrics); err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 	if err != nil {
 		return err
 	}
-	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}, ender{h}, sender, h.logger, h.metrics)
+	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}, ender{h}, h.traces.Sender(sender, f.TraceCallbacks), h.logger, h.metrics)
 	return err
 }
 
@@ -213,12 +218,12 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 		Lease:        subscription.LeaseRules{Min: f.LeaseMin, Default: f.LeaseDefault, Max: f.LeaseMax},
 		DrainTimeout: drainWithin,
 		Concurrency:  out.verifying, MaxSlow: out.slowVerifying,
-	}, h.store.Subscriptions, checker, confirmer{h.heard, verifier}, h.dispatcher, h.logger, h.metrics)
+	}, h.store.Subscriptions, checker, h.traces.Confirmer(confirmer{h.heard, verifier}), h.dispatcher, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
 	h.hub, err = hub.New(cfg, hub.Parts{
-		Requests: h.service, Publisher: h.dispatcher, Audience: h.dispatcher, Pings: h.store.Pings,
+		Requests: h.service, Publisher: h.traces.Publisher(h.dispatcher), Audience: h.dispatcher, Pings: h.store.Pings,
 		Checker: checker, Transport: transport, Addresses: h.asking, Sources: h.publishers(), Answers: sourceAnswers{h},
 	}, h.logger, h.metrics)
 	return err
@@ -239,4 +244,5 @@ func (h *house) close() {
 			h.logger.Error("closing the store", "error", err)
 		}
 	}
+	h.closeTraces()
 }

@@ -34,7 +34,7 @@ func (h *house) run(ctx context.Context, ready func()) error {
 		w.failed <- err
 		return err
 	})
-	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.hub.Handler(), h.logger) })
+	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.traces.Handler(h.hub.Handler()), h.logger) })
 	intake.Go(func() error { return h.serveControl(intakeCtx) })
 	intake.Go(func() error { return h.reload(intakeCtx) })
 	intake.Go(func() error {
