@@ -1,0 +1,494 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
+
+// replayed is a hub with one subscription that has got so many notifications.
+type replaying struct {
+	*running
+	e   *engine
+	s   *attempts
+	sub subscription.Subscription
+}
+
+func newReplaying(t *testing.T, cfg delivery.Config, published int) *replaying {
+	r := &replaying{e: newEngine(), s: &attempts{}}
+	r.running = start(t, r.e, cfg, r.s)
+	r.sub = r.subscribe(r.e, callbackIn(0, 0))
+	for range published {
+		r.publish("x")
+	}
+	synctest.Wait()
+	r.s.take()
+	return r
+}
+
+// restart ends the hub and begins another on the same engine.
+func (r *replaying) restart(t *testing.T, cfg delivery.Config) {
+	r.stop()
+	r.running = start(t, r.e, cfg, r.s)
+	synctest.Wait()
+}
+
+// replay begins one that is as long as was asked for.
+func (r *replaying) replay(from, last delivery.Seq) {
+	r.t.Helper()
+	first, end, err := r.Replay(r.t.Context(), r.sub.ID, from, last)
+	if err != nil || first != from || end != last {
+		r.t.Fatalf("replay of %d to %d: %d to %d, %v", from, last, first, end, err)
+	}
+}
+
+// stored is what the engine has of the gaps, the oldest first: where they end, and
+// whether they were replayed.
+func (r *replaying) stored() (all []gapSeen) {
+	gaps, err := r.e.Gaps(r.t.Context(), r.sub.ID, 100)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, g := range slices.Backward(gaps) {
+		all = append(all, gapSeen{g.First, g.Last, !g.Replayed.IsZero()})
+	}
+	return all
+}
+
+type gapSeen struct {
+	first, last delivery.Seq
+	replayed    bool
+}
+
+func sameGaps(t *testing.T, what string, got []gapSeen, want ...gapSeen) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// A replay comes in order, with the notifications as they were, before what is published
+// meanwhile, and nothing else comes twice.
+func TestReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, delivery.Config{}, 5)
+		other := r.subscribe(r.e, callbackIn(1, 0))
+		third, err := r.e.Read(t.Context(), topicURL, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+			if a.Callback != r.sub.Callback {
+				return delivered
+			}
+			if time.Sleep(time.Second); a.Notification.Seq == 3 && a.Number == 1 {
+				return broken // once
+			}
+			return delivered
+		})
+		r.replay(2, 4)
+		if _, _, err := r.Replay(t.Context(), r.sub.ID, 1, 1); !errors.Is(err, delivery.ErrUnderWay) {
+			t.Errorf("a replay on top of another: %v", err)
+		}
+		p, _ := r.Position(r.sub.ID)
+		equal(t, "position", p, delivery.Position{Settled: 5, ReplayNext: 2, ReplayLast: 4})
+		equal(t, "what is needed", r.Slowest()[topicURL], 1)
+		equal(t, "behind", r.Totals().Behind, 1)
+		r.publish("six")
+		time.Sleep(time.Hour)
+		var seqs []delivery.Seq
+		for _, a := range r.s.take() {
+			if a.callback == r.sub.Callback {
+				seqs = append(seqs, a.seq)
+			} else {
+				equal(t, "what the other gets", a.seq, 6)
+			}
+			if a.seq == 3 {
+				equal(t, "its id", a.note.ID, third.ID)
+			}
+		}
+		sameSeqs(t, "deliveries", seqs, 2, 3, 3, 4, 6)
+		p, _ = r.Position(r.sub.ID)
+		equal(t, "position", p, delivery.Position{Settled: 6})
+		equal(t, "stored position", r.e.positions[r.sub.ID], delivery.Position{Settled: 6})
+		equal(t, "gaps", len(r.e.gaps), 0)
+		got := r.Attempts(r.sub.ID)
+		equal(t, "the last but one was a replay", got[1].Replay, true)
+		equal(t, "the last was a replay", got[0].Replay, false)
+		if s, _ := r.Standing(other.ID); s.State != delivery.StateIdle {
+			t.Errorf("the other stands %+v", s)
+		}
+	})
+}
+
+// What cannot be replayed is refused, and why.
+func TestReplayRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, delivery.Config{KeepAtLeast: 100 * time.Hour, FlushInterval: 100 * time.Hour}, 5)
+		if _, err := r.e.Trim(t.Context(), topicURL, 3, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		refused := func(what string, id subscription.ID, from, last delivery.Seq, want error) {
+			t.Helper()
+			if _, _, err := r.Replay(t.Context(), id, from, last); !errors.Is(err, want) {
+				t.Errorf("%s: got %v, want %v", what, err, want)
+			}
+		}
+		refused("nobody's", newID(), 3, 4, delivery.ErrNoSubscription)
+		refused("of what is still to come", r.sub.ID, 6, 9, delivery.ErrNothingToDo)
+		refused("that ends before it begins", r.sub.ID, 5, 4, delivery.ErrNothingToDo)
+		_, _, err := r.Replay(t.Context(), r.sub.ID, 2, 4)
+		if kept := (*delivery.NotKeptError)(nil); !errors.As(err, &kept) || kept.First != 3 {
+			t.Errorf("of what is trimmed: %v", err)
+		}
+		r.e.with(func() { r.e.readErr = errAway })
+		refused("while the engine is away", r.sub.ID, 3, 4, delivery.ErrUnavailable)
+		r.e.with(func() { r.e.readErr, r.e.saveErr = nil, errAway })
+		refused("while nothing can be saved", r.sub.ID, 3, 4, delivery.ErrUnavailable)
+		synctest.Wait()
+		equal(t, "attempts", len(r.s.take()), 0)
+		r.e.with(func() { r.e.saveErr = nil })
+		time.Sleep(time.Minute)
+		if _, end, err := r.Replay(t.Context(), r.sub.ID, 3, 0); err != nil || end != 5 {
+			t.Errorf("up to the head: %d %v", end, err)
+		}
+		time.Sleep(time.Minute)
+		sameSeqs(t, "deliveries", r.s.seqs(), 3, 4, 5)
+		over := r.sub
+		over.Expires = time.Now()
+		r.Activated(over)
+		refused("when the lease is over", r.sub.ID, 3, 4, delivery.ErrNothingToDo)
+		r.Lost(0)
+		refused("of another process", r.sub.ID, 3, 4, delivery.ErrNotHeld)
+	})
+}
+
+// givenUp has the subscription fail until the first so many notifications are given up, in
+// one gap.
+func givenUp(t *testing.T, cfg delivery.Config, published int) *replaying {
+	r := newReplaying(t, cfg, 0)
+	r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
+	for range published {
+		r.publish("x")
+	}
+	time.Sleep(100 * time.Hour)
+	synctest.Wait()
+	r.s.setAnswer(nil)
+	r.s.take()
+	sameGaps(t, "gaps", r.stored(), gapSeen{1, delivery.Seq(published), false})
+	return r
+}
+
+var keeping = delivery.Config{KeepAtLeast: 10_000 * time.Hour, KeepFor: -1}
+
+// What a replay has delivered of a gap is marked, and counts as delivered; the rest does not.
+func TestReplayFillsGaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := givenUp(t, keeping, 6)
+		r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome {
+			time.Sleep(time.Minute)
+			return delivered
+		})
+		r.replay(3, 5)
+		time.Sleep(90 * time.Second) // 3 is delivered, and 4 is under way
+		synctest.Wait()
+		for i, want := range []delivery.Tally{
+			{Seq: 2, Subscribers: 1, GivenUp: 1},
+			{Seq: 3, Subscribers: 1, Delivered: 1},
+			{Seq: 4, Subscribers: 1, Pending: 1},
+			{Seq: 5, Subscribers: 1, Pending: 1},
+			{Seq: 6, Subscribers: 1, GivenUp: 1},
+		} {
+			equal(t, "while it runs", r.tallies(2, 3, 4, 5, 6)[i], want)
+		}
+		equal(t, "missing", r.missing(5)[r.sub.ID], delivery.FatePending)
+		equal(t, "of those that have it", len(r.missing(3)), 0)
+		time.Sleep(time.Hour)
+		sameGaps(t, "gaps", r.stored(), gapSeen{1, 2, false}, gapSeen{3, 5, true}, gapSeen{6, 6, false})
+		equal(t, "delivered", r.tallies(4)[0].Delivered, 1)
+		s, _ := r.Standing(r.sub.ID)
+		equal(t, "gapped", s.Gapped, true)
+		r.replay(1, 2)
+		time.Sleep(time.Hour)
+		r.replay(5, 6)
+		time.Sleep(time.Hour)
+		sameSeqs(t, "deliveries", r.s.seqs(), 3, 4, 5, 1, 2, 5, 6)
+		sameGaps(t, "gaps", r.stored(), gapSeen{1, 2, true}, gapSeen{3, 5, true}, gapSeen{6, 6, true})
+		s, _ = r.Standing(r.sub.ID)
+		equal(t, "gapped", s.Gapped, false)
+	})
+}
+
+// A replay goes on after a restart where it was, and knows what was delivered before.
+func TestReplayAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := givenUp(t, keeping, 6)
+		r.s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+			if a.Notification.Seq == 4 && a.Number == 1 {
+				return broken
+			}
+			return delivered
+		})
+		r.replay(2, 5)
+		synctest.Wait()
+		sameSeqs(t, "deliveries", r.s.seqs(), 2, 3, 4)
+		r.restart(t, keeping)
+		equal(t, "attempts that do not wait", len(r.s.take()), 0)
+		p, _ := r.Position(r.sub.ID)
+		equal(t, "next", p.ReplayNext, 4)
+		equal(t, "delivered while it runs", r.tallies(2)[0].Delivered, 1)
+		equal(t, "what is needed", r.Slowest()[topicURL], 3)
+		time.Sleep(time.Hour)
+		sameSeqs(t, "deliveries after the restart", r.s.seqs(), 4, 5)
+		sameGaps(t, "gaps", r.stored(), gapSeen{1, 1, false}, gapSeen{2, 5, true}, gapSeen{6, 6, false})
+		s, _ := r.Standing(r.sub.ID)
+		equal(t, "gapped", s.Gapped, true)
+	})
+}
+
+// What a callback does not take is passed over; two in a row end the replay, and the rest
+// stays a gap.
+func TestReplayGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := givenUp(t, keeping, 9)
+		bad := func(seqs ...delivery.Seq) {
+			r.s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+				if slices.Contains(seqs, a.Notification.Seq) {
+					return broken
+				}
+				return delivered
+			})
+		}
+		bad(3)
+		r.replay(2, 4)
+		time.Sleep(24 * time.Hour)
+		sent := r.s.seqs()
+		equal(t, "attempts", len(sent), 1+delivery.ReplayTries+1)
+		equal(t, "the last", sent[len(sent)-1], 4)
+		want := []gapSeen{{1, 1, false}, {2, 2, true}, {3, 3, false}, {4, 4, true}, {5, 9, false}}
+		sameGaps(t, "gaps", r.stored(), want...)
+		p, _ := r.Position(r.sub.ID)
+		equal(t, "position", p, delivery.Position{Settled: 9})
+
+		bad(6, 7, 8)
+		r.replay(5, 9)
+		r.publish("ten")
+		time.Sleep(24 * time.Hour)
+		sent = r.s.seqs()
+		equal(t, "attempts", len(sent), 1+delivery.ReplayTries+1+1)
+		equal(t, "the last", sent[len(sent)-1], 10)
+		sameGaps(t, "gaps", r.stored(), append(want[:4], gapSeen{5, 5, true}, gapSeen{6, 6, false}, gapSeen{7, 9, false})...)
+		p, _ = r.Position(r.sub.ID)
+		equal(t, "position", p, delivery.Position{Settled: 10})
+	})
+}
+
+// What is trimmed while a replay runs is passed over, and is still a gap.
+func TestReplayOfWhatIsTrimmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := keeping
+		cfg.CacheBytes = -1
+		r := givenUp(t, cfg, 6)
+		r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome {
+			time.Sleep(time.Minute)
+			return delivered
+		})
+		trim := func(before delivery.Seq) {
+			if _, err := r.e.Trim(t.Context(), topicURL, before, time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.replay(1, 6)
+		time.Sleep(30 * time.Second)
+		trim(4) // 1 is under way
+		time.Sleep(time.Minute)
+		trim(7) // 4 is
+		time.Sleep(time.Hour)
+		sameSeqs(t, "deliveries", r.s.seqs(), 1, 4)
+		sameGaps(t, "gaps", r.stored(), gapSeen{1, 1, true}, gapSeen{2, 3, false}, gapSeen{4, 4, true}, gapSeen{5, 6, false})
+		r.publish("seven")
+		time.Sleep(time.Hour)
+		sameSeqs(t, "deliveries", r.s.seqs(), 7)
+		equal(t, "gaps", len(r.stored()), 4)
+	})
+}
+
+// A log's trimming leaves what a replay still needs.
+func TestReplayKeepsTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, delivery.Config{KeepAtLeast: time.Minute, CacheBytes: -1}, 4)
+		r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome {
+			time.Sleep(time.Hour)
+			return delivered
+		})
+		r.replay(2, 4)
+		time.Sleep(90 * time.Minute)
+		state, err := r.e.State(t.Context(), topicURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "the oldest that is kept, while 3 is under way", state.First, 3)
+		time.Sleep(3 * time.Hour)
+		sameSeqs(t, "deliveries", r.s.seqs(), 2, 3, 4)
+		state, _ = r.e.State(t.Context(), topicURL)
+		equal(t, "the oldest that is kept", state.First, 5)
+	})
+}
+
+// A callback that is gone ends its subscription, replay or not; a renewal leaves the replay
+// as it is, and who subscribes anew has none.
+func TestReplayAndLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, delivery.Config{}, 5)
+		slow := func(context.Context, *delivery.Attempt) delivery.Outcome {
+			time.Sleep(time.Second)
+			return delivered
+		}
+		r.s.setAnswer(slow)
+		r.replay(1, 5)
+		time.Sleep(1500 * time.Millisecond)
+		renewed := r.sub
+		renewed.Expires, renewed.Secret = renewed.Expires.Add(time.Hour), "new"
+		r.e.with(func() { r.e.subs[r.sub.ID] = renewed })
+		r.Activated(renewed)
+		time.Sleep(time.Minute)
+		sent := r.s.take()
+		equal(t, "deliveries", len(sent), 5)
+		equal(t, "secret after the renewal", sent[4].secret, "new")
+
+		r.replay(1, 5)
+		time.Sleep(1500 * time.Millisecond)
+		r.publish("six")
+		anew := renewed
+		anew.Start = 6
+		r.Activated(anew) // a life that begins behind the replay
+		time.Sleep(time.Minute)
+		sameSeqs(t, "deliveries", r.s.seqs(), 1, 2)
+		p, _ := r.Position(r.sub.ID)
+		equal(t, "position", p, delivery.Position{Settled: 6})
+
+		r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return gone })
+		r.replay(2, 3)
+		time.Sleep(time.Minute)
+		sameSeqs(t, "deliveries", r.s.seqs(), 2)
+		_, there := r.Standing(r.sub.ID)
+		equal(t, "there", there, false)
+	})
+}
+
+// A shard that is handed over takes its replay along.
+func TestReplayHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		e.ended = func(subscription.ID) {}
+		here := startOwning(t, e, sharedEngine{e}.stores(), delivery.Config{}, s, 0, subscription.Shards)
+		sub := here.subscribe(e, callbackIn(0, 0))
+		for range 4 {
+			here.publish("x")
+		}
+		synctest.Wait()
+		s.take()
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome {
+			time.Sleep(time.Second)
+			return delivered
+		})
+		if _, _, err := here.Replay(t.Context(), sub.ID, 1, 4); err != nil {
+			t.Fatal(err)
+		}
+		var marked map[string]delivery.Seq
+		e.with(func() { marked = e.marks[0].lowest })
+		equal(t, "the mark of its shard", marked[topicURL], 0)
+		time.Sleep(1500 * time.Millisecond)
+		here.Lost(0)
+		there := startOwning(t, e, sharedEngine{e}.stores(), delivery.Config{}, s, 0, 1)
+		time.Sleep(time.Minute)
+		sameSeqs(t, "deliveries", s.seqs(), 1, 2, 3, 4)
+		p, _ := there.Position(sub.ID)
+		equal(t, "position", p, delivery.Position{Settled: 4})
+	})
+}
+
+func (e sharedEngine) stores() delivery.Stores {
+	return delivery.Stores{Log: e, Cursors: e, Marks: e}
+}
+
+// Whatever is delivered and passed over, and however often the replay is picked up by
+// somebody who knows no more than what is stored: what is marked was delivered again, what
+// was delivered again of a gap is marked at the end, and no number leaves the gaps.
+func TestReplayAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const head = 24
+		stored := map[delivery.Seq]delivery.Gap{}
+		store := func(gaps []delivery.Gap) {
+			for _, g := range gaps {
+				stored[g.First] = g
+			}
+		}
+		gaps := func() (all []delivery.Gap) {
+			for _, g := range stored {
+				all = append(all, g)
+			}
+			return all
+		}
+		inGap := map[delivery.Seq]bool{}
+		for seq := delivery.Seq(1); seq <= head; seq++ {
+			last := seq + delivery.Seq(rapid.IntRange(0, 6).Draw(t, "length"))
+			if rapid.Bool().Draw(t, "gap") {
+				stored[seq] = delivery.Gap{First: seq, Last: last}
+				for s := seq; s <= last; s++ {
+					inGap[s] = true
+				}
+			}
+			seq = last
+		}
+		from := delivery.Seq(rapid.IntRange(1, head).Draw(t, "from"))
+		last := delivery.Seq(rapid.IntRange(int(from), head).Draw(t, "last"))
+		r, cuts := delivery.NewReplaying(from, last, gaps())
+		store(cuts)
+		again := map[delivery.Seq]bool{}
+		for r.Next() <= last {
+			if rapid.IntRange(0, 4).Draw(t, "restart") == 0 {
+				r = delivery.Resumed(r.Next(), last, gaps())
+			}
+			first, to := r.Next(), delivery.Seq(rapid.IntRange(int(r.Next()), int(last)+3).Draw(t, "to"))
+			if rapid.IntRange(0, 3).Draw(t, "pass") == 0 {
+				to = min(to, last)
+				store(r.Pass(to))
+			} else {
+				store(r.Deliver(to, time.Now()))
+				for s := first; s <= min(to, last); s++ {
+					again[s] = true
+				}
+			}
+		}
+		left := false
+		for seq := delivery.Seq(1); seq <= head+8; seq++ {
+			var in []delivery.Gap
+			for _, g := range stored {
+				if g.First <= seq && seq <= g.Last {
+					in = append(in, g)
+				}
+			}
+			if inGap[seq] != (len(in) == 1) || len(in) > 1 {
+				t.Fatalf("%d is in %v, was in a gap: %v", seq, in, inGap[seq])
+			}
+			if len(in) == 1 {
+				left = left || in[0].Replayed.IsZero()
+				if again[seq] == in[0].Replayed.IsZero() {
+					t.Fatalf("%d was delivered again: %v, and is in %v", seq, again[seq], in)
+				}
+			}
+		}
+		if left != r.Gapped() {
+			t.Fatalf("gaps are left: %v, known: %v", left, r.Gapped())
+		}
+	})
+}
