@@ -30,9 +30,9 @@ type done struct {
 }
 
 var (
-	retrying  = kind[onePlea, done]{"retry", (*here).retry}
-	replaying = kind[onePlea, done]{"replay", (*here).replay}
-	removing  = kind[onePlea, done]{"remove", (*here).remove}
+	retrying  = kind[onePlea, done]{name: "retry", answer: (*here).retry, once: true}
+	replaying = kind[onePlea, done]{name: "replay", answer: (*here).replay, once: true}
+	removing  = kind[onePlea, done]{name: "remove", answer: (*here).remove, once: true}
 )
 
 // MaxReason is the longest reason of a removal, bytes: it goes into the address of a request.

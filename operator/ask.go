@@ -33,6 +33,10 @@ const (
 type kind[Q, A any] struct {
 	name   string
 	answer func(h *here, ctx context.Context, q Q) (A, error) // a method of here
+	// unsure: who is not sure of his shards is asked, too.
+	unsure bool
+	// once: it is something to do, and is not done anew because other shards changed hands.
+	once bool
 }
 
 // question and reply are what goes from process to process, as JSON. Fields that are not
@@ -158,6 +162,9 @@ func asked[Q, A any](k kind[Q, A]) answerer {
 	}
 }
 
+// errUnsure: another process may have the shards by now, and answer for them.
+var errUnsure = fmt.Errorf("%w: it is not sure that its shards are still its own", ErrUnavailable)
+
 // errMoving: what was counted may be counted by another process, too.
 var errMoving = fmt.Errorf("%w: shards are being handed over", ErrUnavailable)
 
@@ -166,6 +173,10 @@ var errMoving = fmt.Errorf("%w: shards are being handed over", ErrUnavailable)
 // in the answer of two.
 func ownPart[Q, A any](ctx context.Context, h *here, k kind[Q, A], q Q, shared bool) part[A] {
 	p := part[A]{process: h.self}
+	if !k.unsure && h.isUnsure() {
+		p.err = errUnsure
+		return p
+	}
 	for try := 1; ; try++ {
 		before := h.holdings()
 		p.answer, p.err = k.answer(h, ctx, q)
@@ -175,7 +186,7 @@ func ownPart[Q, A any](ctx context.Context, h *here, k kind[Q, A], q Q, shared b
 		after := h.holdings()
 		p.shards, p.loading = slices.DeleteFunc(before, func(t tenure) bool { return !slices.Contains(after, t) }), h.loading()
 		switch {
-		case !shared || len(p.shards) == len(before) && len(after) == len(before):
+		case !shared || k.once || len(p.shards) == len(before) && len(after) == len(before):
 			return p
 		case try == rounds:
 			p.err = errMoving
@@ -186,7 +197,7 @@ func ownPart[Q, A any](ctx context.Context, h *here, k kind[Q, A], q Q, shared b
 
 // holdings are the shards that this process surely holds and has read.
 func (h *here) holdings() []tenure {
-	if h.cfg.Deliveries == nil || h.cfg.Deliveries.Stats().Unsure {
+	if h.cfg.Deliveries == nil || h.isUnsure() {
 		return nil
 	}
 	held, _ := h.cfg.Deliveries.Held()
@@ -196,6 +207,8 @@ func (h *here) holdings() []tenure {
 	}
 	return all
 }
+
+func (h *here) isUnsure() bool { return h.cfg.Deliveries != nil && h.cfg.Deliveries.Stats().Unsure }
 
 func (h *here) loading() int {
 	if h.cfg.Deliveries == nil {

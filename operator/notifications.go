@@ -17,7 +17,7 @@ type tallyQuestion struct {
 	Seqs  []delivery.Seq `json:"seqs"`
 }
 
-var tallies = kind[tallyQuestion, []Tally]{"tally", (*here).tally}
+var tallies = kind[tallyQuestion, []Tally]{name: "tally", answer: (*here).tally}
 
 func (h *here) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
 	if len(q.Seqs) > MaxLimit {
@@ -123,7 +123,7 @@ type undeliveredAnswer struct {
 	More    bool      `json:"more"`
 }
 
-var undelivered = kind[undeliveredQuestion, undeliveredAnswer]{"undelivered", (*here).undelivered}
+var undelivered = kind[undeliveredQuestion, undeliveredAnswer]{name: "undelivered", answer: (*here).undelivered}
 
 func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undeliveredAnswer, error) {
 	var a undeliveredAnswer

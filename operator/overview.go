@@ -23,7 +23,7 @@ const (
 )
 
 // overviews asks how things stand in a process.
-var overviews = kind[struct{}, ownView]{"overview", (*here).overview}
+var overviews = kind[struct{}, ownView]{name: "overview", answer: (*here).overview, unsure: true}
 
 type ownView struct {
 	Process Process  `json:"process"`
@@ -40,11 +40,14 @@ func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
 	}
 	stats, totals := h.cfg.Deliveries.Stats(), h.cfg.Deliveries.Totals()
 	p := &v.Process
-	held, _ := h.cfg.Deliveries.Held()
-	for _, t := range held {
+	for _, t := range h.holdings() {
 		p.Shards = append(p.Shards, int(t.Shard))
 	}
 	p.Loading, p.Paused, p.Unsure = stats.Loading, stats.Paused, stats.Unsure
+	v.Samples = h.samples.all()
+	if p.Unsure {
+		return v, nil // others count what is in its shards
+	}
 	p.Counts = Counts{
 		Topics: stats.Topics, Subscriptions: stats.Subscriptions, Behind: totals.Behind, Failing: totals.Failing,
 		InFlight: stats.InFlight, Slow: stats.Slow, Unsaved: stats.Unsaved, HeldBytes: totals.HeldBytes, MaxHeldBytes: totals.MaxHeldBytes,
@@ -52,7 +55,6 @@ func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
 	if h.cfg.Waiting != nil {
 		p.Counts.Requests = h.cfg.Waiting()
 	}
-	v.Samples = h.samples.all()
 	if totals.Behind > 0 {
 		v.Oldest = h.oldest.of(ctx, h)
 	}
@@ -110,7 +112,7 @@ func (h *here) oldestWaiting(ctx context.Context) (found time.Time) {
 }
 
 // topicSets asks for the topics of a process, by hashes of their keys.
-var topicSets = kind[uint64, topicSet]{"topic_set", (*here).topicSet}
+var topicSets = kind[uint64, topicSet]{name: "topic_set", answer: (*here).topicSet}
 
 // topicSet is what topics there are; Hashes is empty where they are too many.
 type topicSet struct {

@@ -25,7 +25,7 @@ const (
 )
 
 // subscriptionRows asks for the first subscriptions by ID that a query is true of.
-var subscriptionRows = kind[SubscriptionQuery, rowsAnswer]{"subscriptions", (*here).subscriptionRows}
+var subscriptionRows = kind[SubscriptionQuery, rowsAnswer]{name: "subscriptions", answer: (*here).subscriptionRows}
 
 type rowsAnswer struct {
 	Rows     []Subscription `json:"rows"`
@@ -274,7 +274,7 @@ func (d *Desk) Subscriptions(ctx context.Context, q SubscriptionQuery) (Subscrip
 }
 
 // subscriptionDetail asks who holds a subscription for all about it.
-var subscriptionDetail = kind[subscription.ID, detailAnswer]{"subscription", (*here).subscriptionDetail}
+var subscriptionDetail = kind[subscription.ID, detailAnswer]{name: "subscription", answer: (*here).subscriptionDetail}
 
 type detailAnswer struct {
 	Found  bool                `json:"found"`

@@ -16,7 +16,7 @@ import (
 
 // topicKeys asks for the first topics by key that a TopicQuery is true of and that have
 // subscriptions in the shards of a process, one more than its Limit.
-var topicKeys = kind[TopicQuery, []string]{"topic_keys", (*here).topicKeys}
+var topicKeys = kind[TopicQuery, []string]{name: "topic_keys", answer: (*here).topicKeys}
 
 func (h *here) topicKeys(ctx context.Context, q TopicQuery) ([]string, error) {
 	keys := newSmallest(bounded(q.Limit)+1, strings.Compare)
@@ -40,7 +40,7 @@ type TopicCounts struct {
 
 // topicCounts asks for the counts of topics by the hashes of their keys, as a question holds no
 // thousand keys; what a process does not know of is left out.
-var topicCounts = kind[[]uint64, []TopicCounts]{"topic_counts", (*here).topicCounts}
+var topicCounts = kind[[]uint64, []TopicCounts]{name: "topic_counts", answer: (*here).topicCounts}
 
 func (h *here) topicCounts(ctx context.Context, hashes []uint64) ([]TopicCounts, error) {
 	if len(hashes) > MaxLimit {

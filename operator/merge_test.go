@@ -1,0 +1,324 @@
+package operator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/delivery"
+	"carillon/operator"
+	"carillon/subscription"
+)
+
+// town has subscriptions in two processes: 40 to one topic, of which each third fails.
+func town(t *testing.T) (desks map[string]*operator.Desk, s *street, a, b *fake, last delivery.Receipt) {
+	t.Helper()
+	db := openStore(t)
+	now := time.Now()
+	publish(t, db, topic, "1", "2", now.Add(-time.Minute))
+	last = publish(t, db, topic, "2", "3", now.Add(-time.Second))
+	a, b = newFake(1, even), newFake(2, odd)
+	for i := range 40 {
+		for _, f := range []*fake{a, b} {
+			callback := fmt.Sprintf("https://c%d.example/secret/path", i)
+			if i%3 == 0 {
+				f.subscribe(topic, callback, 1, 2, delivery.StateFailing)
+			} else {
+				f.subscribe(topic, callback, 2, 2, delivery.StateIdle)
+			}
+		}
+	}
+	if len(a.stands) == 0 || len(b.stands) == 0 {
+		t.Fatal("all are in the shards of one process")
+	}
+	desks, s = newStreet(t, db, map[string]*fake{"a": a, "b": b})
+	return desks, s, a, b, last
+}
+
+// TestEveryProcessGivesTheSameAnswer asks each of two, and a command that holds nothing.
+func TestEveryProcessGivesTheSameAnswer(t *testing.T) {
+	desks, _, _, _, last := town(t)
+	want := operator.Tally{Subscribers: 40, Delivered: 26, Pending: 14, Failing: 14}
+	for name, d := range desks {
+		n, err := d.Notification(t.Context(), topic, last.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Tally != want || len(n.Missing) != 14 || n.MissingMore || n.MissingShards != 0 || len(n.Trouble) != 0 {
+			t.Errorf("%s: %+v, %d missing, %+v", name, n.Tally, len(n.Missing), n.Coverage)
+		}
+		for _, m := range n.Missing {
+			if m.Outcome != "failing" || m.State != operator.StateFailing || m.LagSeconds < 1 {
+				t.Errorf("%+v", m)
+			}
+		}
+		if anywhere, err := d.Notification(t.Context(), "", last.ID); err != nil || anywhere.Topic != topic || anywhere.Tally != want {
+			t.Errorf("without the topic: %+v %v", anywhere.Notification, err)
+		}
+		page, err := d.Notifications(t.Context(), topic, 0, 0)
+		if err != nil || len(page.Notifications) != 2 || page.Notifications[0].Tally != want || page.Notifications[1].Tally.Delivered != 40 {
+			t.Errorf("%+v %v", page, err)
+		}
+		one, err := d.Topic(t.Context(), topic)
+		if err != nil || one.Subscriptions != 40 || one.Behind != 14 || one.Failing != 14 || one.Head != 2 || one.Coverage != nil {
+			t.Errorf("%+v %v", one, err)
+		}
+		o, err := d.Overview(t.Context())
+		if err != nil || o.Counts.Subscriptions != 40 || o.Counts.Failing != 14 || o.Counts.Topics != 1 || len(o.Processes) != 2 || o.MissingShards != 0 {
+			t.Errorf("%+v %v", o, err)
+		}
+		if o.OldestWaitingSeconds < 1 || o.OldestWaitingSeconds > 30 {
+			t.Errorf("the oldest waits for %v s", o.OldestWaitingSeconds)
+		}
+		for _, p := range o.Processes {
+			if p.Self != (p.ID == name) {
+				t.Errorf("asked %s: %+v", name, p)
+			}
+		}
+	}
+}
+
+// TestPagesOfSubscriptions goes through all pages of both processes.
+func TestPagesOfSubscriptions(t *testing.T) {
+	desks, _, _, _, _ := town(t)
+	for _, limit := range []int{1, 7, 40, 1000} {
+		var ids []subscription.ID
+		q := operator.SubscriptionQuery{Topic: topic, Limit: limit}
+		for pages := 0; pages < 50; pages++ {
+			page, err := desks["a"].Subscriptions(t.Context(), q)
+			if err != nil || page.Matching != 40 {
+				t.Fatalf("%d %v", page.Matching, err)
+			}
+			for _, row := range page.Subscriptions {
+				ids = append(ids, row.ID)
+				if strings.Contains(row.CallbackHost, "secret") {
+					t.Fatalf("a list shows %s", row.CallbackHost)
+				}
+			}
+			if page.Next == "" {
+				break
+			}
+			if err := q.After.UnmarshalText([]byte(page.Next)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(ids) != 40 || !slices.IsSortedFunc(ids, func(a, b subscription.ID) int { return strings.Compare(a.String(), b.String()) }) {
+			t.Errorf("pages of %d gave %d", limit, len(ids))
+		}
+	}
+}
+
+// TestFilters asks for each.
+func TestFilters(t *testing.T) {
+	desks, _, a, b, _ := town(t)
+	someone := subscription.NewID(topic, "https://c3.example/secret/path")
+	for _, f := range []*fake{a, b} {
+		if s, ok := f.stands[subscription.NewID(topic, "https://c1.example/secret/path")]; ok {
+			s.Gapped, s.Subscription.Expires = true, time.Now().Add(time.Minute)
+			f.stands[s.Subscription.ID] = s
+		}
+	}
+	for name, c := range map[string]struct {
+		q    operator.SubscriptionQuery
+		want int
+	}{
+		"state":         {operator.SubscriptionQuery{State: operator.StateFailing}, 14},
+		"behind":        {operator.SubscriptionQuery{State: operator.StateBehind}, 14},
+		"idle":          {operator.SubscriptionQuery{State: operator.StateIdle}, 26},
+		"gapped":        {operator.SubscriptionQuery{Gapped: true}, 1},
+		"lease":         {operator.SubscriptionQuery{LeaseUnder: 10 * time.Minute}, 1},
+		"host":          {operator.SubscriptionQuery{Host: "C39.example"}, 1},
+		"host, no path": {operator.SubscriptionQuery{Host: "secret"}, 0},
+		"contains":      {operator.SubscriptionQuery{Contains: "a.EXAMPLE/top"}, 40},
+		"id":            {operator.SubscriptionQuery{Contains: someone.String()}, 1},
+		"another topic": {operator.SubscriptionQuery{Topic: topic + "/x"}, 0},
+		"spelling":      {operator.SubscriptionQuery{Topic: "https://a.example/%74opic"}, 40},
+		"lag":           {operator.SubscriptionQuery{LagOver: 500 * time.Millisecond}, 14},
+		"no such lag":   {operator.SubscriptionQuery{LagOver: 30 * time.Second}, 0},
+	} {
+		page, err := desks["b"].Subscriptions(t.Context(), c.q)
+		if err != nil || page.Matching != c.want || len(page.Subscriptions) != c.want {
+			t.Errorf("%s: %d of %d, not %d: %v", name, len(page.Subscriptions), page.Matching, c.want, err)
+		}
+	}
+	if _, err := desks["b"].Subscriptions(t.Context(), operator.SubscriptionQuery{State: "sleepy"}); !errors.Is(err, operator.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// TestWhoIsMissing has the other process say nothing, say what nobody understands, be of
+// another version, or be gone.
+func TestWhoIsMissing(t *testing.T) {
+	desks, s, a, _, last := town(t)
+	d := desks["a"]
+	say := func(text string) func(context.Context, []byte) []byte {
+		return func(context.Context, []byte) []byte { return []byte(text) }
+	}
+	for name, c := range map[string]struct {
+		answer func(context.Context, []byte) []byte
+		want   string
+	}{
+		"silent":  {func(context.Context, []byte) []byte { return nil }, "process b did not answer: no answer in time"},
+		"garbled": {say("{"), "its answer is not understood"},
+		"older": {func(ctx context.Context, q []byte) []byte {
+			var v map[string]any
+			_ = json.Unmarshal(q, &v)
+			v["ask"] = "what_nobody_knows"
+			text, _ := json.Marshal(v)
+			return desks["b"].AnswerTo(ctx, text)
+		}, "does not know the question"},
+		"gone": {nil, "nobody answered for 32 of the 64 shards"},
+	} {
+		s.mu.Lock()
+		if s.live["b"] = c.answer; c.answer == nil {
+			delete(s.live, "b")
+		}
+		s.mu.Unlock()
+		n, err := d.Notification(t.Context(), topic, last.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Tally.Subscribers != len(a.stands) || n.MissingShards != 32 || !strings.Contains(strings.Join(n.Trouble, "\n"), c.want) {
+			t.Errorf("%s: %+v %+v", name, n.Tally, n.Coverage)
+		}
+	}
+}
+
+// TestAShardThatTwoAnswerFor counts once, as its holder says.
+func TestAShardThatTwoAnswerFor(t *testing.T) {
+	db := openStore(t)
+	last := publish(t, db, topic, "", "", time.Now())
+	late, holder := newFake(1, all), newFake(2, all)
+	for i := range 10 {
+		late.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 0, 1, delivery.StateReady)
+		holder.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 1, 1, delivery.StateIdle)
+	}
+	desks, _ := newStreet(t, db, map[string]*fake{"late": late, "holder": holder})
+	for name, d := range desks {
+		n, cover, err := d.Fate(t.Context(), topic, last.ID)
+		if err != nil || n.Tally != (operator.Tally{Subscribers: 10, Delivered: 10}) || cover.MissingShards != 0 {
+			t.Errorf("asked %s: %+v %+v %v", name, n.Tally, cover, err)
+		}
+	}
+	late.unsure = true // now it says so by itself
+	if n, cover, err := desks["late"].Fate(t.Context(), topic, last.ID); err != nil || n.Tally.Subscribers != 10 || cover.MissingShards != 0 {
+		t.Errorf("%+v %+v %v", n.Tally, cover, err)
+	}
+}
+
+// TestShardsThatChangeHands during an answer: it is given anew, and where they do not stop
+// changing the process says so.
+func TestShardsThatChangeHands(t *testing.T) {
+	db := openStore(t)
+	last := publish(t, db, topic, "", "", time.Now())
+	f := newFake(1, all)
+	f.subscribe(topic, "https://c.example/", 1, 1, delivery.StateIdle)
+	changes := 0
+	f.onHeld = func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if changes--; changes >= 0 {
+			f.held[0].Epoch++
+		}
+	}
+	desks, _ := newStreet(t, db, map[string]*fake{"a": f})
+	changes = 2
+	if n, cover, err := desks["a"].Fate(t.Context(), topic, last.ID); err != nil || n.Tally.Subscribers != 1 || cover.MissingShards != 0 {
+		t.Errorf("%+v %+v %v", n.Tally, cover, err)
+	}
+	changes = 1000
+	if _, _, err := desks["a"].Fate(t.Context(), topic, last.ID); !errors.Is(err, operator.ErrUnavailable) {
+		t.Errorf("an answer was given while shards changed hands: %v", err)
+	}
+}
+
+// TestWhatIsDoneGoesToTheHolder whichever process is told.
+func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
+	desks, s, a, b, _ := town(t)
+	for i := range 40 {
+		id := subscription.NewID(topic, fmt.Sprintf("https://c%d.example/secret/path", i))
+		d := desks["a"]
+		if i%2 == 0 {
+			d = desks["b"]
+		}
+		switch err := d.Retry(t.Context(), id); {
+		case i%3 == 0 && err != nil, i%3 != 0 && !errors.Is(err, operator.ErrConflict):
+			t.Errorf("retry of %d: %v", i, err)
+		}
+		if did, err := d.Replay(t.Context(), id, 2, 5); err != nil || did != (operator.Replay{Next: 2, Last: 5}) {
+			t.Errorf("replay: %+v %v", did, err)
+		}
+		if _, err := d.Replay(t.Context(), id, 1, 5); !errors.Is(err, operator.ErrInvalid) || !strings.Contains(err.Error(), "has number 2") {
+			t.Errorf("replay of what is not kept: %v", err)
+		}
+		detail, err := d.Subscription(t.Context(), id)
+		if err != nil || detail.ID != id || len(detail.Attempts) != 1 || detail.Attempts[0].Status != 503 || !strings.HasSuffix(detail.Callback, "/secret/path") {
+			t.Errorf("%+v %v", detail, err)
+		}
+	}
+	if got := len(a.retried) + len(b.retried); got != 14 {
+		t.Errorf("%d were retried, not 14", got)
+	}
+	for _, id := range a.retried {
+		if !a.holds(id) {
+			t.Errorf("a retried %s, which b holds", id)
+		}
+	}
+	stranger := subscription.NewID(topic, "https://nobody.example/")
+	if err := desks["a"].Retry(t.Context(), stranger); !errors.Is(err, operator.ErrNotFound) {
+		t.Error(err)
+	}
+	// Whoever has it says nothing: it is not known whether it was done.
+	s.mu.Lock()
+	s.live["b"] = func(context.Context, []byte) []byte { return nil }
+	s.mu.Unlock()
+	for id := range b.stands {
+		if err := desks["a"].Retry(t.Context(), id); !errors.Is(err, operator.ErrUnavailable) || !strings.Contains(err.Error(), "process b") {
+			t.Error(err)
+		}
+		break
+	}
+}
+
+// TestNobodyAsksFurther: who is asked answers of itself, and asks nobody.
+func TestNobodyAsksFurther(t *testing.T) {
+	desks, s, _, _, last := town(t)
+	var asked []string
+	s.mu.Lock()
+	answer := s.live["b"]
+	s.live["b"] = func(ctx context.Context, q []byte) []byte { asked = append(asked, "b"); return answer(ctx, q) }
+	s.live["a"] = func(context.Context, []byte) []byte { asked = append(asked, "a"); return nil }
+	s.mu.Unlock()
+	if _, _, err := desks["a"].Fate(t.Context(), topic, last.ID); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(asked, []string{"b"}) {
+		t.Errorf("asked were %v", asked)
+	}
+}
+
+// TestQuestionsOfOthers that are broken, or too large, are answered with what is wrong.
+func TestQuestionsOfOthers(t *testing.T) {
+	desks, _, _, _, _ := town(t)
+	many := make([]delivery.Seq, operator.MaxLimit+1)
+	args, err := json.Marshal(map[string]any{"topic": topic, "seqs": many})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for question, want := range map[string]string{
+		"":                             "not understood",
+		`{"ask":"tally","args":"x"}`:   "not understood",
+		`{"ask":"tomorrow","args":{}}`: "version 1.2.3, which does not know",
+		`{"ask":"tally","args":` + string(args) + `}`: "too many",
+		`{"ask":"overview","args":{},"a":1}`:          `"subscriptions"`, // what is not known is passed over
+	} {
+		if text := string(desks["a"].AnswerTo(t.Context(), []byte(question))); !strings.Contains(text, want) {
+			t.Errorf("%.60s: %.300s", question, text)
+		}
+	}
+}
