@@ -67,8 +67,9 @@ var mayDial = map[string]struct {
 // outsideOf are folders that no command of the house may import (TestWalls), so that what
 // they do is none of the programs' doing.
 var outsideOf = map[string]string{
-	"bench":              "benchmarks drive the commands from outside, and are clients beside them",
-	"internal/redistest": "the tests' own Redis servers",
+	"bench":                "benchmarks drive the commands from outside, and are clients beside them",
+	"internal/redistest":   "the tests' own Redis servers",
+	"internal/browsertest": "the tests' own browser",
 }
 
 // TestNobodyElseDials: what strangers have the hub connect to goes through the guard of
