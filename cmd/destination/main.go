@@ -39,14 +39,16 @@ type commands struct {
 
 // flags are those of the destination itself.
 type flags struct {
-	TLS    program.TLS   `embed:"" set:"listener=callback listener"`
-	Topic  string        `required:"" placeholder:"URL" help:"Topic to subscribe to. Its hub is found from its Link headers, or from the links in the document."`
-	Listen string        `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one."`
-	URL    string        `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address, https:// with --tls-cert."`
-	Data   string        `default:"destination-data" placeholder:"DIR" help:"Directory for the state, one for each topic. After a crash the subscription in it goes on."`
-	JSON   bool          `name:"json" help:"Print NDJSON."`
-	Lease  time.Duration `default:"0s" placeholder:"DURATION" help:"Lease to ask for, in whole seconds; 0s leaves it to the hub."`
+	TLS    program.TLS   `embed:"" set:"listener=callback listener" group:"Listener"`
+	Topic  string        `required:"" placeholder:"URL" help:"Topic to subscribe to. Its hub is found from its Link headers, or from the links in the document." group:"Subscription"`
+	Listen string        `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one." group:"Listener"`
+	URL    string        `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address, https:// with --tls-cert." group:"Listener"`
+	Data   string        `default:"destination-data" placeholder:"DIR" help:"Directory for the state, one for each topic. After a crash the subscription in it goes on." group:"Subscription"`
+	JSON   bool          `name:"json" help:"Print NDJSON." group:"Output"`
+	Lease  time.Duration `default:"0s" placeholder:"DURATION" help:"Lease to ask for, in whole seconds; 0s leaves it to the hub." group:"Subscription" range:"0s, or whole seconds"`
 }
+
+//go:generate go run . config reference --into ../../docs/configuration.md
 
 func main() { os.Exit(program.Main(run)) }
 

@@ -10,4 +10,6 @@ import (
 	"carillon/cmd/internal/program"
 )
 
+//go:generate go run . config reference --into ../../docs/configuration.md
+
 func main() { os.Exit(program.Main(run)) }

@@ -35,22 +35,22 @@ type commands struct {
 
 // flags are those of the notifier itself.
 type flags struct {
-	Listen string `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one."`
-	URL    string `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener."`
-	Intake string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish."`
+	Listen string `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one." group:"Listeners"`
+	URL    string `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener." group:"Listeners"`
+	Intake string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish." group:"Listeners"`
 
-	TLS       program.TLS `embed:"" set:"listener=public listener"`
-	IntakeTLS program.TLS `embed:"" prefix:"intake-" set:"listener=intake listener"`
+	TLS       program.TLS `embed:"" set:"listener=public listener" group:"Listeners"`
+	IntakeTLS program.TLS `embed:"" prefix:"intake-" set:"listener=intake listener" group:"Listeners"`
 
-	Hub          string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI."`
-	HubTokenFile string        `placeholder:"FILE" help:"File with the token by which the hub knows this Source, as hub source add printed it. It is read again when the hub refuses it. $NOTIFIER_HUB_TOKEN may have the token itself." reload:""`
-	Data         string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination."`
-	Set          []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data."`
-	MaxEntries   int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take."`
-	MaxWait      time.Duration `default:"1s" help:"How long an event may wait for others to share its notification."`
-	Keep         time.Duration `default:"744h" help:"How long events that are published stay in the journal."`
-	Stdin        bool          `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then."`
-	Strict       bool          `help:"With --stdin: stop reading at the first bad line."`
+	Hub          string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI." group:"Hub"`
+	HubTokenFile string        `placeholder:"FILE" help:"File with the token by which the hub knows this Source, as hub source add printed it. It is read again when the hub refuses it. $NOTIFIER_HUB_TOKEN may have the token itself." reload:"" group:"Hub"`
+	Data         string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination." group:"Journal"`
+	Set          []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data." group:"Notifications"`
+	MaxEntries   int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take." group:"Notifications" range:"1 to 50000"`
+	MaxWait      time.Duration `default:"1s" help:"How long an event may wait for others to share its notification." group:"Notifications" range:"more than 0"`
+	Keep         time.Duration `default:"744h" help:"How long events that are published stay in the journal." group:"Journal" range:"more than 0"`
+	Stdin        bool          `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then." group:"Standard input"`
+	Strict       bool          `help:"With --stdin: stop reading at the first bad line." group:"Standard input"`
 }
 
 // run is the program: it returns the exit status.

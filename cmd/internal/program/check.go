@@ -42,6 +42,14 @@ func (c *CheckCommand[S]) found(settings *Settings, problems []error) {
 	}
 }
 
+// Shown implements Shower.
+func (c *CheckCommand[S]) Shown(flag, value string) string {
+	if shower, ok := any(&c.Settings).(Shower); ok {
+		return shower.Shown(flag, value)
+	}
+	return value
+}
+
 // Check says what is wrong, each thing on a line of stderr. Also are variables that the
 // program reads and that are no flag's; flags is its whole grammar, as for Parse.
 func (c *CheckCommand[S]) Check(ctx context.Context, name string, flags any, stdout, stderr io.Writer, also ...string) error {
