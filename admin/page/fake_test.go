@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,7 @@ const hostileTopic = "https://evil.example/" + hostile
 // desk answers from what is in it.
 type desk struct {
 	mu       sync.Mutex
+	cond     *sync.Cond // of those that await
 	overview operator.Overview
 	topics   []operator.Topic
 	subs     []operator.SubscriptionDetail
@@ -49,7 +51,32 @@ func (d *desk) note(format string, args ...any) error {
 		return d.err
 	}
 	d.did = append(d.did, fmt.Sprintf(format, args...))
+	if d.cond != nil {
+		d.cond.Broadcast()
+	}
 	return nil
+}
+
+// await waits until something was done, or fails the test after a minute.
+func (d *desk) await(t *testing.T, what string) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cond = sync.NewCond(&d.mu)
+	expired := false
+	timer := time.AfterFunc(time.Minute, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		expired = true
+		d.cond.Broadcast()
+	})
+	defer timer.Stop()
+	for !slices.Contains(d.did, what) {
+		if expired {
+			t.Fatalf("waited a minute in vain for %q", what)
+		}
+		d.cond.Wait()
+	}
 }
 
 // done is what was done, and forgets it.
@@ -73,7 +100,11 @@ func (d *desk) wrong() error {
 	return d.err
 }
 
-func (d *desk) Overview(context.Context) (operator.Overview, error) { return d.overview, d.wrong() }
+func (d *desk) Overview(context.Context) (operator.Overview, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.overview, d.err
+}
 
 func (d *desk) Topics(_ context.Context, q operator.TopicQuery) (operator.TopicPage, error) {
 	page := operator.TopicPage{Coverage: d.missing}
@@ -234,4 +265,11 @@ func (d *desk) Listen(ctx context.Context, topic string) iter.Seq2[operator.Hear
 		}
 		<-ctx.Done()
 	}
+}
+
+// change changes what is answered from now on.
+func (d *desk) change(how func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	how()
 }

@@ -50,7 +50,6 @@ function overview(live) {
 			shown.set(fresh.id, fresh.innerHTML);
 			part.innerHTML = fresh.innerHTML;
 		}
-		live.dataset.seen = Number(live.dataset.seen || 0) + 1;
 	}
 	function begin() {
 		if (source || paused || document.hidden) return;
