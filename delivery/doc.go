@@ -72,6 +72,14 @@
 // an error and counted, once for each topic. What is published afterwards
 // has higher numbers than what was lost, and reaches everyone.
 //
+// # What an operator sees and repairs
+//
+// Each, Standing, Tally and Undelivered tell how it stands with subscriptions and with
+// notifications, over the shards that this process has read; Attempts, Totals and
+// TopicCounts tell what happened of late. They go through the table in stretches, so that
+// deliveries do not wait for who asks. RetryNow makes an attempt before its time, and
+// Replay delivers a stretch of the log once more.
+//
 // What it does not: it keeps no list of jobs, it does not judge content, and it
 // dials nobody but through the Sender it is given. Package hub publishes
 // through it, package subscription tells it who subscribes, cmd/hub reads its
