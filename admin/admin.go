@@ -55,6 +55,8 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	// Desk answers the API; nil: nobody answers yet, which is 503.
 	Desk Desk
+	// Profiles has the profiles of the process at /debug/pprof/, for go tool pprof.
+	Profiles bool
 	// Pages serves every path that is none of the others; nil: they are not found.
 	Pages http.Handler
 	// Auth asks who comes; nil: everybody is the operator.
@@ -88,6 +90,9 @@ func Handler(cfg Config) http.Handler {
 		ErrorHandling: promhttp.ContinueOnError,
 	})))
 	r.PathPrefix("/api/").Handler(API(cfg))
+	if cfg.Profiles {
+		profiles(r)
+	}
 	cfg.Auth.paths(r, cfg.Pages)
 	r.NotFoundHandler = http.HandlerFunc(notFound)
 	if cfg.Pages != nil {

@@ -38,6 +38,7 @@ type house struct {
 	traces     *tracing.Tracer // nil: there are none
 	token      *operatorToken  // nil: nobody is asked for one
 	auth       *admin.Auth     // nil likewise
+	profiles   bool            // they can be seen
 	store      *engine
 	control    *controlSocket // nil: there is none
 	proxy      *egress.Proxy  // nil: there is none
@@ -83,6 +84,7 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if h.operator, err = program.Listen(ctx, f.adminEndpoint(h.logger)); err != nil {
 		return err
 	}
+	h.profiles = f.AdminPprof
 	if err := h.guardOperator(f); err != nil {
 		return err
 	}

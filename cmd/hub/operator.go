@@ -25,6 +25,7 @@ func (h *house) admin(stopping <-chan struct{}) http.Handler {
 			Desk: h.desk, Version: program.Version, Level: h.level, Auth: h.auth, Stopping: stopping, Logger: h.logger,
 		}),
 		Auth:     h.auth,
+		Profiles: h.profiles,
 		Version:  program.Version,
 		Level:    h.level,
 		Stopping: stopping,

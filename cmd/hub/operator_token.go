@@ -22,6 +22,7 @@ import (
 
 // operatorFlags say who may use the operator's listener.
 type operatorFlags struct {
+	AdminPprof     bool   `help:"Have the profiles of the process at /debug/pprof/ of the operator's listener, for go tool pprof. They are for who may use that listener; making one slows the hub down."`
 	AdminTokenFile string `placeholder:"FILE" help:"File with the operator's token, which whoever uses the operator's listener must show; a changed one is taken without a restart. Where there is no such file it is made, with a token in it. $HUB_ADMIN_TOKEN may have the token itself. Needed where --admin is not a loopback address."`
 	AdminPlain     bool   `help:"Let the operator's listener speak plain HTTP on an address that is not loopback, where whoever sees the traffic sees the token: in a private network, or behind a proxy with TLS."`
 }
