@@ -80,7 +80,7 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	r := &replay{next: 1, last: end, known: true}
 	r.take(gaps)
 	cuts := r.pass(from - 1)
-	if err := d.beginReplay(id, r, cuts); err != nil {
+	if err := d.beginReplay(id, r, cuts, settled); err != nil {
 		return 0, 0, err
 	}
 	if err := d.flush(context.WithoutCancel(ctx)); err != nil {
@@ -145,8 +145,9 @@ func (d *Dispatcher) checkKept(ctx context.Context, topic string, from, end Seq)
 	return nil
 }
 
-// beginReplay sets a replay off, if nothing has changed that it depends on.
-func (d *Dispatcher) beginReplay(id subscription.ID, r *replay, cuts []Gap) error {
+// beginReplay sets a replay off, if nothing has changed that it depends on since the cursor
+// was settled.
+func (d *Dispatcher) beginReplay(id subscription.ID, r *replay, cuts []Gap, settled Seq) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e, err := d.repairable(id)
@@ -158,6 +159,7 @@ func (d *Dispatcher) beginReplay(id subscription.ID, r *replay, cuts []Gap) erro
 	case e.settled < r.last:
 		return fmt.Errorf("%w: the subscription has begun anew", ErrUnavailable)
 	}
+	r.others = r.others || e.gapped && e.settled != settled // one may have come since
 	e.setReplay(r)
 	d.fail(e, 0, 0, ClassNone, 0)
 	sh := d.shardOf(e)

@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -361,4 +362,77 @@ func (s *slowGapped) Gapped(ctx context.Context, shard subscription.Shard) iter.
 		}
 		s.engine.Gapped(ctx, shard)(yield)
 	}
+}
+
+// brokenGapped cannot tell of gaps.
+type brokenGapped struct{ *engine }
+
+func (brokenGapped) Gapped(context.Context, subscription.Shard) iter.Seq2[subscription.ID, error] {
+	return func(yield func(subscription.ID, error) bool) { yield(subscription.ID{}, errAway) }
+}
+
+// A shard whose gaps cannot be told is not taken: its tallies would be wrong.
+func TestGainedWithoutGaps(t *testing.T) {
+	e := newEngine()
+	d, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e, Cursors: brokenGapped{e}}, e, &attempts{}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Gained(t.Context(), delivery.Tenure{}); !errors.Is(err, delivery.ErrUnavailable) {
+		t.Errorf("gained: %v", err)
+	}
+	held, loading := d.Held()
+	equal(t, "shards", len(held)+len(loading), 0)
+}
+
+// BenchmarkTally counts fifty notifications for 50,000 subscribers of which 37 have gaps.
+func BenchmarkTally(b *testing.B) {
+	e := newEngine()
+	for i := range 50_000 {
+		sub := subscriptionOf(topicURL, fmt.Sprintf("https://h%d.example/%d", i%1000, i))
+		sub.Expires = time.Now().Add(-time.Hour) // nothing is delivered
+		e.subs[sub.ID] = sub
+		e.positions[sub.ID] = delivery.Position{Settled: 100}
+		if i < 37 {
+			e.gaps = append(e.gaps, delivery.Gap{Subscription: sub.ID, First: 70, Last: 80, Reason: delivery.GapGivenUp})
+		}
+	}
+	d, err := delivery.New(delivery.Config{}, e.stores(), e, &attempts{}, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for s := range subscription.Shards {
+		if err := d.Gained(b.Context(), delivery.Tenure{Shard: subscription.Shard(s)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var seqs []delivery.Seq
+	for seq := delivery.Seq(51); seq <= 100; seq++ {
+		seqs = append(seqs, seq)
+	}
+	b.Run("tally", func(b *testing.B) {
+		for b.Loop() {
+			all, err := d.Tally(b.Context(), topicURL, seqs)
+			if err != nil || all[20].GivenUp != 37 || all[20].Delivered != 50_000-37 {
+				b.Fatal(all[20], err)
+			}
+		}
+	})
+	b.Run("undelivered", func(b *testing.B) {
+		for b.Loop() {
+			n := 0
+			err := d.Undelivered(b.Context(), topicURL, 75, func(delivery.Standing, delivery.Fate) bool { n++; return true })
+			if err != nil || n != 37 {
+				b.Fatal(n, err)
+			}
+		}
+	})
+	b.Run("each", func(b *testing.B) {
+		for b.Loop() {
+			n := 0
+			if err := d.Each(b.Context(), "", func(delivery.Standing) bool { n++; return true }); err != nil || n != 50_000 {
+				b.Fatal(n, err)
+			}
+		}
+	})
 }
