@@ -161,9 +161,8 @@ type Log interface {
 	Read(ctx context.Context, topic string, from Seq) (*Notification, error)
 
 	// Summaries returns the latest notifications with sequence numbers below
-	// before, 0: of all, newest first, at most limit. What Read passes over because
-	// its record cannot be read back is left out, but for one of which only the body
-	// cannot: no body is read.
+	// before, 0: of all, newest first, at most limit. No body is read: what cannot be
+	// read back is left out, but one of which only the body cannot may be among them.
 	Summaries(ctx context.Context, topic string, before Seq, limit int) ([]Summary, error)
 
 	// Summary is as Read without the body: it returns the first notification with a
@@ -186,7 +185,8 @@ type Log interface {
 	// bytes (TopicState.Bytes).
 	Shrink(ctx context.Context, topic string, keep int64, before Seq, olderThan time.Time) (Trimmed, error)
 
-	// State gives the state of one topic. Head is 0 and First 1 for one that has no log.
+	// State gives the state of one topic. Head is 0 and First 1 for one that has no log. A
+	// state that cannot be read back is an error.
 	State(ctx context.Context, topic string) (TopicState, error)
 
 	// Topics gives the state of every topic that has a log.

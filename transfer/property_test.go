@@ -80,6 +80,10 @@ func TestAnyRecordComesBack(t *testing.T) {
 		if rapid.Bool().Draw(t, "waits") {
 			m.NextAttempt = anyTime(t, "next")
 		}
+		if rapid.Bool().Draw(t, "replays") {
+			m.ReplayNext = delivery.Seq(rapid.Uint64Range(1, uint64(head)).Draw(t, "replay"))
+			m.ReplayLast = delivery.Seq(rapid.Uint64Range(uint64(m.ReplayNext), uint64(head)).Draw(t, "replay to"))
+		}
 		m.Start = rapid.Uint64Range(0, uint64(m.Settled)).Draw(t, "start")
 		want.members = []delivery.Member{m}
 		first := delivery.Seq(rapid.Uint64Range(1, uint64(head)).Draw(t, "first"))
@@ -87,6 +91,9 @@ func TestAnyRecordComesBack(t *testing.T) {
 			Subscription: id, First: first, Last: delivery.Seq(rapid.Uint64Range(uint64(first), uint64(head)).Draw(t, "end")),
 			Reason: delivery.GapReason(rapid.Uint8Range(1, 2).Draw(t, "reason")), Failure: delivery.Class(rapid.Uint8Range(0, 11).Draw(t, "by")), At: anyTime(t, "at"),
 		}}
+		if rapid.Bool().Draw(t, "replayed") {
+			want.gaps[0].Replayed = anyTime(t, "replayed at")
+		}
 		comesBack(t, &want)
 	})
 }
@@ -118,7 +125,10 @@ func comesBack(t *rapid.T, want *shelf) {
 	same(t, "the callback", got.members[0].Callback, want.members[0].Callback)
 	same(t, "next attempt", got.members[0].NextAttempt.Equal(want.members[0].NextAttempt), true)
 	same(t, "the status", got.members[0].LastStatus, want.members[0].LastStatus)
+	same(t, "the replay", got.members[0].ReplayNext, want.members[0].ReplayNext)
+	same(t, "its end", got.members[0].ReplayLast, want.members[0].ReplayLast)
 	same(t, "the gap", got.gaps[0].Reason, want.gaps[0].Reason)
+	same(t, "when it was replayed", got.gaps[0].Replayed.Equal(want.gaps[0].Replayed), true)
 }
 
 func same[T comparable](t *rapid.T, what string, got, want T) {

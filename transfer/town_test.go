@@ -111,7 +111,9 @@ func fill(t testing.TB, e transfer.Engine, subscribers int) {
 				Settled: 5, Failures: 7, NextAttempt: noon.Add(time.Hour + 1), LastFailure: delivery.ClassServerError, LastStatus: 503,
 			}
 		case 2:
-			m.Position = delivery.Position{Settled: 4, Failures: 1, LastFailure: delivery.ClassTimeout}
+			m.Position = delivery.Position{
+				Settled: 4, Failures: 1, LastFailure: delivery.ClassTimeout, ReplayNext: 3, ReplayLast: 4,
+			}
 		case 3:
 			m.Secret = ""
 		}
@@ -126,6 +128,9 @@ func fill(t testing.TB, e transfer.Engine, subscribers int) {
 			delivery.Gap{Subscription: m.ID, First: 1, Last: 2, Reason: delivery.GapTrimmed, At: noon},
 			delivery.Gap{Subscription: m.ID, First: 3, Last: delivery.Seq(3 + i), Reason: delivery.GapGivenUp, Failure: delivery.ClassTLS, At: noon.Add(9)},
 		)
+		if i%2 == 0 {
+			gaps[len(gaps)-1].Replayed = noon.Add(time.Hour + 5)
+		}
 	}
 	must(t, e.Target.PutGaps(ctx, gaps))
 	fillRequests(t, e)

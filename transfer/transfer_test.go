@@ -70,6 +70,9 @@ func TestExportOfAnEngineInUse(t *testing.T) {
 	to := memory(t)
 	load(t, to, out.Bytes())
 	m := only(t, to.Cursors, subscription.NewID(silent, "https://callback.example/silent"))
+	if m.ReplayNext != 11 || m.ReplayLast != 12 {
+		t.Errorf("it gets %d to %d again; the log in the stream ends at 12", m.ReplayNext, m.ReplayLast)
+	}
 	if m.Settled != 12 || m.Start != 12 {
 		t.Errorf("the subscription stands at %d, start %d; the log in the stream ends at 12", m.Settled, m.Start)
 	}
@@ -87,7 +90,7 @@ func (a ahead) Members(ctx context.Context, s subscription.Shard) iter.Seq2[deli
 	return func(yield func(delivery.Member, error) bool) {
 		for m, err := range a.Cursors.Members(ctx, s) {
 			if m.Topic == silent {
-				m.Start, m.Settled = 20, 22
+				m.Start, m.Settled, m.ReplayNext, m.ReplayLast = 20, 22, 11, 21
 			}
 			if !yield(m, err) {
 				return

@@ -2,6 +2,7 @@ package pebblestore_test
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -102,6 +103,18 @@ func TestGreatBody(t *testing.T) {
 		return deliveryHarnessOn(newWorld(t, vfs.NewMem()))
 	})
 }
+
+// TestSummariesReadNoBody: nor does the process copy one.
+func TestSummariesReadNoBody(t *testing.T) {
+	deliverytest.RunSummaries(t, 1<<20, func(t *testing.T) deliverytest.Harness {
+		return deliveryHarnessOn(newWorld(t, vfs.NewMem()))
+	}, func(*testing.T) int64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.TotalAlloc)
+	})
+}
+
 func TestPings(t *testing.T)    { deliverytest.RunPings(t, deliveryHarness) }
 func TestCursors(t *testing.T)  { deliverytest.RunCursors(t, deliveryHarness) }
 func TestProperty(t *testing.T) { deliverytest.RunProperty(t, deliveryHarness) }

@@ -310,6 +310,15 @@ func badGap(t *testing.T, db *pebblestore.DB) {
 	if len(gaps) == 0 || len(gaps) == 100 {
 		t.Errorf("%d gaps are listed; want some", len(gaps))
 	}
+	gapped := 0
+	for id, err := range db.Cursors().Gapped(t.Context(), subscription.ShardOf(corruptSub(0).ID)) {
+		if gapped++; err != nil || id != corruptSub(0).ID {
+			t.Errorf("got %s, error %v", id, err)
+		}
+	}
+	if gapped != 1 {
+		t.Errorf("%d have gaps, want one", gapped)
+	}
 }
 
 func badRequest(t *testing.T, db *pebblestore.DB) {
@@ -362,8 +371,30 @@ func badTopic(t *testing.T, db *pebblestore.DB) {
 	wantMost(t, listed, corruptRecords+1)
 	_, err := db.Log().Heads(t.Context(), []string{topic, corruptTopic(corruptOne)})
 	wantDamaged(t, err)
+	_, err = db.Log().State(t.Context(), corruptTopic(corruptOne))
+	wantDamaged(t, err)
 	if head, err := headOf(t.Context(), db, topic); head != corruptRecords || err != nil {
 		t.Errorf("head %d, error %v; want %d", head, err, corruptRecords)
+	}
+}
+
+// wantListed checks that what can be read is listed, and no more.
+func wantListed(t *testing.T, db *pebblestore.DB, read []delivery.Seq) {
+	t.Helper()
+	want := slices.Clone(read)
+	slices.Reverse(want)
+	for _, limit := range []int{2 * corruptRecords, 7} {
+		list, err := db.Log().Summaries(t.Context(), topic, 0, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []delivery.Seq
+		for _, s := range list {
+			got = append(got, s.Seq)
+		}
+		if !slices.Equal(got, want[:min(limit, len(want))]) {
+			t.Errorf("the latest %d are %d; want those of %d", limit, got, want)
+		}
 	}
 }
 
@@ -387,7 +418,9 @@ func readAll(t *testing.T, db *pebblestore.DB) (seqs []delivery.Seq) {
 }
 
 func badNotification(t *testing.T, db *pebblestore.DB) {
-	wantMost(t, len(readAll(t, db)), corruptRecords)
+	read := readAll(t, db)
+	wantMost(t, len(read), corruptRecords)
+	wantListed(t, db, read)
 	for state, err := range db.Log().Topics(t.Context()) {
 		if err != nil || state.First != 1 {
 			t.Fatalf("%+v, error %v", state, err)
@@ -437,6 +470,7 @@ func TestBadBlockAndNewNotifications(t *testing.T) {
 		}
 	}
 	seqs := readAll(t, db)
+	wantListed(t, db, seqs)
 	if slices.Contains(seqs, 200) || !slices.Contains(seqs, 201) || seqs[len(seqs)-1] != 203 {
 		t.Errorf("got %d", seqs)
 	}
@@ -461,7 +495,7 @@ func TestAnyBadByte(t *testing.T) {
 		}
 		opened++
 		positions(t, db)
-		readAll(t, db)
+		wantListed(t, db, readAll(t, db))
 		for _, err := range db.Log().Topics(t.Context()) {
 			if err != nil {
 				t.Errorf("%d from the end: %v", place, err)

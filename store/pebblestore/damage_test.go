@@ -50,6 +50,9 @@ func TestDamage(t *testing.T) {
 			if len(gaps) != 0 || err != nil {
 				t.Errorf("gaps: %v, error %v", gaps, err)
 			}
+			for id, err := range db.Cursors().Gapped(t.Context(), subscription.ShardOf(bad)) {
+				t.Errorf("it is said to have gaps: %s, error %v", id, err)
+			}
 		}},
 		"request": {0x0c, func(t *testing.T, db *pebblestore.DB) {
 			for r, err := range db.Subscriptions().Requests(t.Context(), subscription.ShardOf(good)) {
@@ -71,6 +74,8 @@ func TestDamage(t *testing.T) {
 			_, err := headOf(t.Context(), db, topic)
 			wantDamaged(t, err)
 			wantDamaged(t, appendOne(t.Context(), db, "x"))
+			_, err = db.Log().State(t.Context(), topic)
+			wantDamaged(t, err)
 			for state, err := range db.Log().Topics(t.Context()) {
 				t.Errorf("listed: %+v, error %v", state, err)
 			}
@@ -79,6 +84,12 @@ func TestDamage(t *testing.T) {
 			_, err := db.Log().Read(t.Context(), topic, 1)
 			if !errors.Is(err, delivery.ErrEndOfLog) {
 				t.Errorf("got error %v, want the end of the log", err)
+			}
+			if list, err := db.Log().Summaries(t.Context(), topic, 0, 9); len(list) != 0 || err != nil {
+				t.Errorf("listed: %+v, error %v", list, err)
+			}
+			if s, err := db.Log().Summary(t.Context(), topic, 1); !errors.Is(err, delivery.ErrEndOfLog) {
+				t.Errorf("got %+v, error %v, want the end of the log", s, err)
 			}
 		}},
 		"body": {0x08, func(t *testing.T, db *pebblestore.DB) {

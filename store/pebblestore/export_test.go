@@ -14,6 +14,11 @@ import (
 	"carillon/subscription"
 )
 
+// EncodePosition and EncodeGap write records.
+func EncodePosition(p delivery.Position) []byte { return encodePosition(p) }
+
+func EncodeGap(g delivery.Gap) []byte { return encodeGap(g) }
+
 // DecodeAll reads the record as each kind of record. What can be read must be
 // the same when it is written and read again.
 func DecodeAll(record []byte) error {

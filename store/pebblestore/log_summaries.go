@@ -59,7 +59,8 @@ func (l *Log) Summaries(
 	return list, nil
 }
 
-// latest goes back through the heads below end. It is ErrDamaged where it meets a block
+// latest goes back through the heads below end. A body that was found damaged is left out
+// with its head. It is ErrDamaged where it meets a block
 // that cannot be read.
 func (l *Log) latest(ctx context.Context, topic topicID, end uint64, limit int) ([]delivery.Summary, error) {
 	it, err := iterator(l.db.engine.db, logKey(kindHead, topic, 0), logKey(kindHead, topic, end))
@@ -72,10 +73,12 @@ func (l *Log) latest(ctx context.Context, topic topicID, end uint64, limit int) 
 		if value, err = it.ValueAndErr(); err != nil {
 			break
 		}
-		n, bodyLen, damage := decodeHead(seqOf(it.Key()), value)
-		if damage != nil {
+		seq := seqOf(it.Key())
+		n, bodyLen, damage := decodeHead(seq, value)
+		switch {
+		case damage != nil:
 			l.db.engine.damaged(it.Key(), damage)
-		} else {
+		case !l.db.engine.found.has(logKey(kindBody, topic, seq)):
 			list = append(list, summary(&n, bodyLen))
 		}
 		err = ctx.Err()

@@ -91,6 +91,7 @@ func TestByACL(t *testing.T) {
 	if must(t, err); empty {
 		t.Error("the store is said to be empty")
 	}
+	wantPeers(t, w)
 }
 
 func TestOnACluster(t *testing.T) {
@@ -98,6 +99,7 @@ func TestOnACluster(t *testing.T) {
 	w := worldOn(t, nodes[0], nodes.URL())
 	wantWarnings(t, w.db)
 	work(t, w.db)
+	wantPeers(t, w)
 	for _, node := range nodes {
 		if n := node.Do(t, "DBSIZE"); n == int64(0) {
 			t.Error("a node of the Cluster has nothing to do")
@@ -182,6 +184,7 @@ func TestSentinelFailsOver(t *testing.T) {
 	f := redistest.Sentinel(t, 2)
 	w := worldOn(t, f.Nodes[0], f.URL()+"?replicas=1")
 	work(t, w.db)
+	wantPeers(t, w)
 	f.Nodes[0].Kill(t)
 	if err := w.db.Subscriptions().Submit(t.Context(), request(workers)); !errors.Is(err, subscription.ErrUnavailable) {
 		t.Errorf("the primary is dead: got error %v, want %v", err, subscription.ErrUnavailable)

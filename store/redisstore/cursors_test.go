@@ -196,6 +196,22 @@ func TestDamagedCursors(t *testing.T) {
 	if len(gaps) != 1 || gaps[0] != good.Gaps[0] {
 		t.Fatalf("the gaps are %+v", gaps)
 	}
+	wantGapped := func(want ...subscription.ID) {
+		t.Helper()
+		var got []subscription.ID
+		for id, err := range k.db.Cursors().Gapped(t.Context(), s) {
+			must(t, err)
+			got = append(got, id)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("gapped are %v, want %v", got, want)
+		}
+	}
+	wantGapped(sub.ID)
+	replayed := good.Gaps[0]
+	replayed.Replayed = begin
+	must(t, k.db.Cursors().Save(t.Context(), []delivery.Batch{{Tenure: good.Tenure, Gaps: []delivery.Gap{replayed}}}))
+	wantGapped() // what is rubbish is no gap
 	w.server.Do(t, "HSET", w.key(shard+"cursors"), sub.ID.String(), "rubbish")
 	wantMember(delivery.Position{Settled: 7})
 	must(t, k.db.Cursors().Save(t.Context(), []delivery.Batch{good}))
@@ -250,12 +266,15 @@ func TestCursorRecords(t *testing.T) {
 			Settled: seq(rt), Failures: rapid.Uint32().Draw(rt, "failures"), NextAttempt: instant(rt),
 			LastFailure: delivery.Class(rapid.Byte().Draw(rt, "class")), LastStatus: rapid.Uint16().Draw(rt, "status"),
 		}
+		if rapid.Bool().Draw(rt, "replays") {
+			p.ReplayNext, p.ReplayLast = seq(rt), seq(rt)
+		}
 		if got, err := redisstore.DecodePosition(redisstore.EncodePosition(p)); err != nil || got != p {
 			rt.Fatalf("%+v came back as %+v, error %v", p, got, err)
 		}
 		g := delivery.Gap{
 			Subscription: idIn(1, 1), First: seq(rt), Last: seq(rt), Reason: delivery.GapReason(rapid.Byte().Draw(rt, "reason")),
-			Failure: delivery.Class(rapid.Byte().Draw(rt, "class")), At: instant(rt),
+			Failure: delivery.Class(rapid.Byte().Draw(rt, "class")), At: instant(rt), Replayed: instant(rt),
 		}
 		if got, err := redisstore.DecodeGap(g.Subscription, redisstore.EncodeGap(g)); err != nil || got != g {
 			rt.Fatalf("%+v came back as %+v, error %v", g, got, err)
@@ -263,10 +282,43 @@ func TestCursorRecords(t *testing.T) {
 	})
 }
 
+// TestRecordsOfReplays: what has no replay is written as before, and a position that says
+// everything is no longer than one byte tells.
+func TestRecordsOfReplays(t *testing.T) {
+	p := delivery.Position{Settled: 9}
+	most := delivery.Position{
+		Settled: math.MaxUint64, Failures: math.MaxUint32, NextAttempt: time.Unix(-1<<40, 999_999_999), LastFailure: 255, LastStatus: 65535,
+		ReplayNext: math.MaxUint64, ReplayLast: math.MaxUint64,
+	}
+	for want, p := range map[string]delivery.Position{
+		"9":                 p,
+		"9 2 - 5 503":       {Settled: 9, Failures: 2, LastFailure: 5, LastStatus: 503},
+		"9 0 - 0 0 4 8":     {Settled: 9, ReplayNext: 4, ReplayLast: 8},
+		"9 2 - 5 503 4 800": {Settled: 9, Failures: 2, LastFailure: 5, LastStatus: 503, ReplayNext: 4, ReplayLast: 800},
+	} {
+		if got := redisstore.EncodePosition(p); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := redisstore.EncodePosition(most); len(got) > 255 {
+		t.Errorf("%q has %d bytes", got, len(got))
+	}
+	for _, record := range []string{"9 2", "9 2 - 5", "9 2 - 5 503 4", "9 2 - 5 503 4 8 1", "9 2 - 5 503 4 -8", "9 2 - 5 503 4 ", "9 2 - 5 503 "} {
+		if got, err := redisstore.DecodePosition(record); !errors.Is(err, redisstore.ErrDamaged) {
+			t.Errorf("%q is %+v, error %v", record, got, err)
+		}
+	}
+	if got := redisstore.EncodeGap(delivery.Gap{First: 1, Last: 2, Reason: 1, Failure: 3}); got != "1 2 1 3 -" {
+		t.Errorf("a gap is %q", got)
+	}
+}
+
 func FuzzCursorRecords(f *testing.F) {
 	f.Add(redisstore.EncodePosition(delivery.Position{Settled: math.MaxUint64}))
 	f.Add(redisstore.EncodePosition(delivery.Position{Settled: 5, Failures: 3, NextAttempt: begin, LastStatus: 503}))
 	f.Add(redisstore.EncodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed, At: begin}))
+	f.Add(redisstore.EncodePosition(delivery.Position{Settled: 5, ReplayNext: 2, ReplayLast: math.MaxUint64}))
+	f.Add(redisstore.EncodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed, At: begin, Replayed: begin}))
 	f.Add("7 1 - 3 70000")
 	f.Add("7 1 1.5 3 4")
 	f.Fuzz(func(t *testing.T, record string) {

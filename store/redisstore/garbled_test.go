@@ -84,6 +84,15 @@ func (s side) wantServed(t *testing.T, db *redisstore.DB) {
 			waiting++
 		}
 	}
+	gapped := 0
+	for id, err := range db.Cursors().Gapped(ctx, s.shard) {
+		if must(t, err); id == s.sub.ID {
+			gapped++
+		}
+	}
+	if list, err := db.Log().Summaries(ctx, s.topic, 0, 9); err != nil || len(list) != 1 || gapped != 1 {
+		t.Errorf("listed is %+v, error %v; %d have gaps", list, err, gapped)
+	}
 	if log := readAll(t, db, s.topic); members != 1 || listed != 1 || waiting != 1 || len(log) != 1 {
 		t.Errorf("%d members, %d topics, %d pings and %d notifications, want one of each", members, listed, waiting, len(log))
 	}
@@ -119,8 +128,17 @@ func (s side) ask(t *testing.T, db *redisstore.DB) {
 	check("expired", err)
 	_, err = db.Cursors().Gaps(ctx, s.sub.ID, 9)
 	check("gaps", err)
+	for _, err := range db.Cursors().Gapped(ctx, s.shard) {
+		check("gapped", err)
+	}
 	_, err = db.Log().Read(ctx, s.topic, 0)
 	check("read", err)
+	_, err = db.Log().Summary(ctx, s.topic, 0)
+	check("summary", err)
+	_, err = db.Log().Summaries(ctx, s.topic, 0, 9)
+	check("summaries", err)
+	_, err = db.Log().State(ctx, s.topic)
+	check("state", err)
 	_, err = db.Log().Heads(ctx, []string{s.topic})
 	check("heads", err)
 	_, err = db.Log().Append(ctx, second(s.topic, 2), uuid.New(), begin)

@@ -22,6 +22,7 @@ var placeholders = strings.NewReplacer(
 	"SHARD", `(0\d|[1-5]\d|6[0-3])`,
 	"ID", `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
 	"HASH", `[0-9a-f]{32}`,
+	"UUID", `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
 )
 
 // readLayout reads the table, for keys that begin with the prefix.
@@ -76,7 +77,9 @@ func wantDocumented(t *testing.T, w *world, documented layout, seen map[*regexp.
 		if !known {
 			t.Errorf("%s, a %v, is not documented", key, kind)
 		}
-		if ttl := w.server.Do(t, "TTL", key); ttl != int64(-1) {
+		ttl := w.server.Do(t, "TTL", key).(int64)
+		ends := strings.HasSuffix(key, ":questions") || strings.HasSuffix(key, ":answers")
+		if ends && (ttl < 0 || ttl > 31) || !ends && ttl != -1 {
 			t.Errorf("%s ends after %v seconds", key, ttl)
 		}
 	}
@@ -97,7 +100,35 @@ func everything(t *testing.T, w *world, look func()) {
 	must(t, w.db.Sources().Add(t.Context(), source.Source{Name: "s", Prefixes: []string{sub.Topic}, Created: time.Now()}))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	must(t, w.db.Shards().Run(ctx, &writer{t: t, w: w, sub: sub, stop: stop, look: look}))
+	must(t, w.db.Shards().Run(ctx, &writer{t: t, w: w, sub: sub, stop: stop, look: func() { unheard(t, w); look() }}))
+}
+
+// unheard leaves an answer that comes too late, and a question that nobody takes.
+func unheard(t *testing.T, w *world) {
+	t.Helper()
+	asked, late := make(chan struct{}), make(chan struct{})
+	end := serving(t, w.db, func(context.Context, []byte) []byte {
+		close(asked)
+		<-late
+		return []byte("late")
+	})
+	other := w.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	nothing := func(_ string, answer []byte, err error) {
+		if err == nil {
+			t.Errorf("heard %q", answer)
+		}
+	}
+	must(t, other.Peers().Ask(ctx, nil, nothing))
+	close(late)
+	end() // waits for the answer
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	must(t, other.Peers().Ask(ctx, nil, nothing))
 }
 
 // writer saves a gap and a mark in the shard of a subscription, looks, and ends.

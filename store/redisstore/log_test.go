@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,9 @@ import (
 )
 
 // deliveryHarness is an empty store on the shared server.
-func deliveryHarness(t *testing.T) deliverytest.Harness {
-	w := newWorld(t)
+func deliveryHarness(t *testing.T) deliverytest.Harness { return deliveryHarnessOn(newWorld(t)) }
+
+func deliveryHarnessOn(w *world) deliverytest.Harness {
 	parts := func() deliverytest.Parts {
 		return deliverytest.Parts{
 			Log: w.db.Log(), Pings: w.db.Pings(), Cursors: w.db.Cursors(), Shards: w.db.Shards(),
@@ -42,6 +44,79 @@ func deliveryHarness(t *testing.T) deliverytest.Harness {
 }
 
 func TestLog(t *testing.T) { deliverytest.RunLog(t, deliveryHarness) }
+
+// TestSummariesReadNoBody: neither the process nor the server sends or copies one.
+func TestSummariesReadNoBody(t *testing.T) {
+	w := ownWorld(t)
+	parts := deliveryHarnessOn(w)
+	deliverytest.RunSummaries(t, 1<<20, func(*testing.T) deliverytest.Harness { return parts }, func(t *testing.T) int64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.TotalAlloc) + int64(traffic(t, w, "total_net_output_bytes"))
+	})
+	if got := calls(t, w, func() { wantListed(t, w.db, "https://source.example/a/change/", 8) }); got["evalsha"]+got["eval"] > 0 {
+		t.Errorf("the list took scripts, which see bodies: %v", got)
+	}
+}
+
+// wantListed checks that the list of a topic's log tells what reading it does.
+func wantListed(t *testing.T, db *redisstore.DB, topic string, want int) {
+	t.Helper()
+	all := readAll(t, db, topic)
+	list, err := db.Log().Summaries(t.Context(), topic, 0, 100)
+	must(t, err)
+	if len(all) != want || len(list) != want {
+		t.Fatalf("%d are read and %d listed, want %d", len(all), len(list), want)
+	}
+	slices.Reverse(list)
+	for i, n := range all {
+		want := delivery.Summary{
+			Seq: n.Seq, After: n.After, ID: n.ID, Accepted: n.Accepted,
+			ContentType: n.ContentType, From: n.From, Until: n.Until, Bytes: int64(len(n.Body)),
+		}
+		if list[i] != want {
+			t.Errorf("listed is %+v, want %+v", list[i], want)
+		}
+	}
+}
+
+// TestDamagedSummaries: one that cannot be read is read from the log itself, and told and left
+// out where that is damaged, too.
+func TestDamagedSummaries(t *testing.T) {
+	w := newWorld(t)
+	first := publish(t, w.db, topic, 1).Seq
+	times, log := keyOf(t, w, "times"), keyOf(t, w, "log")
+	restore := func(seq delivery.Seq, note, summary, after string) {
+		id := fmt.Sprintf("%d-0", seq)
+		w.server.Do(t, "XADD", times, id, "t", "1", "s", "5", "n", summary, "a", after)
+		w.server.Do(t, "XADD", log, id, "a", after, "m", note, "b", "body")
+	}
+	note := encodedNote(t, "body")
+	before := fmt.Sprint(uint64(first))
+	restore(first+1, note, "rubbish", before)
+	restore(first+2, "rubbish", "rubbish", before)
+	restore(first+3, note, "1:1", "x")
+	restore(first+4, note, "", before)
+	w.server.Do(t, "XADD", times, fmt.Sprintf("%d-7", first+5), "t", "1")
+	w.server.Do(t, "XADD", times, fmt.Sprintf("%d-0", first+6), "t", "1")
+	wantListed(t, w.db, topic, 3)
+	for from, want := range map[delivery.Seq]delivery.Seq{first + 1: first + 1, first + 2: first + 4, first + 4: first + 4} {
+		if s, err := w.db.Log().Summary(t.Context(), topic, from); err != nil || s.Seq != want || s.Bytes != 4 {
+			t.Errorf("from %d: got %+v, error %v; want %d", from, s, err, want)
+		}
+	}
+	_, err := w.db.Log().Summary(t.Context(), topic, first+5)
+	wantError(t, err, delivery.ErrEndOfLog)
+	if list, err := w.db.Log().Summaries(t.Context(), topic, 0, 1); err != nil || len(list) != 1 || list[0].Seq != first+4 {
+		t.Errorf("the latest is %+v, error %v", list, err)
+	}
+}
+
+// encodedNote is the record of a notification of the topic.
+func encodedNote(t *testing.T, body string) string {
+	t.Helper()
+	return redisstore.EncodeNote(delivery.Publication{Topic: topic, Body: []byte(body)}, uuid.New(), begin)
+}
 
 func TestGreatBody(t *testing.T) { deliverytest.RunBody(t, greatBody, deliveryHarness) }
 
@@ -355,6 +430,7 @@ func TestEntriesOfBefore(t *testing.T) {
 	if got := bytesOf(t, w.db, topic); got != 0 {
 		t.Errorf("they take %d bytes", got)
 	}
+	wantListed(t, w.db, topic, 3)
 	last := publish(t, w.db, topic, 3).Seq
 	one := bytesOf(t, w.db, topic)
 	if one == 0 {

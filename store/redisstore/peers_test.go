@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/delivery"
 	"carillon/store/redisstore"
 	"carillon/subscription"
 )
@@ -131,6 +132,43 @@ func TestEverybodyAnswers(t *testing.T) {
 	}
 	if owned == 0 || owned > subscription.Shards {
 		t.Errorf("owners are %v", owners)
+	}
+}
+
+// wantPeers checks that two processes ask each other, and a command both, on whatever
+// servers the store is, and that lists without bodies and of gaps work there, too.
+func wantPeers(t *testing.T, w *world) {
+	t.Helper()
+	var all []*keeper
+	for range 2 {
+		k := &keeper{t: t, db: openOnly(t, w.cfg), done: make(chan struct{}), held: make(map[subscription.Shard]uint64)}
+		all = append(all, k.run())
+		serve(t, k.db, echo(k.db))
+	}
+	waitProcesses(t, w.db, 2)
+	a, b := all[0].db.Peers().Self(), all[1].db.Peers().Self()
+	wantWords(t, ask(t, t.Context(), all[0].db, "?"), map[string]word{b: {answer: b + " was asked ?"}})
+	wantWords(t, ask(t, t.Context(), w.db, "?"), map[string]word{a: {answer: a + " was asked ?"}, b: {answer: b + " was asked ?"}})
+
+	publish(t, w.db, topic, 1)
+	publish(t, w.db, topic, 2)
+	wantListed(t, w.db, topic, 2)
+	sub := subscribed(t, w.db, "https://destination.example/gapped", 0)
+	s := subscription.ShardOf(sub.ID)
+	must(t, w.db.Restore().PutGaps(t.Context(), []delivery.Gap{{Subscription: sub.ID, First: 1, Last: 2, Reason: delivery.GapTrimmed}}))
+	for id, err := range w.db.Cursors().Gapped(t.Context(), s) {
+		if must(t, err); id != sub.ID {
+			t.Errorf("shard %d has %s with a gap", s, id)
+		}
+	}
+	owners, err := w.db.Peers().Owners(t.Context())
+	if must(t, err); len(owners) == 0 {
+		t.Error("nobody owns a shard")
+	}
+	_, err = w.db.Subscriptions().Remove(t.Context(), sub)
+	must(t, err)
+	for _, k := range all {
+		k.end()
 	}
 }
 

@@ -26,7 +26,7 @@ func DecodeAll(text, name, beside string) error {
 		again("id", text, parseID, func(v subscription.ID) string { return string(appendID(nil, v)) }),
 		again("ping", text, func(s string) (delivery.Ping, error) { return decodePing(name, s) },
 			func(p delivery.Ping) string { return fmt.Sprintf("%d %s", p.Count, p.Topic) }),
-		sourceAgain(name, text), listAgain(text), entryAgain(text, name, beside), stateOf(text, name, beside))
+		sourceAgain(name, text), listAgain(text), summaryAgain(text, beside), entryAgain(text, name, beside), stateOf(text, name, beside))
 }
 
 func again[T comparable](what, text string, decode func(string) (T, error), encode func(T) string) error {
@@ -67,6 +67,39 @@ func listAgain(text string) error {
 		return fmt.Errorf("list %q became %q, error %w", list, back, err)
 	}
 	return nil
+}
+
+func summaryAgain(text, beside string) error {
+	_, err := decodeSummary(entry{id: text, fields: map[string]any{fieldSummary: beside, fieldTime: text, fieldAfter: beside}})
+	if onlyDamaged("summary of rubbish", err) != nil {
+		return err
+	}
+	if q, err := parseAsked(text); err == nil {
+		if back, err := parseAsked(q.encode()); err != nil || back != q {
+			return fmt.Errorf("question %#v became %#v, error %w", q, back, err)
+		}
+	}
+	if a, err := parseAnswered(text); err == nil {
+		if back, err := parseAnswered(a.encode()); err != nil || back != a {
+			return fmt.Errorf("answer %#v became %#v, error %w", a, back, err)
+		}
+		_, _ = a.result() // it ends
+	}
+	s, err := decodeSummary(entry{id: "7-0", fields: map[string]any{fieldSummary: text, fieldAfter: "3"}})
+	if err != nil {
+		return onlyDamaged("summary", err)
+	}
+	p := delivery.Publication{ContentType: s.ContentType, From: s.From, Until: s.Until}
+	again, err := decodeSummary(entry{id: "7-0", fields: map[string]any{fieldSummary: encodeSummary(p, s.ID), fieldAfter: "3"}})
+	if again.Bytes = s.Bytes; err != nil || again != s {
+		return fmt.Errorf("summary %#v became %#v, error %w", s, again, err)
+	}
+	return nil
+}
+
+// EncodeNote makes the record of a notification.
+func EncodeNote(p delivery.Publication, id subscription.ID, accepted time.Time) string {
+	return encodeNote(p, id, accepted)
 }
 
 func entryAgain(note, name, body string) error {
@@ -112,6 +145,10 @@ func SampleRecords() []string {
 		encodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed}),
 		encodeNote(delivery.Publication{Topic: "topic", ContentType: "text/plain", Links: []string{"<a>"}, Body: []byte("body")}, subscription.ID{}, time.Unix(1, 2).UTC()),
 		string(encodeSource(source.Source{Prefixes: []string{"https://a.example/x"}, Created: time.Unix(1, 2)})),
+		encodePosition(delivery.Position{Settled: 7, ReplayNext: 2, ReplayLast: 5}),
+		encodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed, Replayed: time.Unix(1, 2)}),
+		encodeSummary(delivery.Publication{ContentType: "text/plain", From: "1", Until: "2", Body: []byte("body")}, subscription.ID{}),
+		asked{within: time.Second, text: "a question"}.encode(), answered{"process", isAnswer, "text"}.encode(),
 		"300 topic", encodeList([]string{"", "a:b", "12:"}),
 	}
 }
