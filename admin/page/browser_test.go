@@ -140,6 +140,9 @@ func overviewGoesOn(t *testing.T, b *browsertest.Browser, d *desk) {
 	tab := b.Tab(t, serve(t, d))
 	tab.Open("/")
 	tab.See("1 034 500")
+	for _, part := range []string{"#live-delivered .area", "#live-latency .p99", "#live-failures .spark", "#live-processes .p3"} {
+		tab.Do(chromedp.WaitVisible(chromedp.CSS(part)))
+	}
 	tab.Do(chromedp.Click(chromedp.CSS("#live summary")), chromedp.WaitVisible(chromedp.CSS("#live-numbers table")))
 	d.change(func() { d.overview.Counts.Subscriptions = 77_001 })
 	tab.See("77 001")

@@ -81,9 +81,13 @@ type Tab struct {
 	t      testing.TB
 	ctx    context.Context
 	origin string
+	seen   *findings
+}
 
-	mu     sync.Mutex
-	errors []string // guarded by mu
+// findings are what went wrong in the pages of a tab.
+type findings struct {
+	mu  sync.Mutex
+	all []string // guarded by mu
 }
 
 // Tab opens a tab with cookies of its own, for pages of the server at origin
@@ -91,7 +95,7 @@ type Tab struct {
 func (b *Browser) Tab(t testing.TB, origin string) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
-	tab := &Tab{t: t, ctx: ctx, origin: origin}
+	tab := &Tab{t: t, ctx: ctx, origin: origin, seen: &findings{}}
 	t.Cleanup(func() {
 		cancel()
 		for _, e := range tab.Errors() {
@@ -107,6 +111,13 @@ func (b *Browser) Tab(t testing.TB, origin string) *Tab {
 		return errors.Join(err, err2)
 	}))
 	return tab
+}
+
+// In is the same tab for a subtest, which fails where it does not do what is said.
+func (tab *Tab) In(t testing.TB) *Tab {
+	same := *tab
+	same.t = t
+	return &same
 }
 
 // event looks at what happens in the tab. It must not wait.
@@ -137,18 +148,18 @@ func described(o *runtime.RemoteObject) string {
 }
 
 func (tab *Tab) note(text string) {
-	tab.mu.Lock()
-	defer tab.mu.Unlock()
-	tab.errors = append(tab.errors, text)
+	tab.seen.mu.Lock()
+	defer tab.seen.mu.Unlock()
+	tab.seen.all = append(tab.seen.all, text)
 }
 
 // Errors returns what went wrong in the pages, and forgets it: a test that goes where
 // something must go wrong looks at it this way.
 func (tab *Tab) Errors() []string {
-	tab.mu.Lock()
-	defer tab.mu.Unlock()
-	all := tab.errors
-	tab.errors = nil
+	tab.seen.mu.Lock()
+	defer tab.seen.mu.Unlock()
+	all := tab.seen.all
+	tab.seen.all = nil
 	return all
 }
 
