@@ -32,6 +32,7 @@ type house struct {
 	logger     *slog.Logger
 	level      *program.LogLevel // of the log lines; operators and reloads change it
 	reloads    *program.Reloader // nil: there are none
+	around     *surroundings
 	metrics    *prometheus.Registry
 	public     *program.Listener
 	operator   *program.Listener
@@ -58,7 +59,7 @@ type house struct {
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
 func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
-	h := &house{url: f.URL, logger: logger, level: f.again.Level, metrics: newRegistry()}
+	h := &house{url: f.URL, logger: logger, level: f.again.Level, metrics: newRegistry(), around: around(f)}
 	if h.level == nil {
 		h.level = program.NewLogLevel("")
 	}
@@ -114,6 +115,7 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if err := h.measure(f.storeFlags); err != nil {
 		return err
 	}
+	h.tellAround()
 	h.openControlSocket()
 	g := gate{h}
 	h.store.Subscriptions = gatedRequests{h.store.Subscriptions, g}

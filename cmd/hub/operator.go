@@ -42,11 +42,12 @@ func (h *house) checks() []admin.Check {
 	}
 }
 
-// warnings are what the operator must know of the store, of the certificates, of his token
-// and of the proxy.
+// warnings are what the operator must know of the store, of the certificates, of his token,
+// of files that others can read, and of the proxy.
 func (h *house) warnings() []string {
 	all := append(h.listeners().Warnings(), h.store.Warnings()...)
 	all = append(all, h.token.Warnings()...)
+	all = append(all, h.around.warnings()...)
 	if warning := h.proxy.Warning(); warning != "" {
 		all = append(all, warning)
 	}

@@ -26,6 +26,18 @@ var byteUnits = []struct {
 	{"B", 1},
 }
 
+// String is the size as it could be given, by the largest unit that it is a whole number
+// of.
+func (b byteSize) String() string {
+	name, unit := "", int64(1)
+	for _, u := range byteUnits {
+		if size := int64(u.bytes); size > unit && int64(b)%size == 0 && b != 0 {
+			name, unit = u.name, size
+		}
+	}
+	return strconv.FormatInt(int64(b)/unit, 10) + name
+}
+
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (b *byteSize) UnmarshalText(text []byte) error {
 	number, unit := string(text), 1.0

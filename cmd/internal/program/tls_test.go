@@ -265,3 +265,39 @@ func TestTrusting(t *testing.T) {
 		}
 	})
 }
+
+// A reload takes files with other names, and none that cannot be used.
+func TestRenew(t *testing.T) {
+	first, second := newCertificate(t, time.Now().Add(time.Hour)), newCertificate(t, time.Now().Add(2*time.Hour))
+	s := serve(t, program.Endpoint{TLS: first.put(t, t.TempDir())}, 10, 10, hello)
+	defer s.stop()
+	old := s.listener.Until()
+	broken := first.put(t, t.TempDir())
+	putFile(t, broken.Key, second.key)
+	for name, files := range map[string]program.TLS{
+		"a key of another": broken,
+		"no key":           {Cert: broken.Cert},
+		"no such file":     {Cert: broken.Cert, Key: broken.Key + "x"},
+		"expired":          newCertificate(t, time.Now().Add(-time.Minute)).put(t, t.TempDir()),
+	} {
+		var c program.Change
+		if err := c.Renew(s.listener, files, ""); err == nil || s.listener.Until() != old {
+			t.Errorf("%s: taken, error %v", name, err)
+		}
+	}
+	var c program.Change
+	if err := c.Renew(s.listener, program.TLS{}, "x-"); err != nil || strings.Join(c.Restart, " ") != "x-tls-cert x-tls-key" {
+		t.Errorf("no TLS any more: %v, restart for %v", err, c.Restart)
+	}
+	if err := c.Renew(s.listener, second.put(t, t.TempDir()), ""); err != nil || s.listener.Until() != old {
+		t.Errorf("before it was taken: %v, until %s", err, s.listener.Until())
+	}
+	for _, take := range c.Take {
+		if take != nil {
+			take()
+		}
+	}
+	if got := s.listener.Until(); !got.After(old) {
+		t.Errorf("afterwards the certificate is good until %s", got)
+	}
+}
