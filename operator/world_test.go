@@ -119,6 +119,8 @@ func (f *fake) Each(_ context.Context, topic string, visit func(delivery.Standin
 }
 
 func (f *fake) Standing(id subscription.ID) (delivery.Standing, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	s, ok := f.stands[id]
 	return s, ok
 }
