@@ -11,13 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestConsole does what each page says, in its order: it gives the commands as they
 // are written, and compares what they print with the page, line by line. Ports,
-// directories, identifiers and times may differ; … stands for anything.
+// identifiers, times and sizes may differ; … stands for anything.
 func TestConsole(t *testing.T) {
 	ran := 0
 	for _, page := range pages(t) {
@@ -123,13 +124,26 @@ func (w *walk) through(blocks []block) {
 			w.find(b, name).waitLog(b, text)
 		}
 		if name, ok := b.note("from"); ok {
-			w.compare(b, name, b.lines, w.find(b, name).next(b, len(b.lines)))
+			w.printed(b, w.find(b, name), name, b.lines)
 		} else if b.lang == "console" {
 			w.commands(b)
 		}
 	}
 	for len(w.running) > 0 {
 		w.stop(w.running[len(w.running)-1])
+	}
+}
+
+// printed compares what a program prints next. Where a line is … it reads on until the
+// rest has come.
+func (w *walk) printed(b block, r *running, who string, shows []string) {
+	if !slices.Contains(shows, "…") {
+		w.compare(b, who, shows, r.next(b, len(shows)))
+		return
+	}
+	var lines []string
+	for !w.fits(shows, lines) {
+		lines = append(lines, r.next(b, 1)...)
 	}
 }
 
@@ -165,11 +179,10 @@ func (w *walk) command(b block, command string, shows []string) {
 	name, runs := b.note("runs")
 	if !runs && len(shows) > 0 && strings.Contains(shows[0], " ready ") {
 		name, _, _ = strings.Cut(shows[0], " ")
-		runs = true
+		runs = strings.Contains(command, name) // and not a look at what it has printed
 	}
 	if runs {
-		r := w.start(b, name, command)
-		w.compare(b, command, shows, r.next(b, len(shows)))
+		w.printed(b, w.start(b, name, command), command, shows)
 		return
 	}
 	_, again := b.note("until")
@@ -202,8 +215,21 @@ func (w *walk) here(text string) string {
 
 const uuidForm = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 
+const (
+	timeForm = `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?`
+	spanForm = `\b(?:\d+(?:\.\d+)?(?:ms|[smhd]))+\b` // 9d23h, 1.1s
+	sizeForm = `\b\d+(?:\.\d+)? [kMG]?B\b`
+)
+
 // vary is what differs from run to run.
-var vary = regexp.MustCompile(`(?m)^…\n?|…|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?|` + uuidForm + `|[ \t]+`)
+var vary = regexp.MustCompile(`(?m)^…\n?|…|` + timeForm + `|` + uuidForm + `|` + spanForm + `|` + sizeForm + `|[ \t]+`)
+
+// form is what stands for a piece that varies.
+var form = map[*regexp.Regexp]string{
+	regexp.MustCompile(`^` + timeForm + `$`): timeForm,
+	regexp.MustCompile(`^` + spanForm + `$`): spanForm,
+	regexp.MustCompile(`^` + sizeForm + `$`): sizeForm,
+}
 
 // fits tells whether lines are what the page shows, and learns identifiers from them.
 func (w *walk) fits(shows, lines []string) bool {
@@ -225,7 +251,11 @@ func (w *walk) fits(shows, lines []string) bool {
 				pattern, names = pattern+`(`+uuidForm+`)`, append(names, piece)
 			}
 		default:
-			pattern += `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?`
+			for piecewise, any := range form {
+				if piecewise.MatchString(piece) {
+					pattern += any
+				}
+			}
 		}
 		last = at[1]
 	}

@@ -15,6 +15,7 @@ import (
 var (
 	linkInText = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading    = regexp.MustCompile(`^#{1,6} +(.*?)\s*$`)
+	ownAnchor  = regexp.MustCompile(`<a (?:id|name)="([^"]+)">`)
 	linkedText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
@@ -96,11 +97,15 @@ func linksOf(t *testing.T, file string) (targets []string) {
 }
 
 // anchors are the names of a page's headings, as they are usual: in small letters,
-// hyphens for spaces, nothing else but letters, digits, hyphens and underscores.
+// hyphens for spaces, nothing else but letters, digits, hyphens and underscores; and
+// those that it gives itself.
 func anchors(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
 	prose(t, file, func(line string) {
+		for _, m := range ownAnchor.FindAllStringSubmatch(line, -1) {
+			all[m[1]] = true
+		}
 		m := heading.FindStringSubmatch(line)
 		if m == nil {
 			return

@@ -85,7 +85,10 @@ func commandsOf(text string, blocks []block) (lines []string) {
 		if b.lang == "sh" || b.lang == "console" {
 			joined := strings.ReplaceAll(strings.Join(b.lines, "\n"), "\\\n", " ")
 			for line := range strings.SplitSeq(joined, "\n") {
-				lines = append(lines, strings.TrimPrefix(line, "$ "))
+				line, given := strings.CutPrefix(line, "$ ")
+				if given || b.lang == "sh" { // the other lines of a console are output
+					lines = append(lines, line)
+				}
 			}
 		}
 	}
