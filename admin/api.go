@@ -90,7 +90,9 @@ func API(cfg Config) http.Handler {
 		byPath[o.path][o.method] = o
 	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.refuse(w, r, Refusal(http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is."))
+		p := Refusal(http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is.")
+		p.Parameter = "path" // a program tells it by that from a thing that is not there
+		a.refuse(w, r, p)
 	})
 	return r
 }

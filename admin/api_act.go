@@ -1,15 +1,14 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
 	"unicode/utf8"
 
 	"carillon/delivery"
+	"carillon/operator"
 	"carillon/source"
 )
-
-// maxReason bounds the reason that a callback is told, bytes.
-const maxReason = 200
 
 // ReplayWish is what is to be delivered once more.
 type ReplayWish struct {
@@ -77,8 +76,8 @@ func (a *api) remove(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	reason := r.text("reason")
-	if len(reason) > maxReason || !printable(reason) {
-		return wrong("reason", "must be one line of text, of at most 200 bytes.")
+	if len(reason) > operator.MaxReason || !printable(reason) {
+		return wrong("reason", fmt.Sprintf("must be one line of text, of at most %d bytes.", operator.MaxReason))
 	}
 	desk, err := a.asked(r)
 	if err != nil {

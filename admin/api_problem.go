@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"unicode"
-	"unicode/utf8"
+	"strings"
 
 	"carillon/operator"
 )
@@ -56,19 +55,21 @@ func problemOf(err error) Problem {
 	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
-			return Refusal(row.status, sentence(err.Error()))
+			return Refusal(row.status, sentence(strings.TrimPrefix(err.Error(), row.err.Error()+": ")))
 		}
 	}
 	return Refusal(http.StatusInternalServerError, "The hub could not do this: its log says why.")
 }
 
-// sentence begins with a capital letter and ends with a full stop.
+// sentence begins with a capital letter, unless that is one of a name, and ends with a full stop.
 func sentence(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	if size == 0 {
+	word, _, _ := strings.Cut(text, " ")
+	if word == "" {
 		return text
 	}
-	text = string(unicode.ToUpper(first)) + text[size:]
+	if !strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
 	if last := text[len(text)-1]; last != '.' && last != '!' && last != '?' {
 		text += "."
 	}

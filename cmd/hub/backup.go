@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
@@ -49,7 +50,7 @@ func (f *backupCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	stream, err := c.stream(ctx, http.MethodPost, "/v1/backup", nil)
+	stream, err := c.stream(ctx, http.MethodPost, "/backup", nil)
 	if err != nil {
 		return fmt.Errorf("the backup failed: %w", err)
 	}
@@ -97,11 +98,11 @@ const (
 // backup answers with a backup as a stream; one that fails on the way is cut off.
 func (c *controls) backup(w http.ResponseWriter, r *http.Request) (err error) {
 	if c.store.Backup == nil {
-		return refusal{http.StatusNotImplemented, errRedisBackup.Error()}
+		return admin.Refusal(http.StatusConflict, errRedisBackup.Error())
 	}
 	b, err := c.store.Backup(r.Context())
 	if errors.Is(err, pebblestore.ErrBackupRuns) {
-		return refusal{http.StatusConflict, err.Error()}
+		return admin.Refusal(http.StatusConflict, err.Error())
 	}
 	if err != nil {
 		return err
@@ -113,6 +114,7 @@ func (c *controls) backup(w http.ResponseWriter, r *http.Request) (err error) {
 		}
 	}()
 	w.Header().Set("Content-Type", "application/x-tar")
+	w.Header().Set("Cache-Control", "no-store")
 	to := &patient{to: w, control: http.NewResponseController(w)}
 	done := make(chan struct{})
 	defer close(done)

@@ -171,12 +171,12 @@ func TestBackupUnderWayAtTheEnd(t *testing.T) {
 	fillStore(t, p)
 	c := controlAt(dir)
 	defer c.Close()
-	slow, err := c.stream(t.Context(), http.MethodPost, "/v1/backup", nil)
+	slow, err := c.stream(t.Context(), http.MethodPost, "/backup", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	_, err = c.stream(t.Context(), http.MethodPost, "/v1/backup", nil)
+	_, err = c.stream(t.Context(), http.MethodPost, "/backup", nil)
 	if refused, is := errors.AsType[refusal](err); !is || refused.status != http.StatusConflict {
 		t.Errorf("a second backup: %v; want status 409", err)
 	}

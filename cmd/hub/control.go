@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,104 +11,37 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"carillon/admin"
 	"carillon/cmd/internal/program"
-	"carillon/source"
 	"carillon/store/pebblestore"
-	"carillon/subscription"
 )
 
 // A hub has its Pebble directory to itself while it runs. What works on the store
-// meanwhile (hub backup, hub source) asks the hub, by HTTP over a Unix socket in
+// meanwhile (hub backup, hub topics, …) asks the hub, by HTTP over a Unix socket in
 // that directory: who may use the socket is told by the permissions of the file
-// alone. Where no hub runs, or with Redis, the command opens the store and answers
-// itself, by the same paths (openControl).
-//
-// To add a path: a line in controlPaths, and a controlFunc that takes JSON by
-// readJSON, answers by writeJSON and returns a refusal for what is wrong with the
-// request. A command asks by openControl and control.call.
+// alone. What is asked is the API of package admin, as on the operator's listener, and
+// a backup. Where no hub runs, or with Redis, the command opens the store and answers
+// itself, by the same handlers (openControl).
 
-// Bounds of the control socket. Only the owner of the store can use it, so they stop
-// mistakes.
-const (
-	maxControlConns = 32      // at a time; more wait
-	maxControlBody  = 1 << 20 // of JSON, in bytes
-)
+// maxControlConns bounds the connections of the control socket; more wait. Only the owner of the
+// store can use it, so it stops mistakes.
+const maxControlConns = 32
 
 // controls is what the control paths work on: a hub's parts, or those of a command
 // that has opened the store.
 type controls struct {
 	store    *engine
-	sources  *source.Registry // nil: nobody in this process asks who may publish
+	desk     admin.Desk
+	level    admin.Level // nil: it is a command
 	logger   *slog.Logger
 	stopping <-chan struct{} // closed when the hub is to end; nil: it is a command
 }
 
-// controlPaths are all that can be asked.
-func (c *controls) controlPaths() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /v1/version", c.handle(c.version))
-	mux.Handle("POST /v1/backup", c.handle(c.backup))
-	c.sourcePaths(mux)
-	return mux
-}
-
-// version tells whom the command speaks to.
-func (c *controls) version(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, versionAnswer{Version: program.Version})
-}
-
-type versionAnswer struct {
-	Version string `json:"version"`
-}
-
-// controlFunc answers one request. Nothing is answered yet where it returns an error.
-type controlFunc func(w http.ResponseWriter, r *http.Request) error
-
-// refusal is an error with a status: what is wrong with the request, in one line.
-type refusal struct {
-	status int
-	text   string
-}
-
-func (r refusal) Error() string { return r.text }
-
-// handle answers an error as text. Whoever asks owns the store, and may know all.
-func (c *controls) handle(f controlFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxControlBody)
-		err := f(w, r)
-		if err == nil {
-			return
-		}
-		status := http.StatusInternalServerError
-		if refused, is := errors.AsType[refusal](err); is {
-			status = refused.status
-		} else if errors.Is(err, subscription.ErrUnavailable) {
-			status = http.StatusServiceUnavailable
-		}
-		http.Error(w, err.Error(), status)
+// handler answers all that can be asked.
+func (c *controls) handler() http.Handler {
+	return admin.API(admin.Config{
+		Desk: c.desk, Version: program.Version, Level: c.level, Stopping: c.stopping, Backup: c.backup, Logger: c.logger,
 	})
-}
-
-// readJSON reads the body of a request.
-func readJSON(r *http.Request, into any) error {
-	decoder := json.NewDecoder(r.Body)
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return refusal{http.StatusBadRequest, fmt.Sprintf("the request is not understood: %v", err)}
-	}
-	return nil
-}
-
-// writeJSON answers with 200.
-func writeJSON(w http.ResponseWriter, answer any) error {
-	text, err := json.Marshal(answer)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n')) // who asked is gone
-	return nil
 }
 
 // controlSocket is the listener in the directory of the store.
@@ -165,7 +95,7 @@ func (h *house) openControlSocket() {
 	}
 	socket, err := listenControl(h.store.Directory)
 	if err != nil {
-		h.logger.Warn("there is no control socket: commands that need the running hub (backup, source) are not available",
+		h.logger.Warn("there is no control socket: commands that need the running hub (backup, topics, source, …) are not available",
 			"directory", h.store.Directory, "error", err)
 		return
 	}
@@ -177,12 +107,6 @@ func (h *house) serveControl(ctx context.Context) error {
 	if h.control == nil {
 		return nil
 	}
-	c := &controls{store: h.store, sources: h.sources, logger: h.logger, stopping: ctx.Done()}
-	return program.Serve(ctx, h.control, c.controlPaths(), h.logger)
-}
-
-// drop reads what is left of an answer, so far as that is little.
-func drop(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, maxControlBody)
-	_ = body.Close()
+	c := &controls{store: h.store, desk: h.desk, level: h.level, logger: h.logger, stopping: ctx.Done()}
+	return program.Serve(ctx, h.control, c.handler(), h.logger)
 }

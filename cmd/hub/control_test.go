@@ -113,11 +113,11 @@ func TestControlRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	err = c.call(t.Context(), http.MethodGet, "/v1/of-tomorrow", nil, nil)
+	err = c.call(t.Context(), http.MethodGet, "/of-tomorrow", nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "does not know this command") {
 		t.Errorf("a path of a later version: %v", err)
 	}
-	err = c.call(t.Context(), http.MethodPost, "/v1/version", nil, nil)
+	err = c.call(t.Context(), http.MethodPost, "/version", nil, nil)
 	if refused, is := errors.AsType[refusal](err); !is || refused.status != http.StatusMethodNotAllowed {
 		t.Errorf("another method: %v", err)
 	}

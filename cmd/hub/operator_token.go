@@ -38,7 +38,7 @@ const (
 )
 
 // lookAtTokenEvery is how often it is looked whether the file has changed, at most.
-const lookAtTokenEvery = 2 * time.Second
+const lookAtTokenEvery = 500 * time.Millisecond
 
 // operatorToken is the operator's token, from the environment or from a file that may
 // change.
@@ -104,6 +104,18 @@ func makeAdminToken(file string) error {
 		return err
 	}
 	return nil
+}
+
+// readAdminToken is the token for a command that asks; "": there is none.
+func readAdminToken(file string, logger *slog.Logger) (string, error) {
+	if _, err := os.Stat(file); file != "" && err != nil {
+		return "", fmt.Errorf("--admin-token-file: %w", err) // none is made for who asks
+	}
+	t, err := findAdminToken(file, logger)
+	if err != nil || t == nil {
+		return "", err
+	}
+	return t.Token(), nil
 }
 
 // Token returns the token as it is now.

@@ -2,18 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"carillon/admin"
+	"carillon/operator"
 	"carillon/source"
 	"carillon/store/redisstore"
 )
@@ -59,7 +61,7 @@ func (f *sourceAddCommand) Validate() error {
 func (f *sourceAddCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
 	nothing := f.refuseNothing() != nil
 	err := f.issue(stdout, false, func(hash source.Hash) error {
-		return askSources(ctx, f.storeFlags, logger, "add", sourceWish{f.Name, f.Prefixes, hash})
+		return askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources", admin.SourceWish{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
 	})
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (f *sourceRotateCommand) run(ctx context.Context, logger *slog.Logger, _ io
 		return err
 	}
 	err := f.issue(stdout, true, func(hash source.Hash) error {
-		return askSources(ctx, f.storeFlags, logger, "rotate", sourceWish{Name: f.Name, Hash: hash})
+		return askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", admin.TokenWish{Hash: hash})
 	})
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func (f *sourceRevokeCommand) run(ctx context.Context, logger *slog.Logger, _ io
 	if err := f.refuseNothing(); err != nil {
 		return err
 	}
-	if err := askSources(ctx, f.storeFlags, logger, "revoke", sourceWish{Name: f.Name}); err != nil {
+	if err := askSources(ctx, f.storeFlags, logger, f.Name, http.MethodDelete, "/sources/"+url.PathEscape(f.Name), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "hub revoked Source %s: its token is refused%s\n", f.Name, f.from())
@@ -119,14 +121,26 @@ func (f *storeFlags) from() string {
 	return " from now on"
 }
 
-// askSources makes a change of Sources, through the hub where one runs.
-func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, change string, wish sourceWish) (err error) {
+// askSources makes a change of a Source, through the hub where one runs.
+func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, name, method, path string, wish any) (err error) {
 	c, err := openControl(ctx, f, logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	return c.call(ctx, http.MethodPost, "/v1/sources/"+change, wish, nil)
+	return sourceRefusal(name, c.call(ctx, method, path, wish, nil))
+}
+
+// sourceRefusal says by which command to do something about a change that was refused.
+func sourceRefusal(name string, err error) error {
+	refused, is := errors.AsType[refusal](err)
+	switch {
+	case is && refused.status == http.StatusNotFound:
+		return fmt.Errorf("there is no Source %q: hub source list names them", name)
+	case is && refused.status == http.StatusConflict && strings.Contains(refused.text, "already: rotate"):
+		return fmt.Errorf("there is a Source %q already: hub source rotate gives it another token; to give it other prefixes, revoke it first", name)
+	}
+	return err
 }
 
 // sourceListCommand lists the Sources.
@@ -145,15 +159,13 @@ func (f *sourceListCommand) run(ctx context.Context, logger *slog.Logger, _ io.R
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	var all []sourceAnswer
-	if err := c.call(ctx, http.MethodGet, "/v1/sources", nil, &all); err != nil {
+	var all []operator.Source
+	text, err := c.read(ctx, "/sources", &all)
+	if err != nil {
 		return err
 	}
 	if f.JSON {
-		e := json.NewEncoder(stdout)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(all)
+		return printJSON(stdout, text)
 	}
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tTOKEN ISSUED\tTOPIC PREFIXES")

@@ -109,8 +109,8 @@ func TestStopWithEverythingUnderWay(t *testing.T) {
 	}
 	fillStore(t, p)
 	halfSent(t, "tcp", p.ready["listen"], "POST /websub/ HTTP/1.1\r\nHost: hub\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
-	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "POST /v1/backup HTTP/1.1\r\nHost: hub\r\nContent-Length: 9\r\n\r\nhalf")
-	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "GET /v1/version HTTP/1.1\r\nHost")
+	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "POST /api/v1/backup HTTP/1.1\r\nHost: hub\r\nContent-Length: 9\r\n\r\nhalf")
+	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "GET /api/v1/version HTTP/1.1\r\nHost")
 	begun := time.Now()
 	if err := p.stop(t); err != nil {
 		t.Errorf("the hub ended with %v\n%s", err, p.log)

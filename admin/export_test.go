@@ -1,0 +1,29 @@
+package admin
+
+import "slices"
+
+// Route is one operation of the API, for tests.
+type Route struct {
+	Method, Path string
+	Parameters   []string
+}
+
+// Routes are all operations.
+func Routes() (all []Route) {
+	for _, o := range routes() {
+		all = append(all, Route{o.method, o.path, slices.Clone(o.parameters)})
+	}
+	return all
+}
+
+// Limits that tests come up to.
+const (
+	MaxStreams  = maxStreams
+	MaxRequest  = maxRequest
+	MaxWrong    = maxWrong
+	MaxClients  = maxClients
+	MaxSessions = maxSessions
+	SessionIdle = sessionIdle
+	SessionMax  = sessionMax
+	BeatEvery   = beatEvery
+)

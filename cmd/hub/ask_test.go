@@ -1,0 +1,444 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"carillon/internal/redistest"
+	"carillon/operator"
+	"carillon/subscription"
+)
+
+// village is a hub with a topic, a callback that takes everything and one that takes nothing.
+type village struct {
+	hub       *process
+	store     string
+	good, bad *sink
+	topic     string
+	ids       map[string]string // of the subscriptions, by callback
+	published []string          // the notifications' IDs
+}
+
+// newVillage publishes two notifications and waits until it stands with them as it will.
+func newVillage(t *testing.T, store string) *village {
+	t.Helper()
+	v := &village{store: store, good: newSink(t), bad: newSink(t), ids: map[string]string{}}
+	port := freePort(t)
+	hub := fmt.Sprintf("http://127.0.0.1:%d/websub/", port)
+	v.good.setHub(hub, 0)
+	v.bad.setHub(hub, 1)
+	v.hub = startHub(t, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--admin", "127.0.0.1:0", "--store", store, "--retry-first", "1h", "--retry-max", "2h")
+	v.topic = v.good.topicURL("a")
+	for name, s := range map[string]*sink{"good": v.good, "bad": v.bad} {
+		callback := s.callbackURL(name)
+		v.ids[name] = subscription.NewID(v.topic, callback).String()
+		if status, text, err := subscribe(hub, v.topic, callback, nil); err != nil || status != http.StatusAccepted {
+			t.Fatal(status, text, err)
+		}
+		eventually(t, "a subscription", func() bool {
+			status, _ := look(v.hub.ready["admin"], "/api/v1/subscriptions/"+v.ids[name])
+			return status == http.StatusOK
+		})
+	}
+	for _, body := range []string{"one", "two"} {
+		status, id, err := publish(hub, v.topic, "text/plain", body)
+		if err != nil || status != http.StatusOK {
+			t.Fatal(status, id, err)
+		}
+		v.published = append(v.published, strings.TrimSpace(id))
+	}
+	v.good.await(t, "the deliveries", func() bool { return v.good.has("good", "two") })
+	eventually(t, "a failure, and a delivery that is settled", func() bool {
+		_, text := look(v.hub.ready["admin"], "/api/v1/notifications/"+v.published[0])
+		return strings.Contains(text, `"delivered":1`) && strings.Contains(text, `"failing":1`)
+	})
+	return v
+}
+
+// says runs a command and wants each of the texts in what it prints.
+func (v *village) says(t *testing.T, line string, want ...string) string {
+	t.Helper()
+	out := mustRun(t, append(strings.Fields(line), "--store", v.store)...)
+	for _, w := range want {
+		if !strings.Contains(out, w) {
+			t.Errorf("hub %s does not say %q:\n%s", line, w, out)
+		}
+	}
+	for _, l := range strings.Split(out, "\n") {
+		if len([]rune(l)) > 160 {
+			t.Errorf("hub %s has a line of %d characters: %s", line, len([]rune(l)), l)
+		}
+	}
+	return out
+}
+
+// refuses runs a command that ends with status 1 and one line.
+func (v *village) refuses(t *testing.T, line string, want string) {
+	t.Helper()
+	code, out, stderr := runCommand(t.Context(), append(strings.Fields(line), "--store", v.store)...)
+	// Run within the test it warns of files that a process of its own would not have made so.
+	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(l string) bool { return l == "" || strings.HasPrefix(l, "{") })
+	if code != 1 || out != "" || len(lines) != 1 || !strings.Contains(lines[0], want) {
+		t.Errorf("hub %s: status %d, %q and %q; want one line with %q", line, code, out, stderr, want)
+	}
+}
+
+// looked is what the commands say of the village, whoever answers.
+func (v *village) looked(t *testing.T) {
+	t.Helper()
+	v.says(t, "topics", "SUBSCRIBERS", "TOPIC", v.topic)
+	v.says(t, "topics --failing --contains TOPIC/A", v.topic)
+	if out := v.says(t, "topics --contains nothing-of-that"); strings.Contains(out, v.topic) {
+		t.Errorf("a topic that was not asked for:\n%s", out)
+	}
+	v.says(t, "topic "+v.topic, "2, 1 behind, 1 failing", "1/2", v.published[0], v.published[1])
+	v.says(t, "subscriptions", v.ids["good"], v.ids["bad"], "idle", "failing")
+	if out := v.says(t, "subscriptions --state failing --topic "+v.topic, v.ids["bad"]); strings.Contains(out, v.ids["good"]) {
+		t.Errorf("a subscription that does not fail:\n%s", out)
+	}
+	v.says(t, "show "+v.published[0], "Not delivered to all: 1 of 2 have got it, 1 have not.", v.ids["bad"], "503 Service Unavailable")
+	v.says(t, "show "+v.published[0]+" --topic "+v.topic, "Not delivered to all")
+	v.says(t, "show "+v.ids["bad"], v.bad.callbackURL("bad"), "failing: 1 failure in a row", "0; the newest is ")
+	v.refuses(t, "show 6ba7b810-9dad-51d1-80b4-00c04fd430c8", "there is no subscription and no notification 6ba7b810")
+	v.refuses(t, "topic https://nowhere.test/", "https://nowhere.test/")
+	v.refuses(t, "remove "+v.ids["good"], "give --yes")
+	v.refuses(t, "trim "+v.topic+" --before 2", "give --yes")
+}
+
+// Commands see and repair what a hub on Pebble does while it runs, and see the same in its store
+// when it does not.
+func TestCommandsOfAnOperator(t *testing.T) {
+	v := newVillage(t, "pebble:"+t.TempDir())
+	v.looked(t)
+	v.says(t, "show "+v.ids["bad"], "ATTEMPT ENDED")
+
+	v.bad.setHub(v.hub.ready["url"], 0)
+	v.says(t, "retry "+v.ids["bad"], "tries "+v.ids["bad"]+" again now")
+	v.bad.await(t, "the retry", func() bool { return v.bad.has("bad", "two") })
+	eventually(t, "a delivery to all", func() bool {
+		return strings.Contains(mustRun(t, "show", v.published[1], "--store", v.store), "Delivered to all: 2 of 2.")
+	})
+	v.refuses(t, "retry "+v.ids["bad"], "")
+
+	v.says(t, "replay "+v.ids["good"]+" --from 1 --to 1", "delivers 1 to 1 to "+v.ids["good"]+" once more now")
+	v.good.await(t, "the replay", func() bool { return len(v.good.got["good"]) == 3 })
+	if again := v.good.got["good"][2]; again.body != "one" || again.id != v.published[0] {
+		t.Errorf("the replay delivered %q with the ID %s", again.body, again.id)
+	}
+	v.refuses(t, "replay "+v.ids["good"]+" --from 9", "")
+
+	v.says(t, "trim "+v.topic+" --before 2 --yes", "1 notification and ")
+	v.says(t, "remove "+v.ids["bad"]+" --yes --reason gone", "removed "+v.ids["bad"])
+	v.refuses(t, "show "+v.ids["bad"], "there is no subscription")
+
+	v.says(t, "log-level", "info\n")
+	v.says(t, "log-level debug", "debug\n")
+	if out := v.says(t, "log-level --json", "debug"); !json.Valid([]byte(out)) {
+		t.Errorf("no JSON: %s", out)
+	}
+	if log := v.hub.log.String(); strings.Contains(log, "/callback/") {
+		t.Errorf("the log tells of a callback's path:\n%s", log)
+	}
+}
+
+// What is printed with --json is what the API answers.
+func TestCommandsPrintTheAPI(t *testing.T) {
+	v := newVillage(t, "pebble:"+t.TempDir())
+	for line, path := range map[string]string{
+		"show " + v.published[1]: "/notifications/" + v.published[1],
+		"show " + v.ids["good"]:  "/subscriptions/" + v.ids["good"],
+		"topics --limit 50":      "/topics?limit=50",
+		"subscriptions":          "/subscriptions?limit=50",
+		"source list":            "/sources",
+	} {
+		_, want := look(v.hub.ready["admin"], "/api/v1"+path)
+		if got := v.says(t, line+" --json"); !sameJSON(t, got, want) {
+			t.Errorf("hub %s --json:\n%s\nthe API:\n%s", line, got, want)
+		}
+	}
+	var both struct {
+		Topic         operator.Topic            `json:"topic"`
+		Notifications operator.NotificationPage `json:"notifications"`
+	}
+	out := v.says(t, "topic "+v.topic+" --json")
+	if err := json.Unmarshal([]byte(out), &both); err != nil || both.Topic.Head != 2 || len(both.Notifications.Notifications) != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out := v.says(t, "subscriptions --limit 1 --all --json"); strings.Count(out, `"missing_shards"`) != 1 {
+		t.Errorf("--all asks in small pages:\n%s", out)
+	}
+	code, out, stderr := runCommand(t.Context(), "subscriptions", "--limit", "1", "--store", v.store)
+	_, after, more := strings.Cut(strings.TrimSpace(stderr), "--after ")
+	if code != 0 || !more || strings.Count(out, "\n") != 2 {
+		t.Fatalf("a page of one: %d\n%s\n%s", code, out, stderr)
+	}
+	after, _, _ = strings.Cut(after, "\n")
+	if rest := v.says(t, "subscriptions --limit 1 --after "+after); strings.Contains(rest, strings.Fields(strings.Split(out, "\n")[1])[3]) {
+		t.Errorf("the second page is the first:\n%s\n%s", out, rest)
+	}
+}
+
+// sameJSON compares but for what passes by itself.
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y any
+	if err := json.Unmarshal([]byte(a), &x); err != nil {
+		t.Fatalf("%v: %s", err, a)
+	}
+	if err := json.Unmarshal([]byte(b), &y); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	return fmt.Sprint(timeless(x)) == fmt.Sprint(timeless(y))
+}
+
+// timeless is a document without what counts the seconds.
+func timeless(doc any) any {
+	switch d := doc.(type) {
+	case map[string]any:
+		for name, value := range d {
+			if d[name] = timeless(value); strings.HasSuffix(name, "_seconds") {
+				delete(d, name)
+			}
+		}
+	case []any:
+		for i := range d {
+			d[i] = timeless(d[i])
+		}
+	}
+	return doc
+}
+
+// A store that no hub works on says the same, and what it is told is done when a hub runs.
+func TestCommandsOnAStoreAtRest(t *testing.T) {
+	v := newVillage(t, "pebble:"+t.TempDir())
+	if err := v.hub.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	v.looked(t)
+	v.refuses(t, "log-level", "no hub answers")
+	v.says(t, "replay "+v.ids["good"]+" --from 2", "once more, when it runs")
+	v.says(t, "retry "+v.ids["bad"], "again, when it runs")
+	v.bad.setHub(v.hub.ready["url"], 0)
+	startHub(t, "--listen", v.hub.ready["listen"], "--admin", "127.0.0.1:0", "--store", v.store, "--retry-first", "1h", "--retry-max", "2h")
+	v.bad.await(t, "the retry", func() bool { return v.bad.has("bad", "two") })
+	v.good.await(t, "the replay", func() bool { return len(v.good.got["good"]) == 3 })
+}
+
+// A command on a Redis asks the hubs that work on it.
+func TestCommandsOnRedis(t *testing.T) {
+	v := newVillage(t, redistest.Start(t).URL())
+	v.looked(t)
+	v.refuses(t, "log-level", "--ask")
+	v.bad.setHub(v.hub.ready["url"], 0)
+	v.says(t, "retry "+v.ids["bad"], "again now")
+	v.bad.await(t, "the retry", func() bool { return v.bad.has("bad", "two") })
+}
+
+// A hub elsewhere is asked by its operator's listener, with the operator's token.
+func TestCommandsAskElsewhere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(), "--admin-token-file", file)
+	admin := "http://" + p.ready["admin"]
+	info, err := os.Stat(file)
+	if err != nil || info.Mode() != 0o600 {
+		t.Fatalf("the token that the hub made: %v, %v", info, err)
+	}
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no token":            {[]string{"topics", "--ask", admin}, "needs the operator's token"},
+		"no file":             {[]string{"topics", "--ask", admin, "--admin-token-file", file + "x"}, "--admin-token-file: "},
+		"no URL":              {[]string{"topics", "--ask", p.ready["admin"]}, "is not the URL of an operator's listener"},
+		"no hub":              {[]string{"topics", "--ask", fmt.Sprintf("http://127.0.0.1:%d", freePort(t))}, "connection refused"},
+		"the public listener": {[]string{"topics", "--ask", "http://" + p.ready["listen"]}, "does not know this command"},
+	} {
+		code, out, stderr := runCommand(t.Context(), test.args...)
+		if code != 1 || out != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: %d %q %q; want %q", name, code, out, stderr, test.want)
+		}
+	}
+	mustRun(t, "topics", "--ask", admin, "--admin-token-file", file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(adminTokenVariable, strings.TrimSpace(string(text)))
+	if out := mustRun(t, "log-level", "warn", "--ask", admin+"/", "--json"); !sameJSON(t, out, `{"level":"warn"}`) {
+		t.Errorf("log-level: %s", out)
+	}
+	if log := p.log.String(); strings.Contains(log, strings.TrimSpace(string(text))) {
+		t.Errorf("the log tells the token:\n%s", log)
+	}
+}
+
+// Whoever has no token gets no more than health, and a changed file ends what the one before opened.
+func TestOperatorsToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("first-token-of-16\n"), 0o604); err != nil {
+		t.Fatal(err)
+	}
+	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0", "--url", "http://127.0.0.1:1/", "--admin-plain", "--admin-token-file", file, "--store", "pebble:"+t.TempDir())
+	admin := strings.Replace(p.ready["admin"], "0.0.0.0", "127.0.0.1", 1)
+	if !strings.Contains(admin, "127.0.0.1") {
+		admin = "127.0.0.1" + admin[strings.LastIndex(admin, ":"):]
+	}
+	get := func(path, token string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		status, _, err := answer(http.DefaultClient.Do(req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	for path, want := range map[string][2]int{"/healthz": {200, 200}, "/metrics": {401, 200}, "/api/v1/overview": {401, 200}, "/": {401, 200}, "/nothing": {401, 404}} {
+		if got := [2]int{get(path, ""), get(path, "first-token-of-16")}; got != want {
+			t.Errorf("%s without a token and with it: %v; want %v", path, got, want)
+		}
+	}
+	eventually(t, "readiness", func() bool { return get("/readyz", "") == 200 })
+	if code, out := ready("--admin", admin); code != 0 || !strings.Contains(out, "chmod 600") {
+		t.Errorf("hub ready: %d %s; want a warning of the file's mode", code, out)
+	}
+	if err := os.WriteFile(file, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the warning of a bad file", func() bool {
+		_, out := ready("--admin", admin)
+		return strings.Contains(out, "the token of before stands")
+	})
+	if get("/metrics", "first-token-of-16") != 200 {
+		t.Error("a bad file took the token away")
+	}
+	if err := os.WriteFile(file, []byte("another-token-of-20"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new file", func() bool {
+		_, out := ready("--admin", admin)
+		return !strings.Contains(out, "the token of before stands")
+	})
+	if get("/metrics", "another-token-of-20") != 200 || get("/metrics", "first-token-of-16") != 401 {
+		t.Error("the new token is refused, or the one of before is still taken")
+	}
+}
+
+// A hub whose operator's listener others could reach does not start as if they could not.
+func TestOperatorsListenerIsGuarded(t *testing.T) {
+	dir := t.TempDir()
+	bad, none := filepath.Join(dir, "bad"), filepath.Join(dir, "no", "where")
+	if err := os.WriteFile(bad, []byte("too-short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(dir, "fresh")
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no token":          {[]string{"--admin", "0.0.0.0:0"}, "--admin-token-file FILE"},
+		"no token, plain":   {[]string{"--admin", ":0", "--admin-plain"}, "--admin-token-file FILE"},
+		"no TLS":            {[]string{"--admin", "0.0.0.0:0", "--admin-token-file", fresh}, "--admin-plain"},
+		"a short token":     {[]string{"--admin-token-file", bad}, "16 or more"},
+		"no such directory": {[]string{"--admin-token-file", none}, "cannot be made"},
+		"a directory":       {[]string{"--admin-token-file", dir}, "is not a file"},
+	} {
+		args := append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", "http://127.0.0.1:1/", "--store", "pebble:" + filepath.Join(dir, "store")}, test.args...)
+		code, _, stderr := runCommand(t.Context(), args...)
+		if code != 1 || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "too-short") {
+			t.Errorf("%s: %d %q; want one line with %q", name, code, stderr, test.want)
+		}
+	}
+	if _, err := os.Stat(fresh); err == nil {
+		t.Error("a hub that did not start has made a token")
+	}
+	t.Setenv(adminTokenVariable, "first-token-of-16")
+	if code, _, stderr := runCommand(t.Context(), "--admin-token-file", fresh, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "keep one") {
+		t.Errorf("two tokens: %d %s", code, stderr)
+	}
+}
+
+// Two hubs that begin at once have one token.
+func TestOneTokenIsMade(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	tokens := make(chan string)
+	for range 4 {
+		go func() {
+			token, err := findAdminToken(file, slog.New(slog.DiscardHandler))
+			if err != nil {
+				tokens <- err.Error()
+				return
+			}
+			tokens <- token.Token()
+		}()
+	}
+	first := <-tokens
+	for range 3 {
+		if other := <-tokens; other != first || len(other) != 64 {
+			t.Errorf("tokens %q and %q", first, other)
+		}
+	}
+	if left := list(t, filepath.Dir(file)); len(left) != 1 {
+		t.Errorf("beside the token there is %q", left)
+	}
+}
+
+// Foreign text does nothing to a terminal, and columns are aligned.
+func TestTablesAreLegible(t *testing.T) {
+	var out bytes.Buffer
+	tab := table(&out)
+	row(tab, "A", "B")
+	row(tab, "\x1b[31mred\x07", "x\ty")
+	if err := tab.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "A          B\n·[31mred·  x·y\n"; out.String() != want {
+		t.Errorf("%q; want %q", &out, want)
+	}
+	if got := short("https://callback.example.org/", 11); got != "https….org/" {
+		t.Errorf("short: %q", got)
+	}
+	for n, want := range map[int64]string{999: "999 B", 1500: "1.5 kB", 999_999: "1.0 MB", 52_428_800: "52.4 MB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d bytes: %q; want %q", n, got, want)
+		}
+	}
+	for s, want := range map[float64]string{.25: "250ms", 4.25: "4.2s", 59: "59s", 61: "1m01s", 7260: "2h01m", 90000: "1d01h"} {
+		if got := span(seconds(s)); got != want {
+			t.Errorf("%v seconds: %q; want %q", s, got, want)
+		}
+	}
+}
+
+// What cannot be undone is asked for on a terminal alone.
+func TestSure(t *testing.T) {
+	var out bytes.Buffer
+	if err := (&sureFlags{Yes: true}).sure(strings.NewReader(""), &out, "All goes"); err != nil || out.Len() > 0 {
+		t.Errorf("with --yes: %v %q", err, &out)
+	}
+	if err := (&sureFlags{}).sure(strings.NewReader("y\n"), &out, "All goes"); err == nil || !strings.Contains(err.Error(), "All goes. It cannot be undone: give --yes") {
+		t.Errorf("a pipe that says yes: %v", err)
+	}
+}
+
+// An address is one question's and no other's.
+func TestQuery(t *testing.T) {
+	got, err := url.ParseQuery(strings.TrimPrefix(query("topic", "https://a.test/?x=1&y=é", "none", "", "limit", "3"), "?"))
+	if err != nil || got.Get("topic") != "https://a.test/?x=1&y=é" || got.Has("none") || len(got) != 2 || query("a", "") != "" {
+		t.Errorf("%v %v", got, err)
+	}
+}
