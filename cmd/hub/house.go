@@ -33,6 +33,7 @@ type house struct {
 	level      *program.LogLevel // of the log lines; operators and reloads change it
 	reloads    *program.Reloader // nil: there are none
 	around     *surroundings
+	screen     *program.Screen // nil: nobody looks on
 	metrics    *prometheus.Registry
 	public     *program.Listener
 	operator   *program.Listener

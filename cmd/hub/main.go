@@ -24,6 +24,8 @@ const (
 	summary = "A WebSub hub that relays ResourceSync change notifications: in order for each subscriber, with nothing lost."
 )
 
+//go:generate go run . config reference --into ../../docs/configuration.md
+
 func main() { os.Exit(program.Main(run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -32,6 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // runOn is run with something between a hub and its engine: what tests put there.
 func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) int {
+	stderr = program.OnScreen(stderr)
 	err := runChosen(ctx, args, stdout, stderr, disturb)
 	if err == nil || errors.Is(err, program.ErrDone) {
 		return 0
@@ -65,7 +68,7 @@ func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, dis
 }
 
 // run serves until ctx ends.
-func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
+func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
 	f.warn(logger)
 	program.WarnOfVariables(logger, name, &commands{}, passwordVariable, adminTokenVariable)
 	h, err := open(ctx, *f, logger)
@@ -73,6 +76,7 @@ func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader
 		return err
 	}
 	defer h.close()
+	h.screen, _ = stderr.(*program.Screen)
 	return h.run(ctx, func() {
 		program.Ready(stdout, name,
 			program.Address{Name: "listen", Value: h.public.Addr().String()},

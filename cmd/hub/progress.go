@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"carillon/cmd/internal/program"
 	"carillon/transfer"
 )
 
@@ -22,13 +24,12 @@ const (
 // reporter tells how far an export or an import has come: in one line of a
 // terminal that changes, or now and then in the log.
 type reporter struct {
-	what     string    // "exporting"
-	size     int64     // of the stream in bytes; 0: not known
-	terminal io.Writer // nil: there is none
+	what     string          // "exporting"
+	size     int64           // of the stream in bytes; 0: not known
+	terminal *program.Screen // nil: there is none
 	logger   *slog.Logger
 	begun    time.Time
 	next     time.Time
-	shown    bool
 	read     int64 // bytes, by reading
 }
 
@@ -36,8 +37,8 @@ type reporter struct {
 func newReporter(what string, size int64, stderr io.Writer, logger *slog.Logger) *reporter {
 	r := &reporter{what: what, size: size, logger: logger, begun: time.Now()}
 	r.next = r.begun.Add(progressInLog)
-	if isTerminal(stderr) {
-		r.terminal, r.next = stderr, r.begun
+	if screen, ok := stderr.(*program.Screen); ok {
+		r.terminal, r.next = screen, r.begun
 	}
 	return r
 }
@@ -59,9 +60,9 @@ func (r *reporter) progress(p transfer.Progress) {
 		r.logger.Info(r.what, "records", p.Counts.String(), "bytes", p.Bytes, "of_bytes", r.size, "records_per_second", rate)
 		return
 	}
-	r.next, r.shown = now.Add(progressOnTerminal), true
-	fmt.Fprintf(r.terminal, "\r\x1b[K%s: %s subscriptions %d, notifications %d, %d records/s",
-		r.what, r.volume(p.Bytes), p.Subscriptions, p.Notifications, rate)
+	r.next = now.Add(progressOnTerminal)
+	r.terminal.Show(fmt.Sprintf("%s: %s subscriptions %d, notifications %d, %d records/s",
+		r.what, r.volume(p.Bytes), p.Subscriptions, p.Notifications, rate))
 }
 
 func (r *reporter) volume(bytes int64) string {
@@ -98,13 +99,35 @@ func (r *reporter) bytes(n int64) {
 		r.logger.Info(r.what, "bytes", r.read, "of_bytes", r.size)
 		return
 	}
-	r.next, r.shown = now.Add(progressOnTerminal), true
-	fmt.Fprintf(r.terminal, "\r\x1b[K%s: %s", r.what, strings.TrimSuffix(r.volume(r.read), ","))
+	r.next = now.Add(progressOnTerminal)
+	r.terminal.Show(fmt.Sprintf("%s: %s", r.what, strings.TrimSuffix(r.volume(r.read), ",")))
 }
 
 // end takes the line away: what follows says what became of it.
 func (r *reporter) end() {
-	if r.shown {
-		fmt.Fprint(r.terminal, "\r\x1b[K")
+	if r.terminal != nil {
+		r.terminal.Show("")
+	}
+}
+
+// showLoading tells on a terminal how many of the subscriptions are loaded, until this
+// process has its part or ctx ends.
+func (h *house) showLoading(ctx context.Context) {
+	if h.screen == nil {
+		return
+	}
+	defer h.screen.Show("")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(progressOnTerminal):
+		}
+		if _ = h.deliveriesReady(ctx); h.loaded.Load() {
+			return
+		}
+		fair, _ := h.store.Fair()
+		held, _ := h.holder.counts()
+		h.screen.Show(fmt.Sprintf("loading subscriptions: %d in %d of %d shards", h.dispatcher.Stats().Subscriptions, held, fair))
 	}
 }

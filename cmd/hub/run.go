@@ -42,6 +42,7 @@ func (h *house) run(ctx context.Context, ready func()) error {
 			return err
 		}
 		h.start(w)
+		intake.Go(func() error { h.showLoading(intakeCtx); return nil })
 		h.readSources(intakeCtx)
 		intake.Go(func() error { return h.runSources(intakeCtx) })
 		intake.Go(func() error { return h.hub.Run(intakeCtx) })

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon/cmd/internal/program"
 	"carillon/internal/redistest"
 	"carillon/transfer"
 )
@@ -336,8 +337,7 @@ func TestExportThatNobodyReads(t *testing.T) {
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var screen, log bytes.Buffer
-		shown := newReporter("importing", 4_000_000, nil, slog.New(slog.DiscardHandler))
-		shown.terminal, shown.next = &screen, shown.begun
+		shown := newReporter("importing", 4_000_000, program.NewScreen(&screen), slog.New(slog.DiscardHandler))
 		logged := newReporter("exporting", 0, &log, slog.New(slog.NewTextHandler(&log, nil)))
 		for i := range 3000 {
 			p := transfer.Progress{Counts: transfer.Counts{Subscriptions: i}, Bytes: int64(1000 * i)}

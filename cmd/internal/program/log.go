@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // Level is the name of a level of log lines; empty: nobody has chosen one, which is
@@ -67,7 +64,7 @@ func (l *LogLevel) Set(name string) error {
 // Logger returns the command's logger: text where w is a terminal, JSON elsewhere.
 func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: legible}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if _, ok := OnScreen(w).(*Screen); ok {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
