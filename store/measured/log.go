@@ -58,6 +58,27 @@ func (l log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return sequence(l.calls, logTopics, l.Log.Topics(ctx))
 }
 
+func (l log) Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error) {
+	began := time.Now()
+	all, err := l.Log.Summaries(ctx, topic, before, limit)
+	l.calls.done(logSummaries, began, err)
+	return all, err
+}
+
+func (l log) Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
+	began := time.Now()
+	one, err := l.Log.Summary(ctx, topic, from)
+	l.calls.done(logSummary, began, err)
+	return one, err
+}
+
+func (l log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
+	began := time.Now()
+	state, err := l.Log.State(ctx, topic)
+	l.calls.done(logState, began, err)
+	return state, err
+}
+
 type pings struct {
 	delivery.Pings
 	calls *Calls
@@ -108,6 +129,10 @@ func (c cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]del
 	gaps, err := c.Cursors.Gaps(ctx, id, limit)
 	c.calls.done(cursorsGaps, began, err)
 	return gaps, err
+}
+
+func (c cursors) Gapped(ctx context.Context, s subscription.Shard) iter.Seq2[subscription.ID, error] {
+	return sequence(c.calls, cursorsGapped, c.Cursors.Gapped(ctx, s))
 }
 
 type marks struct {

@@ -10,12 +10,16 @@ const (
 	logTrim
 	logShrink
 	logTopics
+	logSummaries
+	logSummary
+	logState
 	pingsPing
 	pingsFetched
 	pingsWaiting
 	cursorsMembers
 	cursorsSave
 	cursorsGaps
+	cursorsGapped
 	marksMark
 	marksLowest
 	requestsSubmit
@@ -37,9 +41,9 @@ const (
 
 // operationLabels are the interface and its method, as metrics show them.
 var operationLabels = [operations]string{
-	"log_append", "log_read", "log_heads", "log_trim", "log_shrink", "log_topics",
+	"log_append", "log_read", "log_heads", "log_trim", "log_shrink", "log_topics", "log_summaries", "log_summary", "log_state",
 	"pings_ping", "pings_fetched", "pings_waiting",
-	"cursors_members", "cursors_save", "cursors_gaps",
+	"cursors_members", "cursors_save", "cursors_gaps", "cursors_gapped",
 	"marks_mark", "marks_lowest",
 	"subscriptions_submit", "subscriptions_requests", "subscriptions_request", "subscriptions_activate", "subscriptions_drop",
 	"subscriptions_unsubscribe", "subscriptions_remove", "subscriptions_get", "subscriptions_expired",
