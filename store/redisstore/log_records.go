@@ -119,10 +119,18 @@ func decodeNote(record string) (n *delivery.Notification, bodyLen int, err error
 	return n, bodyLen, nil
 }
 
+// usualLength is room for the length of a string and the colon.
+const usualLength = 5
+
 // encodeList writes strings of any bytes after each other, each as its length in
 // decimal, a colon and itself.
 func encodeList(list []string) string {
 	var b strings.Builder
+	size := 0
+	for _, s := range list {
+		size += len(s) + usualLength
+	}
+	b.Grow(size)
 	for _, s := range list {
 		b.WriteString(strconv.Itoa(len(s)))
 		b.WriteByte(':')
