@@ -285,6 +285,27 @@ func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 	}
 }
 
+// TestDoneOnce while shards change hands: what is told to be done is done, and not repeated.
+func TestDoneOnce(t *testing.T) {
+	desks, _, _, b, _ := town(t)
+	epoch := uint64(2)
+	b.onHeld = func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		epoch++
+		b.held[0].Epoch = epoch
+	}
+	for id, s := range b.stands {
+		if s.State != delivery.StateFailing {
+			continue
+		}
+		if err := desks["a"].Retry(t.Context(), id); err != nil || !slices.Equal(b.retried, []subscription.ID{id}) {
+			t.Errorf("retried were %v: %v", b.retried, err)
+		}
+		return
+	}
+}
+
 // TestNobodyAsksFurther: who is asked answers of itself, and asks nobody.
 func TestNobodyAsksFurther(t *testing.T) {
 	desks, s, _, _, last := town(t)

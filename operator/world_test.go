@@ -178,6 +178,8 @@ func (f *fake) Held() (held, loading []delivery.Tenure) {
 }
 
 func (f *fake) Stats() delivery.Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return delivery.Stats{Subscriptions: len(f.stands), Topics: 1, Shards: len(f.held), Loading: len(f.loading), Unsure: f.unsure}
 }
 

@@ -32,7 +32,7 @@ func TestWasItDeliveredToAll(t *testing.T) {
 	p := w.hub(t)
 	id := w.publish(t, p)
 	w.settled(t, p, id)
-	w.ask(t, p, id, "--store", w.store)
+	w.ask(t, p, id)
 }
 
 // TestWasItDeliveredToAllOfTwoHubs asks each of two that share a Redis, and then the one that
@@ -51,7 +51,7 @@ func TestWasItDeliveredToAllOfTwoHubs(t *testing.T) {
 	id := w.publish(t, a)
 	for _, p := range []*process{a, b} {
 		w.settled(t, p, id)
-		w.ask(t, p, id, "--store", w.store)
+		w.ask(t, p, id)
 	}
 	o, other := overviewOf(t, a), overviewOf(t, b)
 	if o.Counts.Subscriptions != w.all || other.Counts.Subscriptions != w.all || o.Counts.Topics != 1 || o.Counts.Failing != w.failing {
@@ -198,7 +198,7 @@ func (w *crowd) settled(t *testing.T, p *process, id uuid.UUID) {
 const sane = 10 * time.Second
 
 // ask asks in every way, and prints what was said and how long it took.
-func (w *crowd) ask(t *testing.T, p *process, id uuid.UUID, store ...string) {
+func (w *crowd) ask(t *testing.T, p *process, id uuid.UUID) {
 	t.Helper()
 	timed := func(what string, answer func() string) string {
 		begun := time.Now()
@@ -246,7 +246,25 @@ func (w *crowd) ask(t *testing.T, p *process, id uuid.UUID, store ...string) {
 	if rows.Matching != w.failing || len(rows.Subscriptions) != w.failing {
 		t.Errorf("%d fail", rows.Matching)
 	}
-	_ = store
+	var told operator.NotificationDetail
+	timed("hub show", func() string {
+		text := mustRun(t, "show", id.String(), "--topic", w.topic, "--store", w.store, "--json")
+		if err := json.Unmarshal([]byte(text), &told); err != nil {
+			t.Fatal(err)
+		}
+		n = told
+		return shown()
+	})
+	if told.Tally != want || len(told.Missing) != w.failing || told.MissingShards != 0 {
+		t.Errorf("the command said %s", shown())
+	}
+	people := timed("hub show, for people", func() string {
+		lines := strings.Split(mustRun(t, "show", id.String(), "--store", w.store), "\n")
+		return strings.Join(lines[:min(len(lines), 12)], "\n")
+	})
+	if !strings.Contains(people, fmt.Sprint(w.all-w.failing)) {
+		t.Errorf("the command does not tell people how many have it:\n%s", people)
+	}
 }
 
 // repair tells each of two hubs to try again, replay and remove subscriptions of which the
