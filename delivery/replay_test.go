@@ -280,14 +280,43 @@ func TestReplayGivesUp(t *testing.T) {
 
 		bad(6, 7, 8)
 		r.replay(5, 9)
-		r.publish("ten")
 		time.Sleep(24 * time.Hour)
 		sent = r.s.seqs()
-		equal(t, "attempts", len(sent), 1+delivery.ReplayTries+1+1)
-		equal(t, "the last", sent[len(sent)-1], 10)
+		equal(t, "attempts", len(sent), 1+delivery.ReplayTries+1)
+		equal(t, "the last", sent[len(sent)-1], 7)
+		r.publish("ten")
+		synctest.Wait()
+		sameSeqs(t, "what comes afterwards", r.s.seqs(), 10)
 		sameGaps(t, "gaps", r.stored(), append(want[:4], gapSeen{5, 5, true}, gapSeen{6, 6, false}, gapSeen{7, 9, false})...)
 		p, _ = r.Position(r.sub.ID)
 		equal(t, "position", p, delivery.Position{Settled: 10})
+	})
+}
+
+// Whoever was backing off gets his replay at once, and what has failed before is forgotten;
+// then what it failed on is tried again.
+func TestReplayOfAFailingOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, delivery.Config{RetryFirst: time.Hour, RetryMax: 3 * time.Hour, KeepAtLeast: 100 * time.Hour}, 3)
+		r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
+		r.publish("four")
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		r.s.take()
+		p, _ := r.Position(r.sub.ID)
+		if p.Failures < 5 {
+			t.Fatalf("position %+v", p)
+		}
+		r.s.setAnswer(nil)
+		r.replay(2, 3)
+		synctest.Wait()
+		sent := r.s.take()
+		equal(t, "attempts", len(sent), 3)
+		for i, seq := range []delivery.Seq{2, 3, 4} {
+			equal(t, "sequence number", sent[i].seq, seq)
+			equal(t, "number", sent[i].number, 1)
+		}
+		equal(t, "failing", r.Totals().Failing, 0)
 	})
 }
 
