@@ -160,32 +160,30 @@ func (q *query) id(name string) (id uuid.UUID) {
 	if !q.values.Has(name) {
 		return id
 	}
-	id, err := parseID(q.values.Get(name))
-	if err != nil {
-		q.fail(name, err.Error())
+	id, ok := parseID(q.values.Get(name))
+	if !ok {
+		q.fail(name, noID)
 	}
 	return id
 }
 
-var errNoID = errors.New("must be an ID of 36 characters, as 6ba7b810-9dad-51d1-80b4-00c04fd430c8 is.")
+// noID says what an ID is.
+const noID = "must be an ID of 36 characters, as 6ba7b810-9dad-51d1-80b4-00c04fd430c8 is."
 
 // parseID takes the one form that IDs are written in.
-func parseID(text string) (uuid.UUID, error) {
-	if len(text) != 36 {
-		return uuid.UUID{}, errNoID
+func parseID(text string) (id uuid.UUID, ok bool) {
+	if len(text) != len(id.String()) {
+		return id, false
 	}
 	id, err := uuid.Parse(text)
-	if err != nil {
-		return uuid.UUID{}, errNoID
-	}
-	return id, nil
+	return id, err == nil
 }
 
 // pathID is the ID in the path.
 func pathID(r *request) (uuid.UUID, error) {
-	id, err := parseID(mux.Vars(r.Request)["id"])
-	if err != nil {
-		return id, wrong("id", err.Error())
+	id, ok := parseID(mux.Vars(r.Request)["id"])
+	if !ok {
+		return id, wrong("id", noID)
 	}
 	return id, nil
 }
