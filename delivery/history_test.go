@@ -36,7 +36,7 @@ func TestAttempts(t *testing.T) {
 		})
 		d.publish("x")
 		time.Sleep(time.Hour)
-		for i := range 5000 {
+		for i := range 3000 {
 			d.subscribe(e, fmt.Sprintf("https://other.example/%d", i))
 		}
 		for range 8 {
@@ -71,7 +71,7 @@ func TestAttempts(t *testing.T) {
 // Of many subscriptions in a busy hub most are still shown their last delivery.
 func TestAttemptsOfABusyHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const subscribers = 20_000
+		const subscribers = 10_000
 		e := newEngine()
 		d := start(t, e, delivery.Config{}, &attempts{})
 		var ids []subscription.ID
@@ -80,7 +80,7 @@ func TestAttemptsOfABusyHub(t *testing.T) {
 			d.Activated(sub)
 			ids = append(ids, sub.ID)
 		}
-		for range 3 {
+		for range 2 {
 			d.publish("x")
 			synctest.Wait()
 		}
