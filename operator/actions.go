@@ -137,7 +137,7 @@ func tell(ctx context.Context, d *Desk, k kind[onePlea, done], p onePlea) (done,
 			unsure = fmt.Errorf("process %s: %w", part.process, part.err)
 		}
 	}
-	if unsure != nil {
+	if _, err := d.cfg.Subscriptions.Get(ctx, p.ID); unsure != nil && !errors.Is(err, subscription.ErrNotFound) {
 		return done{}, fmt.Errorf("%w: it is not known whether it was done: %w", ErrUnavailable, unsure)
 	}
 	_, cover := settle(parts, overtaken(parts), troubles)

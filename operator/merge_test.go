@@ -12,13 +12,18 @@ import (
 
 	"carillon/delivery"
 	"carillon/operator"
+	"carillon/store/pebblestore"
 	"carillon/subscription"
 )
 
 // town has subscriptions in two processes: 40 to one topic, of which each third fails.
 func town(t *testing.T) (desks map[string]*operator.Desk, s *street, a, b *fake, last delivery.Receipt) {
 	t.Helper()
-	db := openStore(t)
+	return townOn(t, openStore(t))
+}
+
+func townOn(t *testing.T, db *pebblestore.DB) (desks map[string]*operator.Desk, s *street, a, b *fake, last delivery.Receipt) {
+	t.Helper()
 	now := time.Now()
 	publish(t, db, topic, "1", "2", now.Add(-time.Minute))
 	last = publish(t, db, topic, "2", "3", now.Add(-time.Second))
@@ -189,6 +194,34 @@ func TestWhoIsMissing(t *testing.T) {
 	}
 }
 
+// TestNobodyIsThere: a command asks, and no hub works on the store.
+func TestNobodyIsThere(t *testing.T) {
+	db := openStore(t)
+	last := publish(t, db, topic, "", "", time.Now())
+	sub := subscription.Subscription{ID: subscription.NewID(topic, "https://c.example/"), Topic: topic, Callback: "https://c.example/"}
+	store(t, db, sub)
+	s := &street{live: map[string]func(context.Context, []byte) []byte{}}
+	d := newDesk(t, db, nil, func(c *operator.Config) { c.Peers = neighbour{s, "command"} })
+	n, cover, err := d.Fate(t.Context(), topic, last.ID)
+	if err != nil || n.Tally.Subscribers != 0 || cover.MissingShards != 64 || !slices.Equal(cover.Trouble, []string{"no hub process works on this store"}) {
+		t.Errorf("%+v %+v %v", n, cover, err)
+	}
+	for _, err := range []error{d.Retry(t.Context(), sub.ID), d.Remove(t.Context(), sub.ID, ""), second(d.Subscription(t.Context(), sub.ID))} {
+		if !errors.Is(err, operator.ErrUnavailable) || !strings.Contains(err.Error(), "no hub process works on this store") {
+			t.Error(err)
+		}
+	}
+}
+
+// store stores a subscription as a verified request does.
+func store(t *testing.T, db *pebblestore.DB, sub subscription.Subscription) {
+	t.Helper()
+	sub.Created, sub.Lease, sub.Expires = time.Now(), time.Hour, time.Now().Add(time.Hour)
+	if err := db.Restore().PutMembers(t.Context(), []delivery.Member{{Subscription: sub}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestAShardThatTwoAnswerFor counts once, as its holder says.
 func TestAShardThatTwoAnswerFor(t *testing.T) {
 	db := openStore(t)
@@ -239,7 +272,8 @@ func TestShardsThatChangeHands(t *testing.T) {
 
 // TestWhatIsDoneGoesToTheHolder whichever process is told.
 func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
-	desks, s, a, b, _ := town(t)
+	db := openStore(t)
+	desks, s, a, b, _ := townOn(t, db)
 	for i := range 40 {
 		id := subscription.NewID(topic, fmt.Sprintf("https://c%d.example/secret/path", i))
 		d := desks["a"]
@@ -273,11 +307,12 @@ func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 	if err := desks["a"].Retry(t.Context(), stranger); !errors.Is(err, operator.ErrNotFound) {
 		t.Error(err)
 	}
-	// Whoever has it says nothing: it is not known whether it was done.
+	// Whoever has them says nothing, and the store has them: it is not known whether it was done.
 	s.mu.Lock()
 	s.live["b"] = func(context.Context, []byte) []byte { return nil }
 	s.mu.Unlock()
-	for id := range b.stands {
+	for id, s := range b.stands {
+		store(t, db, s.Subscription)
 		if err := desks["a"].Retry(t.Context(), id); !errors.Is(err, operator.ErrUnavailable) || !strings.Contains(err.Error(), "process b") {
 			t.Error(err)
 		}
