@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,7 +76,7 @@ func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*cont
 			return nil, fmt.Errorf("--admin-tls-cert %s: %w", f.AdminTLSCert, err)
 		}
 	}
-	c.client = controlClient((&net.Dialer{Timeout: controlDial}).DialContext, trusting)
+	c.client = controlClient(dialListener, trusting)
 	if err := c.greet(ctx); err != nil {
 		refused, is := errors.AsType[refusal](err)
 		if is && refused.status == http.StatusUnauthorized {

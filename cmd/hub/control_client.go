@@ -158,6 +158,11 @@ func controlHere(ctx context.Context, e *engine, logger *slog.Logger, desks asid
 	}}, nil
 }
 
+// dialListener connects to the operator's listener that the command was told of (--ask).
+func dialListener(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: controlDial}).DialContext(ctx, network, address)
+}
+
 // controlClient asks by the connections that dial makes, with TLS for https.
 func controlClient(dial func(ctx context.Context, network, address string) (net.Conn, error), secure *tls.Config) *http.Client {
 	return &http.Client{

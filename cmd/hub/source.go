@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ func (f *sourceAddCommand) Validate() error {
 
 func (f *sourceAddCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
 	nothing := f.refuseNothing() != nil
-	err := f.issue(stdout, false, func(hash source.Hash) error {
+	err := f.issue(stdout, false, func(hash source.Hash) (operator.NewSource, error) {
 		return askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources", admin.SourceWish{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
 	})
 	if err != nil {
@@ -85,7 +86,7 @@ func (f *sourceRotateCommand) run(ctx context.Context, logger *slog.Logger, _ io
 	if err := f.refuseNothing(); err != nil {
 		return err
 	}
-	err := f.issue(stdout, true, func(hash source.Hash) error {
+	err := f.issue(stdout, true, func(hash source.Hash) (operator.NewSource, error) {
 		return askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", admin.TokenWish{Hash: hash})
 	})
 	if err != nil {
@@ -100,14 +101,18 @@ type sourceRevokeCommand struct {
 	storeFlags
 
 	Name string `arg:"" help:"The Source's name."`
+	JSON bool   `name:"json" env:"-" help:"Print the API's answer, which is {}."`
 }
 
 func (f *sourceRevokeCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
 	if err := f.refuseNothing(); err != nil {
 		return err
 	}
-	if err := askSources(ctx, f.storeFlags, logger, f.Name, http.MethodDelete, "/sources/"+url.PathEscape(f.Name), nil); err != nil {
+	if _, err := askSources(ctx, f.storeFlags, logger, f.Name, http.MethodDelete, "/sources/"+url.PathEscape(f.Name), nil); err != nil {
 		return err
+	}
+	if f.JSON {
+		return printJSON(stdout, json.RawMessage("{}"))
 	}
 	fmt.Fprintf(stdout, "hub revoked Source %s: its token is refused%s\n", f.Name, f.from())
 	return nil
@@ -122,13 +127,14 @@ func (f *storeFlags) from() string {
 }
 
 // askSources makes a change of a Source, through the hub where one runs.
-func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, name, method, path string, wish any) (err error) {
+func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, name, method, path string, wish any) (s operator.NewSource, err error) {
 	c, err := openControl(ctx, f, logger)
 	if err != nil {
-		return err
+		return s, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	return sourceRefusal(name, c.call(ctx, method, path, wish, nil))
+	_, err = c.do(ctx, method, path, wish, &s)
+	return s, sourceRefusal(name, err)
 }
 
 // sourceRefusal says by which command to do something about a change that was refused.
@@ -178,17 +184,20 @@ func (f *sourceListCommand) run(ctx context.Context, logger *slog.Logger, _ io.R
 // tokenFlags say where a new token goes.
 type tokenFlags struct {
 	TokenFile string `env:"-" placeholder:"FILE" help:"Write the token to this file, which only its owner can read, and not to standard output."`
+	JSON      bool   `name:"json" env:"-" help:"Print the Source as the API has it, with its token unless that goes to a file."`
 }
 
 // issue makes a token, has its hash kept, and gives the token out: to standard output, or
 // to the file, which may be there already only where replace says so.
-func (f tokenFlags) issue(stdout io.Writer, replace bool, keep func(source.Hash) error) error {
+func (f tokenFlags) issue(stdout io.Writer, replace bool, keep func(source.Hash) (operator.NewSource, error)) error {
 	token := source.NewToken()
 	if f.TokenFile == "" {
-		if err := keep(token.Hash()); err != nil {
+		kept, err := keep(token.Hash())
+		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(stdout, string(token)); err != nil {
+		kept.Token = string(token)
+		if err := f.print(stdout, kept, kept.Token); err != nil {
 			return fmt.Errorf("the token could not be written, and is lost (hub source rotate makes another): %w", err)
 		}
 		return nil
@@ -196,23 +205,36 @@ func (f tokenFlags) issue(stdout io.Writer, replace bool, keep func(source.Hash)
 	if info, err := os.Lstat(f.TokenFile); err == nil && (!replace || !info.Mode().IsRegular()) {
 		return fmt.Errorf("--token-file %s: there is such a file already", f.TokenFile)
 	}
-	if err := f.write(token, keep); err != nil {
+	kept, err := f.write(token, keep)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(stdout, "hub wrote the token to %s\n", f.TokenFile)
+	return f.print(stdout, kept, "hub wrote the token to "+f.TokenFile)
+}
+
+// print prints a line, or the Source as JSON.
+func (f tokenFlags) print(stdout io.Writer, s operator.NewSource, line string) error {
+	if f.JSON {
+		text, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		return printJSON(stdout, text)
+	}
+	_, err := fmt.Fprintln(stdout, line)
 	return err
 }
 
 // write has the file ready before the token counts, so that what could go wrong with it does
 // so before.
-func (f tokenFlags) write(token source.Token, keep func(source.Hash) error) (err error) {
+func (f tokenFlags) write(token source.Token, keep func(source.Hash) (operator.NewSource, error)) (kept operator.NewSource, err error) {
 	part := f.TokenFile + ".part"
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("--token-file %s: another command is writing it, or left %s behind: remove that", f.TokenFile, part)
+		return kept, fmt.Errorf("--token-file %s: another command is writing it, or left %s behind: remove that", f.TokenFile, part)
 	}
 	if err != nil {
-		return fmt.Errorf("--token-file: %w", err)
+		return kept, fmt.Errorf("--token-file: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -221,13 +243,13 @@ func (f tokenFlags) write(token source.Token, keep func(source.Hash) error) (err
 	}()
 	_, err = fmt.Fprintln(file, string(token))
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("--token-file: %w", err)
+		return kept, fmt.Errorf("--token-file: %w", err)
 	}
-	if err := keep(token.Hash()); err != nil {
-		return err
+	if kept, err = keep(token.Hash()); err != nil {
+		return kept, err
 	}
 	if err := os.Rename(part, f.TokenFile); err != nil {
-		return fmt.Errorf("--token-file: the token is lost (hub source rotate makes another): %w", err)
+		return kept, fmt.Errorf("--token-file: the token is lost (hub source rotate makes another): %w", err)
 	}
-	return nil
+	return kept, nil
 }

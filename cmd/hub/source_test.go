@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon/internal/redistest"
+	"carillon/operator"
 )
 
 // publishAs publishes with a token; "": without one.
@@ -200,6 +201,14 @@ func TestSourceRefusals(t *testing.T) {
 	info, _ := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(string(text), "carillon_") || strings.Contains(said, "carillon_") {
 		t.Errorf("the token's file has %q, mode %v, %v; on stdout is %q", text, info.Mode(), err, said)
+	}
+	var shown operator.NewSource
+	as := mustRun(t, "source", "add", "json", "--topic-prefix", "https://a.example/", "--store", store, "--json")
+	if err := json.Unmarshal([]byte(as), &shown); err != nil || shown.Name != "json" || !strings.HasPrefix(shown.Token, "carillon_") || shown.Issued.IsZero() {
+		t.Errorf("a Source as JSON: %s %v", as, err)
+	}
+	if gone := mustRun(t, "source", "revoke", "json", "--store", store, "--json"); gone != "{}\n" {
+		t.Errorf("a revoked Source as JSON: %s", gone)
 	}
 	if list := mustRun(t, "source", "list", "--store", store); !strings.Contains(list, "https://a.example/x,y\n") {
 		t.Errorf("the list is\n%s", list)
