@@ -59,10 +59,11 @@ type walk struct {
 }
 
 func newWalk(t *testing.T, blocks []block) *walk {
+	t.Helper()
+	bin := programs(t) // which takes its time
 	ctx, cancel := context.WithTimeout(t.Context(), pageWithin)
 	t.Cleanup(cancel)
 	w := &walk{t: t, ctx: ctx, dir: t.TempDir(), known: map[string]string{}, ports: freePorts(t, blocks)}
-	bin := programs(t)
 	testdata, err := filepath.Abs(filepath.Join(root, "testdata"))
 	if err != nil {
 		t.Fatal(err)

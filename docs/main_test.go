@@ -29,8 +29,11 @@ import (
 // root is the repository, seen from here.
 const root = ".."
 
-// pageWithin ends a page that hangs.
-const pageWithin = 2 * time.Minute
+// pageWithin ends a page that hangs, buildWithin what is built before.
+const (
+	pageWithin  = 2 * time.Minute
+	buildWithin = 8 * time.Minute
+)
 
 // TestMain is also the curl of the commands in the pages: the shell that runs them
 // finds this program under that name.
@@ -59,7 +62,7 @@ func programs(t *testing.T) string {
 		if built.dir, built.err = os.MkdirTemp("", "carillon-docs-"); built.err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), pageWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
 		defer cancel()
 		build := exec.CommandContext(ctx, "go", "build", "-o", built.dir+string(filepath.Separator), "./cmd/...")
 		build.Dir = root
