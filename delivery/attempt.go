@@ -124,7 +124,7 @@ func (d *Dispatcher) try(ctx context.Context, f *flight) {
 func (d *Dispatcher) judge(ctx context.Context, f *flight) {
 	n, r := f.note.n, &f.result
 	if d.log.Enabled(ctx, slog.LevelDebug) {
-		d.log.Debug("a delivery failed", "subscription", f.was.id, "notification", n.ID,
+		d.log.Debug("a delivery failed", "subscription", f.was.id, "callback_host", f.host.name, "notification", n.ID,
 			"attempt", f.attempt.Number, "class", r.outcome.Class.String(), "status", r.outcome.Status, "error", r.outcome.Err)
 	}
 	if replay := f.was.replay(); replay != nil {
@@ -136,7 +136,7 @@ func (d *Dispatcher) judge(ctx context.Context, f *flight) {
 	}
 	last := d.lastExpired(ctx, f, n.Seq)
 	d.log.Warn("notifications given up: their time is over",
-		"subscription", f.was.id, "topic", n.Topic, "first", n.Seq, "last", last,
+		"subscription", f.was.id, "topic", n.Topic, "callback_host", f.host.name, "first", n.Seq, "last", last,
 		"class", r.outcome.Class.String(), "status", r.outcome.Status)
 	r.gap(f.was.id, n.Seq, last, GapGivenUp, r.outcome.Class)
 	r.gaveUp = true
@@ -168,7 +168,7 @@ func (d *Dispatcher) end(ctx context.Context, f *flight) {
 		return
 	}
 	if removed {
-		d.log.Info("subscription ended: its callback is gone", "subscription", sub.ID, "topic", sub.Topic)
+		d.log.Info("subscription ended: its callback is gone", "subscription", sub.ID, "topic", sub.Topic, "callback_host", f.host.name)
 	}
 }
 
@@ -213,6 +213,8 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 			d.metrics.delivered(time.Duration(ended - f.note.n.Accepted.UnixNano()))
 		}
 	}
+	var news hostNews
+	defer func() { d.tellHost(news) }()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clock := time.Now()
@@ -223,6 +225,7 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	}
 	if f.result.tried {
 		d.remember(f, now)
+		news = d.watch(f.host, &f.result.outcome, now)
 	}
 	d.adapt(f, &f.result.outcome, now)
 	d.touchDown(f)

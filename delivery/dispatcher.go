@@ -109,6 +109,7 @@ type Dispatcher struct {
 	readPauses  int           // pauses in a row
 	unsaved     int           // outcomes not saved yet
 	saveFailing bool
+	lines       hostLines
 	drained     chan struct{} // closed when nothing is under way, once Run ends
 }
 

@@ -46,7 +46,7 @@ func (d *Dispatcher) Publish(ctx context.Context, p Publication) (Receipt, error
 		d.metrics.breaks.Inc()
 		d.breaks.note(subscription.Key(p.Topic))
 		d.log.Warn("continuity break: the interval does not begin where the one before ended",
-			"topic", p.Topic, "id", r.ID, "from", p.From, "previous_until", r.Previous)
+			"topic", p.Topic, "notification", r.ID, "from", p.From, "previous_until", r.Previous)
 	}
 	n.Seq = r.Seq
 	d.advance(p.Topic, r.Seq, n)

@@ -64,6 +64,7 @@ type host struct {
 	limit     int32        // how many may be young
 	inRing    [lanes]bool
 	last      lane // of the latest attempt
+	trouble   hostTrouble
 }
 
 // shardTable is a shard that this process owns.

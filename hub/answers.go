@@ -117,7 +117,7 @@ func (h *Hub) answerSource(w http.ResponseWriter, r *http.Request, grant *regist
 	if len(topic) > h.cfg.MaxURL {
 		return badRequest("topic is longer than %d bytes.", h.cfg.MaxURL)
 	}
-	if err := h.keeper.covered(w, grant, kindAnswer, "topic", topic); err != nil {
+	if err := h.keeper.covered(w, r, grant, kindAnswer, "topic", topic); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.StoreTimeout)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -41,6 +42,7 @@ const (
 // sources lets everybody.
 type gatekeeper struct {
 	sources Sources
+	client  func(*http.Request) string // who sends it; empty: somebody on this machine
 	logger  *slog.Logger
 	refused *prometheus.CounterVec
 	// told bounds the log lines of each reason: strangers can be refused as fast as
@@ -48,15 +50,16 @@ type gatekeeper struct {
 	told map[reason]*outage
 }
 
-func newGatekeeper(sources Sources, logger *slog.Logger, reg prometheus.Registerer) (*gatekeeper, error) {
+func newGatekeeper(sources Sources, client func(*http.Request) string, logger *slog.Logger, reg prometheus.Registerer) (*gatekeeper, error) {
 	k := &gatekeeper{
-		sources: sources, logger: logger,
+		sources: sources, client: client, logger: logger,
 		refused: counters("publishers_refused_total", "Publications and pings refused as who sent them may not publish, or not to that topic.", "kind", "reason"),
 		told:    map[reason]*outage{reasonNoToken: {}, reasonMalformed: {}, reasonUnknown: {}, reasonOutside: {}},
 	}
 	for why := range k.told {
 		k.refused.WithLabelValues(kindPublish, string(why))
 		k.refused.WithLabelValues(kindPing, string(why))
+		k.refused.WithLabelValues(kindAnswer, string(why))
 	}
 	return k, register(reg, k.refused)
 }
@@ -70,17 +73,17 @@ func (k *gatekeeper) authenticate(w http.ResponseWriter, r *http.Request, kind s
 	token, err := registered.BearerToken(r.Header.Values("Authorization"))
 	switch {
 	case errors.Is(err, registered.ErrNoToken):
-		k.tell(kind, reasonNoToken)
+		k.tell(r, kind, reasonNoToken)
 		return nil, challenged(w, http.StatusUnauthorized, challenge,
 			"Only registered Sources may publish here. Send the token that the operator of this hub gave you: Authorization: Bearer TOKEN")
 	case err != nil:
-		k.tell(kind, reasonMalformed)
+		k.tell(r, kind, reasonMalformed)
 		return nil, challenged(w, http.StatusBadRequest, invalidRequest,
 			"Authorization must be there once, as Bearer and one token (RFC 6750 2.1).")
 	}
 	grant, err := k.sources.Authenticate(r.Context(), token)
 	if errors.Is(err, registered.ErrUnknownToken) {
-		k.tell(kind, reasonUnknown)
+		k.tell(r, kind, reasonUnknown)
 		return nil, challenged(w, http.StatusUnauthorized, invalidToken,
 			"No registered Source has this token: it is wrong, or was revoked. The operator of this hub can give you another.")
 	}
@@ -89,11 +92,11 @@ func (k *gatekeeper) authenticate(w http.ResponseWriter, r *http.Request, kind s
 
 // covered refuses a publication whose topic, which the request names by the parameter, is
 // not one of the Source's.
-func (k *gatekeeper) covered(w http.ResponseWriter, grant *registered.Grant, kind, name, topic string) error {
+func (k *gatekeeper) covered(w http.ResponseWriter, r *http.Request, grant *registered.Grant, kind, name, topic string) error {
 	if grant == nil || grant.Covers(topic) {
 		return nil
 	}
-	k.tell(kind, reasonOutside, "source", grant.Name(), "topic", topic)
+	k.tell(r, kind, reasonOutside, "source", grant.Name(), "topic", topic)
 	return challenged(w, http.StatusForbidden, insufficientScope,
 		name+" is a topic that your token is not for. The operator of this hub can register another prefix for you.")
 }
@@ -104,7 +107,7 @@ func (k *gatekeeper) permit(w http.ResponseWriter, r *http.Request, kind, name, 
 	if err != nil {
 		return err
 	}
-	return k.covered(w, grant, kind, name, topic)
+	return k.covered(w, r, grant, kind, name, topic)
 }
 
 // challenged sets the challenge that goes with a refusal.
@@ -113,10 +116,10 @@ func challenged(w http.ResponseWriter, status int, challenge, message string) er
 	return refuse(status, "%s", message)
 }
 
-// tell counts a refusal and logs it, once in a while. No token is in it.
-func (k *gatekeeper) tell(kind string, why reason, more ...any) {
+// tell counts a refusal and logs it with who sent it, once in a while. No token is in it.
+func (k *gatekeeper) tell(r *http.Request, kind string, why reason, more ...any) {
 	k.refused.WithLabelValues(kind, string(why)).Inc()
 	if tell, untold := k.told[why].tell(time.Now()); tell {
-		k.logger.Info("a publisher was refused", append([]any{"kind", kind, "reason", string(why), "untold", untold}, more...)...)
+		k.logger.Info("a publisher was refused", append([]any{"kind", kind, "reason", string(why), "client", cmp.Or(k.client(r), "this machine"), "untold", untold}, more...)...)
 	}
 }

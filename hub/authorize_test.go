@@ -284,6 +284,10 @@ func TestRefusalsAreCounted(t *testing.T) {
 	want := fmt.Sprintf(`
 # HELP carillon_hub_publishers_refused_total Publications and pings refused as who sent them may not publish, or not to that topic.
 # TYPE carillon_hub_publishers_refused_total counter
+carillon_hub_publishers_refused_total{kind="answer",reason="malformed"} 0
+carillon_hub_publishers_refused_total{kind="answer",reason="no_token"} 0
+carillon_hub_publishers_refused_total{kind="answer",reason="outside"} 0
+carillon_hub_publishers_refused_total{kind="answer",reason="unknown"} 0
 carillon_hub_publishers_refused_total{kind="ping",reason="malformed"} 0
 carillon_hub_publishers_refused_total{kind="ping",reason="no_token"} 0
 carillon_hub_publishers_refused_total{kind="ping",reason="outside"} 0
@@ -295,6 +299,9 @@ carillon_hub_publishers_refused_total{kind="publish",reason="unknown"} 0
 `, times)
 	if err := testutil.GatherAndCompare(g.stage.registry, strings.NewReader(want), "carillon_hub_publishers_refused_total"); err != nil {
 		t.Error(err)
+	}
+	if log := g.log.String(); strings.Count(log, "a publisher was refused") != strings.Count(log, `client="this machine"`) {
+		t.Errorf("not every line says who sent it:\n%s", log)
 	}
 	if n := strings.Count(g.log.String(), "a publisher was refused"); n < 4 || n > 12 {
 		t.Errorf("%d lines for %d refusals of four kinds:\n%s", n, 4*times, g.log)

@@ -129,7 +129,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
 	h.fetcher.metrics = h.metrics
-	if h.keeper, err = newGatekeeper(parts.Sources, logger, reg); err != nil {
+	if h.keeper, err = newGatekeeper(parts.Sources, h.clients.of, logger, reg); err != nil {
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
 	return h, nil

@@ -114,7 +114,7 @@ func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error)
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"kind"})
 	m.seconds = map[string]prometheus.Observer{}
-	for _, kind := range []string{kindPage, kindSubscribe, kindUnsubscribe, kindPing, kindPublish, kindOther} {
+	for _, kind := range []string{kindPage, kindSubscribe, kindUnsubscribe, kindPing, kindPublish, kindAnswer, kindOther} {
 		m.seconds[kind] = seconds.WithLabelValues(kind)
 	}
 	for _, r := range []string{fetchPublished, fetchEmpty, fetchRefused, fetchFailed, fetchGivenUp} {

@@ -22,7 +22,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 		return err
 	}
 	for _, topic := range topics {
-		if err := h.keeper.covered(w, grant, kindPing, "hub.url, or hub.topic,", topic); err != nil {
+		if err := h.keeper.covered(w, r, grant, kindPing, "hub.url, or hub.topic,", topic); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	if err != nil {
 		return err
 	}
-	if err := h.keeper.covered(w, grant, kindPublish, selfName, p.Topic); err != nil {
+	if err := h.keeper.covered(w, r, grant, kindPublish, selfName, p.Topic); err != nil {
 		return err
 	}
 	if r.ContentLength > h.cfg.MaxBody {

@@ -212,6 +212,10 @@ func (s *Service) write(ctx context.Context, j *job) error {
 	}
 	s.storeWorks()
 	s.metrics.count(o)
+	if o == denied {
+		s.logger.Info("request settled", "request", j.req, "outcome", string(o), "reason", j.reason)
+		return nil
+	}
 	s.logger.Info("request settled", "request", j.req, "outcome", string(o))
 	return nil
 }
