@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -35,6 +36,9 @@ func (r *rope) Validate() error {
 	}
 	if r.Length < time.Minute {
 		all = append(all, errors.New("--length must be 1m or more"))
+	}
+	if r.Knots > 100 && r.Length < time.Hour {
+		all = append(all, fmt.Errorf("so many --knots need a --length of an hour, not %s", r.Length))
 	}
 	return errors.Join(all...)
 }
@@ -197,6 +201,13 @@ func TestCheck(t *testing.T) {
 	}
 	if strings.Contains(out+problems, "s3cret") || strings.Contains(out+problems, "hush") {
 		t.Errorf("a secret is shown:\n%s%s", out, problems)
+	}
+	// What is said of a value that was not read would not be true.
+	if _, problems, err := check("--config", write(t, "knots: 101\nlength: soon\n")); err == nil || strings.Contains(problems, "an hour") {
+		t.Errorf("beside a value that cannot be read: %v\n%s", err, problems)
+	}
+	if _, problems, err := check("--config", write(t, "knots: 101\n")); err == nil || !strings.Contains(problems, "an hour") {
+		t.Errorf("two values that do not go together: %v\n%s", err, problems)
 	}
 	if out, _, err := check("--knots", "1"); err != nil || out != "bell: the configuration is good\n" {
 		t.Errorf("a good one: %q, %v", out, err)

@@ -289,7 +289,8 @@ func TestRenew(t *testing.T) {
 	if err := c.Renew(s.listener, program.TLS{}, "x-"); err != nil || strings.Join(c.Restart, " ") != "x-tls-cert x-tls-key" {
 		t.Errorf("no TLS any more: %v, restart for %v", err, c.Restart)
 	}
-	if err := c.Renew(s.listener, second.put(t, t.TempDir()), ""); err != nil || s.listener.Until() != old {
+	files := second.put(t, t.TempDir())
+	if err := c.Renew(s.listener, files, ""); err != nil || s.listener.Until() != old {
 		t.Errorf("before it was taken: %v, until %s", err, s.listener.Until())
 	}
 	for _, take := range c.Take {
@@ -297,7 +298,7 @@ func TestRenew(t *testing.T) {
 			take()
 		}
 	}
-	if got := s.listener.Until(); !got.After(old) {
-		t.Errorf("afterwards the certificate is good until %s", got)
+	if got := s.listener.Until(); !got.After(old) || !strings.Contains(s.log.String(), files.Cert) {
+		t.Errorf("afterwards the certificate is good until %s, and the log says\n%s", got, s.log)
 	}
 }
