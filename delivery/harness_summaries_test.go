@@ -55,6 +55,16 @@ func (e *engine) State(ctx context.Context, topic string) (delivery.TopicState, 
 	return delivery.TopicState{Topic: key, First: 1}, nil
 }
 
+func (e *engine) Keys(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for state, err := range e.Topics(ctx) {
+			if !yield(state.Topic, err) {
+				return
+			}
+		}
+	}
+}
+
 // latestGaps are a subscription's, newest first, the last of each First; mu held.
 func (e *engine) latestGaps(id subscription.ID) (gaps []delivery.Gap) {
 	at := map[delivery.Seq]int{}

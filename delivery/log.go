@@ -189,6 +189,11 @@ type Log interface {
 	// state that cannot be read back is an error.
 	State(ctx context.Context, topic string) (TopicState, error)
 
+	// Keys gives the key of every topic that has a log, once each and in no order, which
+	// takes a small part of what Topics does. One whose first Append is not done may be
+	// among them, and one whose state cannot be read back.
+	Keys(ctx context.Context) iter.Seq2[string, error]
+
 	// Topics gives the state of every topic that has a log.
 	Topics(ctx context.Context) iter.Seq2[TopicState, error]
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,9 +81,8 @@ func (d *Desk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 			keys.add(k)
 		}
 	}
-	states := map[string]delivery.TopicState{}
 	if !q.Failing {
-		if err := d.logged(ctx, q, keys, states); err != nil {
+		if err := d.logged(ctx, q, keys); err != nil {
 			return TopicPage{}, err
 		}
 	}
@@ -92,38 +92,33 @@ func (d *Desk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 		found = found[:q.Limit]
 		page.Next = found[q.Limit-1]
 	}
-	page.Topics, page.Coverage, err = d.described(ctx, found, states, cover)
+	page.Topics, page.Coverage, err = d.described(ctx, found, cover)
 	return page, err
 }
 
 // logged adds the topics that have a log.
-func (d *Desk) logged(ctx context.Context, q TopicQuery, keys *smallest[string], states map[string]delivery.TopicState) error {
+func (d *Desk) logged(ctx context.Context, q TopicQuery, keys *smallest[string]) error {
 	wanted := q.wants()
-	for state, err := range d.cfg.Log.Topics(ctx) {
+	for key, err := range d.cfg.Log.Keys(ctx) {
 		if err != nil {
 			return fmt.Errorf("reading the topics: %w", err)
 		}
-		if wanted(state.Topic) && keys.add(state.Topic) {
-			states[state.Topic] = state
-			if len(states) > 8*MaxLimit { // of most that were added others took the place
-				clear(states)
-			}
+		if wanted(key) {
+			keys.add(key)
 		}
 	}
 	return ctx.Err()
 }
 
-// described says all about topics of which the keys are known, and the states of some.
-func (d *Desk) described(ctx context.Context, keys []string, states map[string]delivery.TopicState, cover Coverage) ([]Topic, Coverage, error) {
+// described says all about topics of which the keys are known. A topic whose state cannot be
+// read back has none, and is in nobody's way.
+func (d *Desk) described(ctx context.Context, keys []string, cover Coverage) ([]Topic, Coverage, error) {
 	topics := make([]Topic, len(keys))
 	at, hashes := make(map[string]int, len(keys)), make([]uint64, len(keys))
 	for i, key := range keys {
-		state, known := states[key]
-		if !known {
-			var err error
-			if state, err = d.cfg.Log.State(ctx, key); err != nil {
-				return nil, cover, fmt.Errorf("reading the state of %s: %w", key, err)
-			}
+		state, err := d.cfg.Log.State(ctx, key)
+		if errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			return nil, cover, fmt.Errorf("reading the state of %s: %w", key, err)
 		}
 		topics[i], at[key], hashes[i] = topicOf(key, state), i, hashOf(key)
 	}
@@ -179,7 +174,7 @@ func (d *Desk) Topic(ctx context.Context, topic string) (Topic, error) {
 	if key == "" {
 		return Topic{}, fmt.Errorf("%w: no topic is named", ErrInvalid)
 	}
-	topics, cover, err := d.described(ctx, []string{key}, nil, Coverage{})
+	topics, cover, err := d.described(ctx, []string{key}, Coverage{})
 	if err != nil {
 		return Topic{}, err
 	}
@@ -190,6 +185,9 @@ func (d *Desk) Topic(ctx context.Context, topic string) (Topic, error) {
 	if t.Head == 0 && t.Subscriptions == 0 {
 		if cover.MissingShards > 0 {
 			return t, fmt.Errorf("%w: nothing was published to %s, and whether somebody subscribes to it is not known: %s", ErrUnavailable, topic, strings.Join(cover.Trouble, "; "))
+		}
+		if _, err := d.cfg.Log.State(ctx, key); err != nil { // there may have been something
+			return Topic{}, fmt.Errorf("reading the state of %s: %w", key, err)
 		}
 		return t, fmt.Errorf("%w: nothing was published to %s, and nobody subscribes to it", ErrNotFound, topic)
 	}

@@ -363,6 +363,13 @@ func logCalls(h Harness) map[string]func(ctx context.Context) error {
 			_, err := h.Log.Shrink(ctx, topicA, 0, delivery.MaxSeq, start)
 			return err
 		},
+		"Keys": func(ctx context.Context) error {
+			var errs []error
+			for _, err := range h.Log.Keys(ctx) {
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
 		"Topics": func(ctx context.Context) error {
 			var errs []error
 			for _, err := range h.Log.Topics(ctx) {

@@ -215,6 +215,26 @@ func testState(t *testing.T, open Open) {
 			trim(t, h.Log, topicA, a[2]+1, start.Add(time.Hour))
 			wantState(t, h.Log)
 		},
+		"Keys has every topic once, also one that is trimmed to nothing": func(t *testing.T, h Harness) {
+			want := map[string]bool{topicA: true, topicB: true}
+			appendMany(t, h.Log, topicA2, 2)
+			appendMany(t, h.Log, topicA, 1)
+			appendMany(t, h.Log, topicB, 1)
+			trim(t, h.Log, topicB, delivery.MaxSeq, start.Add(time.Hour))
+			for key, err := range h.Log.Keys(t.Context()) {
+				if must(t, err); !want[key] {
+					t.Errorf("%s is listed, again or without a log", key)
+				}
+				delete(want, key)
+			}
+			if len(want) > 0 {
+				t.Errorf("not listed: %v", want)
+			}
+			for _, err := range h.Log.Keys(t.Context()) {
+				must(t, err)
+				break
+			}
+		},
 		"of a topic that never had anything": func(t *testing.T, h Harness) {
 			appendMany(t, h.Log, topicA, 1)
 			got, err := h.Log.State(t.Context(), topicB)

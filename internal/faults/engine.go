@@ -141,6 +141,11 @@ func (l *Log) Shrink(
 	return went, err
 }
 
+// Keys implements delivery.Log.
+func (l *Log) Keys(ctx context.Context) iter.Seq2[string, error] {
+	return list(ctx, l.plan, "log.Keys", func() iter.Seq2[string, error] { return l.of.Keys(ctx) })
+}
+
 // Topics implements delivery.Log.
 func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return list(ctx, l.plan, "log.Topics", func() iter.Seq2[delivery.TopicState, error] {

@@ -54,6 +54,10 @@ func (l log) Shrink(ctx context.Context, topic string, keep int64, before delive
 	return went, err
 }
 
+func (l log) Keys(ctx context.Context) iter.Seq2[string, error] {
+	return sequence(l.calls, logKeys, l.Log.Keys(ctx))
+}
+
 func (l log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return sequence(l.calls, logTopics, l.Log.Topics(ctx))
 }

@@ -9,6 +9,7 @@ const (
 	logHeads
 	logTrim
 	logShrink
+	logKeys
 	logTopics
 	logSummaries
 	logSummary
@@ -41,7 +42,7 @@ const (
 
 // operationLabels are the interface and its method, as metrics show them.
 var operationLabels = [operations]string{
-	"log_append", "log_read", "log_heads", "log_trim", "log_shrink", "log_topics", "log_summaries", "log_summary", "log_state",
+	"log_append", "log_read", "log_heads", "log_trim", "log_shrink", "log_keys", "log_topics", "log_summaries", "log_summary", "log_state",
 	"pings_ping", "pings_fetched", "pings_waiting",
 	"cursors_members", "cursors_save", "cursors_gaps", "cursors_gapped",
 	"marks_mark", "marks_lowest",

@@ -60,6 +60,8 @@ func (s silent) State(_ context.Context, _ string) (delivery.TopicState, error) 
 	return delivery.TopicState{}, s.err
 }
 
+func (s silent) Keys(_ context.Context) iter.Seq2[string, error] { return nothing[string](s.err) }
+
 func (s silent) Topics(_ context.Context) iter.Seq2[delivery.TopicState, error] {
 	return nothing[delivery.TopicState](s.err)
 }

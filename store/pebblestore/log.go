@@ -243,6 +243,14 @@ func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, err
 	return t, nil
 }
 
+// Keys implements delivery.Log. A state that cannot be read back has no key, either.
+func (l *Log) Keys(ctx context.Context) iter.Seq2[string, error] {
+	return records(ctx, l.db.engine, []byte{kindTopic}, func(_, value []byte) (string, error) {
+		state, err := decodeTopic(value)
+		return state.key, err
+	})
+}
+
 // Topics implements delivery.Log.
 func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return func(yield func(delivery.TopicState, error) bool) {

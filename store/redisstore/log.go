@@ -361,6 +361,24 @@ func (l *Log) trim(
 	}
 }
 
+// Keys implements delivery.Log.
+func (l *Log) Keys(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		e := l.db.engine
+		for topics, err := range e.scan(ctx, scanSet, e.keys.topics(), topicsStep) {
+			if err != nil {
+				yield("", fmt.Errorf("list the keys of topics: %w", err))
+				return
+			}
+			for _, key := range topics {
+				if !yield(key, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Topics implements delivery.Log.
 func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return func(yield func(delivery.TopicState, error) bool) {
