@@ -24,6 +24,8 @@ type sink struct {
 	verified map[string]int
 	// fail is the share of deliveries that are refused with 503.
 	fail float64
+	// broken are the callbacks that refuse everything with 503.
+	broken map[string]bool
 }
 
 // arrival is one POST that a callback answered with 2xx.
@@ -34,7 +36,7 @@ type arrival struct {
 }
 
 func newSink(t *testing.T) *sink {
-	s := &sink{got: map[string][]arrival{}, verified: map[string]int{}}
+	s := &sink{got: map[string][]arrival{}, verified: map[string]int{}, broken: map[string]bool{}}
 	s.cond = sync.NewCond(&s.mu)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/topic/{name}", s.topic)
@@ -49,6 +51,13 @@ func (s *sink) setHub(hub string, fail float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hub, s.fail = hub, fail
+}
+
+// setBroken has a callback refuse everything, or nothing any more.
+func (s *sink) setBroken(callback string, broken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken[callback] = broken
 }
 
 func (s *sink) topicURL(name string) string    { return s.URL + "/topic/" + name }
@@ -82,7 +91,7 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rand.Float64() < s.fail {
+	if rand.Float64() < s.fail || s.broken[r.PathValue("name")] {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
