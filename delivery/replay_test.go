@@ -393,23 +393,65 @@ func TestReplayAndLife(t *testing.T) {
 		equal(t, "deliveries", len(sent), 5)
 		equal(t, "secret after the renewal", sent[4].secret, "new")
 
-		r.replay(1, 5)
+		r.replay(1, 2)
 		time.Sleep(1500 * time.Millisecond)
 		r.publish("six")
 		anew := renewed
 		anew.Start = 6
-		r.Activated(anew) // a life that begins behind the replay
+		r.Activated(anew) // a life that begins behind the replay, of which the last is under way
 		time.Sleep(time.Minute)
 		sameSeqs(t, "deliveries", r.s.seqs(), 1, 2)
 		p, _ := r.Position(r.sub.ID)
 		equal(t, "position", p, delivery.Position{Settled: 6})
 
 		r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return gone })
+		r.e.with(func() { r.e.removeErr = errAway })
 		r.replay(2, 3)
-		time.Sleep(time.Minute)
+		synctest.Wait()
 		sameSeqs(t, "deliveries", r.s.seqs(), 2)
+		r.e.with(func() { r.e.removeErr = nil })
+		time.Sleep(time.Hour)
+		equal(t, "deliveries to who is gone", len(r.s.take()), 0)
 		_, there := r.Standing(r.sub.ID)
 		equal(t, "there", there, false)
+	})
+}
+
+// A gap that comes as a replay has begun is known when it has ended.
+func TestReplayBesideANewGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := keeping
+		cfg.RetryFor = time.Hour
+		r := newReplaying(t, cfg, 2)
+		r.s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+			if a.Notification.Seq == 3 {
+				time.Sleep(2 * time.Hour)
+				return broken
+			}
+			return delivered
+		})
+		r.publish("three")
+		synctest.Wait()
+		r.replay(1, 2)
+		time.Sleep(24 * time.Hour)
+		sameSeqs(t, "deliveries", r.s.seqs(), 3, 1, 2)
+		sameGaps(t, "gaps", r.stored(), gapSeen{3, 3, false})
+		s, _ := r.Standing(r.sub.ID)
+		equal(t, "gapped", s.Gapped, true)
+	})
+}
+
+// Whose end is still to be stored has no replay.
+func TestReplayOfWhoIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, keeping, 2)
+		r.e.with(func() { r.e.removeErr = errAway })
+		r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return gone })
+		r.publish("three")
+		synctest.Wait()
+		if _, _, err := r.Replay(t.Context(), r.sub.ID, 1, 2); !errors.Is(err, delivery.ErrNothingToDo) {
+			t.Errorf("a replay: %v", err)
+		}
 	})
 }
 
