@@ -21,13 +21,14 @@ import (
 
 // languages are how the callback of destination.md is started in each.
 var languages = map[string]struct {
-	file  string
-	start []string
-	build []string // before that
+	file    string
+	start   []string
+	build   []string // before that
+	compare string   // what compares signatures in constant time, which no answer shows
 }{
-	"go":     {"callback.go", []string{"./callback"}, []string{"go", "build", "-o", "callback", "callback.go"}},
-	"python": {"callback.py", []string{"python3", "callback.py"}, nil},
-	"node":   {"callback.mjs", []string{"node", "callback.mjs"}, nil},
+	"go":     {"callback.go", []string{"./callback"}, []string{"go", "build", "-o", "callback", "callback.go"}, "hmac.Equal("},
+	"python": {"callback.py", []string{"python3", "callback.py"}, nil, "hmac.compare_digest("},
+	"node":   {"callback.mjs", []string{"node", "callback.mjs"}, nil, "timingSafeEqual("},
 }
 
 // TestCallbacks runs the callback of destination.md against a hub, and against
@@ -76,6 +77,9 @@ func newStand(t *testing.T, language string) *stand {
 	if err := os.WriteFile(filepath.Join(w.dir, kind.file), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if !strings.Contains(text, kind.compare) {
+		t.Errorf("the callback in %s compares signatures without %s", language, kind.compare)
+	}
 	if kind.build != nil {
 		build := exec.CommandContext(w.ctx, kind.build[0], kind.build[1:]...)
 		build.Dir = w.dir
@@ -105,7 +109,7 @@ func (s *stand) says(r *running, line string) {
 
 // subscription: the callback confirms, and gets what is published, byte for byte.
 func (s *stand) subscription() {
-	answer := s.post(s.hub, url.Values{
+	s.post(s.hub, url.Values{
 		"hub.mode": {"subscribe"}, "hub.topic": {s.hub}, "hub.callback": {s.callback}, "hub.secret": {secret}, "hub.lease_seconds": {"3600"},
 	}.Encode(), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, http.StatusAccepted)
 	r := s.find(s.b, "callback")
@@ -114,7 +118,7 @@ func (s *stand) subscription() {
 		s.body = append(s.body, byte(i), byte(i>>8), '\r', '\n')
 	}
 	for _, body := range [][]byte{[]byte("Hello, town!"), s.body} {
-		answer = s.post(s.hub, string(body), http.Header{
+		answer := s.post(s.hub, string(body), http.Header{
 			"Content-Type": {"application/octet-stream"}, "Link": {fmt.Sprintf("<%s>; rel=self, <%s>; rel=hub", s.hub, s.hub)},
 		}, http.StatusOK)
 		s.id = strings.TrimSpace(answer)
