@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // SIGHUP has a hub take what can change, and tells the rest; a broken file changes
@@ -41,6 +42,7 @@ func TestSIGHUP(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)
+	defer time.AfterFunc(time.Minute, p.kill).Stop() // or a hub that says nothing is waited for
 	p.awaitReady(t)
 	log := bufio.NewScanner(stderr)
 	reload := func(until string) string {
@@ -114,6 +116,7 @@ func listenNotify(t *testing.T, name string) (next func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
+	_ = ln.SetReadDeadline(time.Now().Add(time.Minute)) // or a hub that tells nothing is waited for
 	return func() string {
 		told := make([]byte, 256)
 		n, err := ln.Read(told)
