@@ -26,7 +26,7 @@ func (f *clientFlags) Validate() error {
 func (f *clientFlags) warn(logger *slog.Logger) {
 	for _, p := range f.TrustedProxy {
 		if p.Bits() <= 1 {
-			logger.Warn("--trusted-proxy takes in everybody: who connects names his own address by X-Forwarded-For, and limits for a client stop nobody. Give the networks of the proxies alone", "trusted-proxy", p)
+			logger.Warn("--trusted-proxy takes in everybody: who connects names his own address by X-Forwarded-For, and limits for a client stop nobody. Give the networks of the proxies alone", "network", p)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (f *serveCommand) Validate() error {
 func (f *serveCommand) warn(logger *slog.Logger) {
 	if f.KeepFor != nil && *f.KeepFor > 0 && *f.KeepFor < f.RetryFor {
 		logger.Warn("--keep-for is shorter than --retry-for: what is retried for longer than --keep-for leaves its log, and may be a gap before it is given up",
-			"keep-for", *f.KeepFor, "retry-for", f.RetryFor)
+			"keep_for", *f.KeepFor, "retry_for", f.RetryFor)
 	}
 	f.clientFlags.warn(logger)
 }

@@ -57,7 +57,7 @@ func sharesWithin(limit, maxBody int64) shares {
 func (s shares) tell(logger *slog.Logger, limit, maxBody int64) {
 	if least := maxBody * max(takingPart, fetchingPart); limit < least {
 		logger.Warn("GOMEMLIMIT is small for --max-body: while such bodies are taken in the process may need more; raise the one or lower the other",
-			"memory_limit", limit, "max-body", maxBody, "least_memory_limit", least)
+			"memory_limit", limit, "max_body", maxBody, "least_memory_limit", least)
 	}
 	if s != sharesWithin(math.MaxInt64, maxBody) {
 		logger.Info("the memory limit leaves less room for bodies", "memory_limit", limit,
