@@ -22,6 +22,9 @@ func TestCallbacks(t *testing.T) {
 		}
 		all = append(all, language)
 	}
+	if t.Failed() {
+		return
+	}
 	run := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "^TestCallbacks$", "./docs")
 	run.Dir = "../.."
 	run.Env = append(os.Environ(), "CARILLON_SAMPLES="+strings.Join(all, ","))
