@@ -14,3 +14,19 @@ func TestHelp(t *testing.T) {
 		t.Errorf("status %d:\n%s", status, &out)
 	}
 }
+
+// config check looks at what a start would, and says all of it.
+func TestConfigCheck(t *testing.T) {
+	for line, want := range map[string]string{
+		"--topic http://a.test/x":               "destination: the configuration is good\n",
+		"":                                      "missing flags: --topic=URL",
+		"--topic ftp://a.test/x --lease 1500ms": "--topic: ",
+		"--topic http://a.test/x --listen :1 --tls-key k.pem": "--tls-key is given without --tls-cert: both are needed, or none\ndestination: --listen :1 is every address",
+	} {
+		var out bytes.Buffer
+		status := run(context.Background(), append([]string{"config", "check", "--data", t.TempDir() + "/data"}, strings.Fields(line)...), &out, &out)
+		if (status == 0) != strings.Contains(out.String(), "is good") || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: %d\n%s\nwant %s", line, status, &out, want)
+		}
+	}
+}

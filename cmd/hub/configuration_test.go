@@ -101,3 +101,42 @@ func edges(t *testing.T, of any, span string) (good, bad []string) {
 	}
 	return good, bad
 }
+
+// config check says all that a start would refuse, shows no password, and makes nothing.
+func TestConfigCheck(t *testing.T) {
+	store, token := t.TempDir()+"/store", t.TempDir()+"/token"
+	for line, want := range map[string][]string{
+		"": {"hub: the configuration is good\n"},
+		"--listen :0 --url ftp://x/ --lease-min 0s --retry-first 2h": {"hub: --lease-min must be", "hub: --retry-first (2h0m0s) must not", "hub: --url: "},
+		"--listen :8080": {"every address of this machine: give --url"},
+		"--admin 0.0.0.0:1 --admin-token-file " + token:                   {"--admin-plain where the network is your own"},
+		"--admin 0.0.0.0:1 --admin-plain":                                 {"give --admin-token-file FILE"},
+		"--store redis://u:s3cret@127.0.0.1:1/0 --effective":              {"redis://u:xxxxx@127.0.0.1:1/0"},
+		"--proxy http://u:s3cret@p.test:1 --proxy-filters --effective":    {"http://p.test:1 "},
+		"--admin-tls-cert a --tls-key b":                                  {"--admin-tls-cert is given without", "--tls-key is given without"},
+		"--redis-password-file /none --store redis://127.0.0.1:1/0":       {"--redis-password-file: open /none"},
+		"--store pebble:/dev/null/store":                                  {"--store pebble:/dev/null/store: "},
+		"--trusted-proxy 0.0.0.0/0 --admin [::1]:0 --listen localhost:99": {"warning: --trusted-proxy takes in everybody", "is good"},
+	} {
+		var out bytes.Buffer
+		args := append([]string{"config", "check"}, strings.Fields(line)...)
+		if !strings.Contains(line, "--store") {
+			args = append(args, "--store", "pebble:"+store)
+		}
+		status := run(t.Context(), args, &out, &out)
+		bad := strings.Contains(out.String(), "would not start")
+		if (status != 0) != bad || strings.Contains(out.String(), "s3cret") {
+			t.Errorf("%q: %d\n%s", line, status, &out)
+		}
+		for _, part := range want {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%q does not say %s:\n%s", line, part, &out)
+			}
+		}
+	}
+	for _, name := range []string{store, token} {
+		if _, err := os.Stat(name); err == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+}
