@@ -37,7 +37,7 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// A store that others can read or write is a warning of /readyz.
+// A store that everybody can write to is a warning of /readyz.
 func TestReadyWarnsOfExposedStore(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return // modes say nothing there
@@ -51,7 +51,7 @@ func TestReadyWarnsOfExposedStore(t *testing.T) {
 	}
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+dir)
 	_, text, err := answer(http.Get("http://" + p.ready["admin"] + "/readyz"))
-	if err != nil || !strings.Contains(text, "warning: --store: others may list or change the directory "+dir+" (mode 0777)") {
+	if err != nil || !strings.Contains(text, "warning: --store: every user of this machine may change the directory "+dir+" (mode 0777)") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if err := p.stop(t); err != nil {

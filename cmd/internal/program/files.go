@@ -43,8 +43,8 @@ func nearestDirectory(dir string) (string, fs.FileInfo, error) {
 }
 
 // ExposedDirectory tells what others can do with a directory that holds secrets, and with
-// the files in it, each with what to do. A group may read the directory: that was somebody's
-// will. It is quiet about what cannot be seen.
+// the files in it, each with what to do. What a group may was somebody's will. It is quiet
+// about what cannot be seen.
 func ExposedDirectory(flag, dir string) (warnings []string) {
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
@@ -54,7 +54,7 @@ func ExposedDirectory(flag, dir string) (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("%s: the directory %s belongs to the user %d, who can do anything with what is in it: give it to the user of this process (chown)", flag, dir, owner))
 	}
 	if info.Mode().Perm()&othersMay != 0 {
-		warnings = append(warnings, fmt.Sprintf("%s: others may list or change the directory %s (mode %04o): take that right away (chmod go-w,o-r)", flag, dir, info.Mode().Perm()))
+		warnings = append(warnings, fmt.Sprintf("%s: every user of this machine may change the directory %s (mode %04o): take that right away (chmod o-w)", flag, dir, info.Mode().Perm()))
 	}
 	if name := exposedIn(dir); name != "" {
 		warnings = append(warnings, fmt.Sprintf("%s: every user of this machine can read %s, and it may hold secrets: take that right away (chmod -R o-rwx %s)", flag, name, dir))
@@ -62,9 +62,9 @@ func ExposedDirectory(flag, dir string) (warnings []string) {
 	return warnings
 }
 
-// othersMay are the rights to a directory that a warning is due to: the world lists it or
-// writes to it, or the group writes.
-const othersMay = 0o026
+// othersMay are the rights to a directory that a warning is due to: everybody writes to it. Who
+// lists it learns nothing, as the files have mode 0600.
+const othersMay = 0o002
 
 // exposedIn is a file of the directory that everybody may read.
 func exposedIn(dir string) string {
