@@ -130,7 +130,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("after the logout: %d", rec.Code)
 	}
 	for next, want := range map[string]string{
-		"//evil.test/": "/", "https://evil.test/": "/", "/\\evil.test": "/", "evil": "/", "": "/", "/a\r\nX: y": "/", "/subscription/1": "/subscription/1",
+		"//evil.test/": "/", "///evil.test/": "/", "https://evil.test/": "/", "/\\evil.test": "/", "evil": "/", "": "/", "/a\r\nX: y": "/", "/subscription/1": "/subscription/1",
 	} {
 		if rec, _ := login(t, h, goodToken, next); rec.Header().Get("Location") != want {
 			t.Errorf("a login leads from %q to %q; want %q", next, rec.Header().Get("Location"), want)
@@ -191,7 +191,10 @@ func TestWrongLogin(t *testing.T) {
 func TestWrongTokensByClient(t *testing.T) {
 	token := goodToken
 	var log bytes.Buffer
-	h := guarded(t, &token, &log)
+	auth := admin.NewAuth(func() string { return token }, slog.New(slog.NewTextHandler(&log, nil)))
+	cfg := bareConfig()
+	cfg.Auth = auth
+	h := admin.Handler(cfg)
 	from := func(address, token string) int {
 		req := httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil)
 		req.RemoteAddr = address
@@ -211,6 +214,9 @@ func TestWrongTokensByClient(t *testing.T) {
 	}
 	for n := range admin.MaxClients + 10 {
 		from(fmt.Sprintf("10.%d.%d.%d:1", n>>16&255, n>>8&255, n&255), "wrong")
+	}
+	if auth.Clients() > admin.MaxClients {
+		t.Errorf("%d clients are remembered", auth.Clients())
 	}
 	if got := from("192.0.2.1:7", goodToken); got != 429 {
 		t.Errorf("who sent most was forgotten before who sent least: %d", got)

@@ -16,6 +16,13 @@ func Routes() (all []Route) {
 	return all
 }
 
+// Clients is how many have sent wrong tokens and are remembered.
+func (a *Auth) Clients() int {
+	a.pace.mu.Lock()
+	defer a.pace.mu.Unlock()
+	return len(a.pace.clients)
+}
+
 // Limits that tests come up to.
 const (
 	MaxStreams  = maxStreams
