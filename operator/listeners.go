@@ -120,7 +120,7 @@ func (ls *Listeners) Confirm(_ context.Context, r subscription.Request, _ string
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.all[r.Callback]
-	if l == nil || l.ended != "" || r.Mode != subscription.ModeSubscribe || r.Secret != l.secret {
+	if l == nil || l.ended != "" || r.Mode != subscription.ModeSubscribe || !hmac.Equal([]byte(r.Secret), []byte(l.secret)) {
 		return fmt.Errorf("%w: nobody listens there", subscription.ErrNoIntent)
 	}
 	first := l.lease == 0
