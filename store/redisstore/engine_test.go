@@ -267,6 +267,10 @@ func TestADefectIsTold(t *testing.T) {
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP carillon_redis_errors_total Calls that failed, by class: network, refused (the server's state), memory (OOM), replicas, and script, a defect.
 # TYPE carillon_redis_errors_total counter
+carillon_redis_errors_total{class="memory"} 0
+carillon_redis_errors_total{class="network"} 0
+carillon_redis_errors_total{class="refused"} 0
+carillon_redis_errors_total{class="replicas"} 0
 carillon_redis_errors_total{class="script"} 3
 `), "carillon_redis_errors_total"))
 }
