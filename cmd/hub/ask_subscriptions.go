@@ -57,6 +57,10 @@ func (f *subscriptionsCommand) run(ctx context.Context, logger *slog.Logger, _ i
 		if !f.JSON {
 			row(t, "STATE", "LAG", "LEASE", "ID", "CALLBACK HOST", "TOPIC")
 		}
+		hosts, topics := 22, max(16, min(60, columns(stdout)-84)) // of 100 columns, or more
+		if columns(stdout) >= 120 {
+			hosts, topics = 32, max(16, min(60, columns(stdout)-94))
+		}
 		var last operator.SubscriptionPage
 		shown := 0
 		next, err := f.pages(func(after string, limit int) (string, error) {
@@ -69,7 +73,7 @@ func (f *subscriptionsCommand) run(ctx context.Context, logger *slog.Logger, _ i
 				return last.Next, printJSON(stdout, text)
 			}
 			for _, s := range last.Subscriptions {
-				row(t, stateOf(s), lagOf(s), span(seconds(s.LeaseSeconds)), s.ID, short(s.CallbackHost, 32), short(s.Topic, 60))
+				row(t, stateOf(s), lagOf(s), span(seconds(s.LeaseSeconds)), s.ID, host(s.CallbackHost, hosts), short(s.Topic, topics))
 			}
 			shown += len(last.Subscriptions)
 			return last.Next, t.Flush()

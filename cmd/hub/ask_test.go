@@ -105,7 +105,7 @@ func (v *village) looked(t *testing.T) {
 	if out := v.says(t, "subscriptions --state failing --topic "+v.topic, v.ids["bad"]); strings.Contains(out, v.ids["good"]) {
 		t.Errorf("a subscription that does not fail:\n%s", out)
 	}
-	v.says(t, "show "+v.published[0], "Not delivered to all: 1 of 2 have got it, 1 have not.", v.ids["bad"], "503 Service Unavailable")
+	v.says(t, "show "+v.published[0], "Not delivered to all: 1 of 2 have got it, 1 have not.", v.ids["bad"], "server_error 503")
 	v.says(t, "show "+v.published[0]+" --topic "+v.topic, "Not delivered to all")
 	v.says(t, "show "+v.ids["bad"], v.bad.callbackURL("bad"), "failing: 1 failure in a row", "0; the newest is ")
 	v.refuses(t, "show 6ba7b810-9dad-51d1-80b4-00c04fd430c8", "there is no subscription and no notification 6ba7b810")

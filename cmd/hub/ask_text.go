@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // How people are told what the API says.
@@ -115,6 +118,29 @@ func outcome(class string, status uint16) string {
 		return dash(class)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s, %d %s", dash(class), status, http.StatusText(int(status))))
+}
+
+// brief is outcome for a narrow column.
+func brief(class string, status uint16) string {
+	if status == 0 {
+		return dash(class)
+	}
+	return fmt.Sprintf("%s %d", dash(class), status)
+}
+
+// host is a callback's host for a narrow column: without the scheme that is as it should be.
+func host(callback string, most int) string {
+	return short(strings.TrimPrefix(callback, "https://"), most)
+}
+
+// columns is how wide a terminal is; elsewhere a width that shortens little.
+func columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 160
 }
 
 // count is a number of things: 1 gap, 2 gaps.

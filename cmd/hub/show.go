@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -159,16 +160,16 @@ func printNotification(stdout io.Writer, n operator.NotificationDetail) error {
 		return err
 	}
 	fmt.Fprintln(stdout)
-	row(t, "NOT DELIVERED", "CALLBACK HOST", "LAST FAILURE", "NEXT ATTEMPT", "SUBSCRIPTION")
+	row(t, "OUTCOME", "CALLBACK HOST", "LAST FAILURE", "NEXT TRY", "SUBSCRIPTION")
 	for _, m := range n.Missing {
 		failure, next := "-", "-"
 		if m.Failures > 0 {
-			failure = outcome(m.LastClass, m.LastStatus)
+			failure = brief(m.LastClass, m.LastStatus)
 		}
 		if !m.NextAttempt.IsZero() {
-			next = moment(m.NextAttempt)[len("2006-01-02 15:04:05Z "):]
+			next = "in " + span(max(0, time.Until(m.NextAttempt)))
 		}
-		row(t, m.Outcome, short(m.CallbackHost, 32), failure, next, m.ID)
+		row(t, m.Outcome, host(m.CallbackHost, 22), failure, next, m.ID)
 	}
 	if err := t.Flush(); err != nil {
 		return err
