@@ -4,7 +4,9 @@
 // The first line of /readyz is "ready", or there is a line "CHECK: REASON" for
 // each check that failed; lines "warning: …" follow. With Accept:
 // application/json it is one object, {"checks": [{"name", "ready", "error"}],
-// "ready", "warnings"}, without "error" and "warnings" where there are none.
+// "ready", "warnings"}, without "error" and "warnings" where there are none. With
+// Config.Auth, who sends neither token nor session gets no warnings, and "not ready" for each REASON:
+// both name files and addresses.
 //
 // Below /api/v1/ is the JSON API: what a Desk answers, and what it does. Its file for
 // programs is /api/v1/openapi.yaml. The pages (Config.Pages) are a face of the same Desk.
@@ -19,6 +21,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,8 +51,8 @@ type Config struct {
 	// Checks are run, in order, for every request to /readyz.
 	Checks []Check
 	// Warnings returns what the operator must know although the hub works, each
-	// with what to do. /readyz shows them and answers as it does without
-	// them. nil: there are none. It does not block.
+	// with what to do. /readyz shows them to who may see them (Auth.May), and its status is as
+	// without them. nil: there are none. It does not block.
 	Warnings func() []string
 	// Metrics is what /metrics gathers.
 	Metrics prometheus.Gatherer
@@ -84,7 +87,7 @@ type Level interface {
 func Handler(cfg Config) http.Handler {
 	r := mux.NewRouter()
 	r.Path("/healthz").Handler(reading(http.HandlerFunc(healthz)))
-	r.Path("/readyz").Handler(reading(readyz{cfg.Checks, cfg.Warnings}))
+	r.Path("/readyz").Handler(reading(readyz{cfg.Checks, cfg.Warnings, cfg.Auth}))
 	r.Path("/metrics").Handler(reading(promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelError),
 		ErrorHandling: promhttp.ContinueOnError,
@@ -132,6 +135,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 type readyz struct {
 	checks   []Check
 	warnings func() []string // may be nil
+	auth     *Auth           // may be nil
 }
 
 // report is the answer of /readyz in JSON.
@@ -151,8 +155,14 @@ type result struct {
 func (h readyz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	results, status := h.run(r.Context())
 	var warnings []string
-	if h.warnings != nil {
+	told := h.auth.May(r)
+	if told && h.warnings != nil {
 		warnings = h.warnings()
+	}
+	if !told {
+		for i := range results {
+			results[i].Error = ""
+		}
 	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
 		w.Header().Set("Content-Type", "application/json")
@@ -164,7 +174,7 @@ func (h readyz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var lines []string
 	for _, res := range results {
 		if !res.Ready {
-			lines = append(lines, res.Name+": "+res.Error)
+			lines = append(lines, res.Name+": "+cmp.Or(res.Error, "not ready"))
 		}
 	}
 	if len(lines) == 0 {

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,45 @@ func TestReadyzTellsWarnings(t *testing.T) {
 		if rec := get(t, h, "GET", "/readyz", "application/json"); rec.Code != test.status || rec.Body.String() != test.json+"\n" {
 			t.Errorf("as JSON: %d %s; want %d %s", rec.Code, rec.Body, test.status, test.json)
 		}
+	}
+}
+
+// Where there is a token, who does not send it is told what load balancers need, and neither warnings
+// nor why a check fails: both name files and addresses.
+func TestReadyzTellsStrangersTheStatusOnly(t *testing.T) {
+	token, log := goodToken, bytes.Buffer{}
+	cfg := bareConfig()
+	cfg.Auth = admin.NewAuth(func() string { return token }, slog.New(slog.NewTextHandler(&log, nil)))
+	cfg.Warnings = func() []string { return []string{"/srv/tok can be read by everybody"} }
+	cfg.Checks = []admin.Check{
+		{Name: "hub", Ready: func(context.Context) error { return nil }},
+		{Name: "store", Ready: func(context.Context) error { return errors.New("open /srv/store: away") }},
+	}
+	const (
+		stranger = `{"checks":[{"name":"hub","ready":true},{"name":"store","ready":false}],"ready":false}`
+		whole    = `{"checks":[{"name":"hub","ready":true},{"name":"store","ready":false,"error":"open /srv/store: away"}],"ready":false,"warnings":["/srv/tok can be read by everybody"]}`
+	)
+	h := admin.Handler(cfg)
+	_, session := login(t, h, goodToken, "")
+	for name, test := range map[string]struct {
+		header []string
+		want   string
+	}{
+		"text":                {nil, "store: not ready"},
+		"text, wrong token":   {[]string{"Authorization", "Bearer wrong"}, "store: not ready"},
+		"text, token":         {[]string{"Authorization", "Bearer " + goodToken}, "store: open /srv/store: away\nwarning: /srv/tok can be read by everybody"},
+		"text, session":       {[]string{"Cookie", session.String()}, "store: open /srv/store: away\nwarning: /srv/tok can be read by everybody"},
+		"JSON":                {[]string{"Accept", "application/json"}, stranger},
+		"JSON, another token": {[]string{"Accept", "application/json", "Authorization", "Bearer another"}, stranger},
+		"JSON, token":         {[]string{"Accept", "application/json", "Authorization", "Bearer " + goodToken}, whole},
+	} {
+		if rec := visit(t, h, "GET /readyz", "", test.header...); rec.Code != 503 || rec.Body.String() != test.want+"\n" {
+			t.Errorf("%s: %d %q; want %q", name, rec.Code, rec.Body, test.want)
+		}
+	}
+	cfg.Checks = cfg.Checks[:1]
+	if rec := visit(t, admin.Handler(cfg), "GET /readyz", ""); rec.Code != 200 || rec.Body.String() != "ready\n" {
+		t.Errorf("ready: %d %q", rec.Code, rec.Body)
 	}
 }
 

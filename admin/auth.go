@@ -19,7 +19,8 @@ import (
 // (Authorization: Bearer TOKEN), browsers log in with it and have a session from then on
 // (sessions). There is one token, and who has it may do everything. A nil Auth asks nobody.
 //
-// Health checks, the login and what its page is made of are for everybody.
+// Health checks, the login and what its page is made of are for everybody; /readyz tells strangers the
+// status alone.
 type Auth struct {
 	token    func() string
 	logger   *slog.Logger
@@ -59,7 +60,7 @@ const (
 	welcome verdict = iota
 	unknown         // no token, and no session
 	refused         // a wrong token
-	hasty           // too many wrong tokens: none is looked at
+	hasty           // a wrong token, after too many others
 )
 
 // guard lets through who may.
@@ -95,27 +96,34 @@ func (a *Auth) judge(r *http.Request) verdict {
 	}
 }
 
-// try compares a token, unless its sender has sent too many wrong ones.
+// try compares a token. The right one is welcome however many wrong ones came from the same address:
+// who shares it with a guesser, on one machine or behind one proxy, is not shut out.
 func (a *Auth) try(r *http.Request, token string) verdict {
+	if a.is(token) {
+		return welcome
+	}
 	who := clientOf(r)
 	if !a.pace.allows(who) {
 		return hasty
 	}
-	sent, ours := sha256.Sum256([]byte(token)), a.hash()
-	if subtle.ConstantTimeCompare(sent[:], ours[:]) == 1 {
-		return welcome
-	}
 	if a.pace.wrong(who) {
-		a.logger.Warn("somebody sends wrong tokens to the operator's listener: they are not looked at for a while", "client", who)
+		a.logger.Warn("somebody sends wrong tokens to the operator's listener: they are answered 429 for a while", "client", who)
 	}
 	return refused
+}
+
+// is compares a token with ours, in a time that tells nothing.
+func (a *Auth) is(token string) bool {
+	sent, ours := sha256.Sum256([]byte(token)), a.hash()
+	return subtle.ConstantTimeCompare(sent[:], ours[:]) == 1
 }
 
 // hash is that of the token as it is now.
 func (a *Auth) hash() [sha256.Size]byte { return sha256.Sum256([]byte(a.token())) }
 
-// may tells whether who was let in would be still, without counting as use.
-func (a *Auth) may(r *http.Request) bool {
+// May tells whether who sent a request may see what operators see, now: streams ask again and again,
+// which does not count as use of a session.
+func (a *Auth) May(r *http.Request) bool {
 	if a == nil {
 		return true
 	}
@@ -123,8 +131,7 @@ func (a *Auth) may(r *http.Request) bool {
 	if err != nil {
 		return a.sessions.holds(sessionOf(r), a.hash())
 	}
-	sent, ours := sha256.Sum256([]byte(token)), a.hash()
-	return subtle.ConstantTimeCompare(sent[:], ours[:]) == 1
+	return a.is(string(token))
 }
 
 // LoggedIn tells whether a browser has a session, which it can log out of.
@@ -140,7 +147,7 @@ func (a *Auth) turnAway(w http.ResponseWriter, r *http.Request, found verdict) {
 		text = "This is not the operator's token."
 		w.Header().Set("WWW-Authenticate", `Bearer realm="carillon", error="invalid_token"`)
 	case hasty:
-		status, text = http.StatusTooManyRequests, "Too many wrong tokens were sent from your address. Wait."
+		status, text = http.StatusTooManyRequests, "This is not the operator's token, and too many wrong ones were sent from your address. Wait."
 		w.Header().Set("Retry-After", paceRetryAfter)
 	default:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)

@@ -7,7 +7,7 @@ import (
 )
 
 // Bounds on wrong tokens. Nobody guesses a token of 16 bytes; they keep who tries from filling the
-// log, and take the point out of trying.
+// log. The right token is never counted, and never waits.
 const (
 	// maxWrong wrong tokens may come from one client at once.
 	maxWrong = 10
@@ -39,7 +39,7 @@ func (t *tries) settle(now time.Time) {
 	t.at = now
 }
 
-// allows tells whether the client may send another token.
+// allows tells whether another wrong token of the client is counted, and not only refused.
 func (p *pace) allows(client string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *pace) allows(client string) bool {
 	return t.wrong <= maxWrong-1
 }
 
-// wrong counts a wrong token; last: it is the last that is looked at for now.
+// wrong counts a wrong token; last: it is the last that is counted for now.
 func (p *pace) wrong(client string) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

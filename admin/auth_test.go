@@ -172,16 +172,19 @@ func TestWrongLogin(t *testing.T) {
 				t.Fatalf("wrong token %d: %d %s", n, rec.Code, rec.Body)
 			}
 		}
-		rec, cookie := login(t, h, goodToken, "/topics")
+		rec, cookie := login(t, h, "wrong", "/topics")
 		if rec.Code != 429 || cookie != nil || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), "failed=pace") {
-			t.Errorf("the right one after too many wrong ones: %d %s", rec.Code, rec.Body)
+			t.Errorf("one more: %d %s", rec.Code, rec.Body)
+		}
+		if rec, cookie := login(t, h, goodToken, "/topics"); rec.Code != 303 || cookie == nil {
+			t.Errorf("the right one after too many wrong ones: %d", rec.Code)
 		}
 		if told := strings.Count(log.String(), "wrong tokens"); told != 1 || strings.Contains(log.String(), "wrong\"") {
 			t.Errorf("it was told %d times: %s", told, &log)
 		}
 		time.Sleep(7 * time.Second)
-		if rec, cookie := login(t, h, goodToken, "/topics"); rec.Code != 303 || cookie == nil {
-			t.Errorf("after a pause: %d", rec.Code)
+		if rec, _ := login(t, h, "wrong", "/topics"); rec.Code != 401 {
+			t.Errorf("a wrong one after a pause: %d", rec.Code)
 		}
 	})
 }
@@ -207,9 +210,12 @@ func TestWrongTokensByClient(t *testing.T) {
 		from("[2001:db8::1]:1", "wrong")
 		from("192.0.2.1:1", "wrong")
 	}
-	for address, want := range map[string]int{"[2001:db8::2]:9": 429, "[2001:db8:0:1::1]:1": 200, "192.0.2.1:7": 429, "[::ffff:192.0.2.1]:7": 429, "192.0.2.2:1": 200} {
-		if got := from(address, goodToken); got != want {
+	for address, want := range map[string]int{"[2001:db8::2]:9": 429, "[2001:db8:0:1::1]:1": 401, "192.0.2.1:7": 429, "[::ffff:192.0.2.1]:7": 429, "192.0.2.2:1": 401} {
+		if got := from(address, "wrong"); got != want {
 			t.Errorf("%s: %d; want %d", address, got, want)
+		}
+		if got := from(address, goodToken); got != 200 {
+			t.Errorf("%s with the right token: %d", address, got)
 		}
 	}
 	for n := range admin.MaxClients + 10 {
@@ -218,7 +224,7 @@ func TestWrongTokensByClient(t *testing.T) {
 	if auth.Clients() > admin.MaxClients {
 		t.Errorf("%d clients are remembered", auth.Clients())
 	}
-	if got := from("192.0.2.1:7", goodToken); got != 429 {
+	if got := from("192.0.2.1:7", "wrong"); got != 429 {
 		t.Errorf("who sent most was forgotten before who sent least: %d", got)
 	}
 }

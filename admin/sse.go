@@ -117,7 +117,7 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 		select {
 		case <-every.C:
 		case <-beat.C:
-			if !a.Auth.may(r.Request) {
+			if !a.Auth.May(r.Request) {
 				return nil
 			}
 		case <-a.Stopping:
@@ -226,7 +226,7 @@ func (a *api) relay(ctx context.Context, s *stream, r *request, all <-chan heard
 			}
 			err = s.sendHeard(h)
 		case <-beat.C:
-			if !a.Auth.may(r.Request) {
+			if !a.Auth.May(r.Request) {
 				return
 			}
 			err = s.beat()

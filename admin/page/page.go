@@ -270,7 +270,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 	switch q.Get("failed") {
 	case "":
 	case "pace":
-		s.Error = &trouble{Status: http.StatusOK, Title: "Too many wrong tokens were sent from your address", Advice: "None is looked at for a while. Wait some minutes, then try again."}
+		s.Error = &trouble{Status: http.StatusOK, Title: "Too many wrong tokens were sent from your address", Advice: "That was not the right one either. It is in the file that --admin-token-file names, and is taken at any time."}
 	default:
 		s.Error = &trouble{
 			Status: http.StatusOK, Title: "That is not the token of this hub",
