@@ -36,6 +36,11 @@ func testLogModel(t *testing.T, open Open) {
 			"shrink": func(rt *rapid.T) { m.shrink(t, rt) },
 			"read":   func(rt *rapid.T) { m.read(t, rt, m.number(rt, "from")) },
 			"list":   func(rt *rapid.T) { m.list(t, rt) },
+			"topics": func(rt *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 { // it goes through the topics of all rounds
+					m.topics(t, rt)
+				}
+			},
 			"reopen": func(rt *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 {
 					log = h.Reopen(t).Log
@@ -115,7 +120,7 @@ func (m *logModel) trim(t *testing.T, rt *rapid.T) {
 
 // shrink takes away some of what the log takes by its own word.
 func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
-	state := stateOf(t, m.log, m.topic)
+	state := m.state(t, rt)
 	keep := state.Bytes * int64(rapid.IntRange(0, 8).Draw(rt, "keep")) / 7
 	olderThan := start.Add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "olderThan")) * time.Second)
 	before := m.number(rt, "before")
@@ -123,7 +128,7 @@ func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	left := stateOf(t, m.log, m.topic).Bytes
+	left := m.state(t, rt).Bytes
 	if state.Bytes-left != went.Bytes {
 		rt.Fatalf("Shrink: %+v went of %d, and %d are left", went, state.Bytes, left)
 	}
@@ -159,6 +164,22 @@ func (m *logModel) read(t *testing.T, rt *rapid.T, from delivery.Seq) {
 	n := m.all[want]
 	if got.Seq != n.Seq || got.After != n.After || got.ID != n.ID || string(got.Body) != string(n.Body) || !got.Accepted.Equal(n.Accepted) {
 		rt.Fatalf("Read from %d: got %+v, want %+v", from, got, n)
+	}
+}
+
+// state is what the log tells of the topic.
+func (m *logModel) state(t *testing.T, rt *rapid.T) delivery.TopicState {
+	state, err := m.log.State(t.Context(), m.topic)
+	if err != nil || state.Head != m.head() {
+		rt.Fatalf("State: got %+v, error %v; want the head %d", state, err, m.head())
+	}
+	return state
+}
+
+// topics compares the topic's part of the list of all with what is told of it alone.
+func (m *logModel) topics(t *testing.T, rt *rapid.T) {
+	if got, want := stateOf(t, m.log, m.topic), m.state(t, rt); m.head() > 0 && got != want {
+		rt.Fatalf("among all topics it is %+v, alone %+v", got, want)
 	}
 }
 
@@ -202,11 +223,7 @@ func (m *logModel) check(t *testing.T, rt *rapid.T) {
 	for _, n := range m.all[m.first:] {
 		bodies += len(n.Body)
 	}
-	state := stateOf(t, m.log, m.topic)
-	if err := counted(state.Bytes, len(m.all)-m.first, bodies); err != nil {
+	if err := counted(m.state(t, rt).Bytes, len(m.all)-m.first, bodies); err != nil {
 		rt.Fatal(err)
-	}
-	if got, err := m.log.State(t.Context(), m.topic); err != nil || m.head() > 0 && got != state {
-		rt.Fatalf("State: got %+v, error %v; want %+v", got, err, state)
 	}
 }
