@@ -48,7 +48,7 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 	notifications := counter("notifications_accepted_total", "Notifications that the hub accepted.", "set")
 	entries := counter("entries_accepted_total", "Entries of notifications that the hub accepted.", "set")
 	posts := counter("posts_total", "POSTs to the hub, by outcome.", "set", "outcome")
-	until := gauge("accepted_until_seconds", "End of the interval that the hub has accepted, Unix time.")
+	until := gauge("accepted_until_timestamp_seconds", "End of the interval that the hub has accepted, Unix time.")
 	failures := gauge("publish_failures", "POSTs that failed in a row; 0 when the last one was accepted.")
 	clock := gauge("clock_behind_seconds", "How long publishing waits for a clock that was set back.")
 	for _, set := range sets {
