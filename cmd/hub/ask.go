@@ -190,7 +190,7 @@ func tellCoverage(stderr io.Writer, c operator.Coverage) {
 		fmt.Fprintf(stderr, "hub: this is not all: %d of 64 shards did not answer\n", c.MissingShards)
 	}
 	for _, line := range c.Trouble {
-		fmt.Fprintf(stderr, "hub: %s\n", line)
+		fmt.Fprintf(stderr, "hub: %s\n", legible(line))
 	}
 }
 

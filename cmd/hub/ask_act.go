@@ -135,7 +135,7 @@ func (f *logLevelCommand) run(ctx context.Context, logger *slog.Logger, _ io.Rea
 	}
 	text, err := c.do(ctx, method, "/log-level", wish, &answer)
 	return f.show(stdout, text, err, func() error {
-		_, err := fmt.Fprintln(stdout, answer.Level)
+		_, err := fmt.Fprintln(stdout, legible(answer.Level))
 		return err
 	})
 }

@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"carillon/admin"
 	"carillon/internal/redistest"
 	"carillon/operator"
 	"carillon/subscription"
@@ -420,6 +424,64 @@ func TestTablesAreLegible(t *testing.T) {
 	for s, want := range map[float64]string{.25: "250ms", 4.25: "4.2s", 59: "59s", 61: "1m01s", 7260: "2h01m", 90000: "1d01h"} {
 		if got := span(seconds(s)); got != want {
 			t.Errorf("%v seconds: %q; want %q", s, got, want)
+		}
+	}
+}
+
+// A word that is to be copied to a shell is the same word there, and nothing is run of it.
+func TestQuotedForAShell(t *testing.T) {
+	for _, word := range []string{
+		"plain", "https://a.test/$(echo run)", "https://a.test/${HOME}", "https://a.test/`echo run`", "it's", "''", `a\b`, "a!b", "a b", "~", "a;b&c|d", `"`, "",
+	} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quoted(word)).Output()
+		if err != nil || string(out) != word {
+			t.Errorf("%s is %q in a shell (%v); want %q", quoted(word), out, err, word)
+		}
+	}
+	if got := quoted("a\x1b[31m\nb"); got != "'a·[31m·b'" {
+		t.Errorf("for a terminal: %q", got)
+	}
+}
+
+// What another answers does nothing to the terminal, and forges no line.
+func TestAnswersAreLegible(t *testing.T) {
+	const evil = "bad \x1b]0;OWNED\a \u009b31m\nhub: forged"
+	list, err := json.Marshal(operator.TopicPage{Topics: []operator.Topic{{Topic: evil}}, Next: evil, Coverage: operator.Coverage{MissingShards: 3, Trouble: []string{evil}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, err := json.Marshal(map[string]any{"detail": evil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	level, err := json.Marshal(admin.LevelAnswer{Level: evil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/version":
+			version, _ := json.Marshal(admin.VersionAnswer{Version: evil})
+			_, _ = w.Write(version)
+		case "/api/v1/topics":
+			_, _ = w.Write(list)
+		case "/api/v1/log-level":
+			_, _ = w.Write(level)
+		case "/api/v1/subscriptions":
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write(refused)
+		default:
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = io.WriteString(w, evil)
+		}
+	}))
+	defer server.Close()
+	for command, want := range map[string]int{"topics": 0, "subscriptions": 1, "log-level": 0, "show 6ba7b810-9dad-51d1-80b4-00c04fd430c8": 1} {
+		code, out, stderr := runCommand(t.Context(), append(strings.Fields(command), "--ask", server.URL)...)
+		said := out + stderr
+		if code != want || !strings.Contains(said, "OWNED") || strings.ContainsAny(said, "\x1b\a\u009b") || strings.Contains(said, "\nhub: forged") {
+			t.Errorf("hub %s: status %d, %q", command, code, said)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 
 	"carillon/delivery"
 	"carillon/operator"
@@ -69,11 +70,12 @@ func tellMore(stderr io.Writer, next string) {
 	}
 }
 
-// quoted is a word for a shell.
+// quoted is a word for a shell, which does nothing with what is in it: topics are URLs of
+// strangers.
 func quoted(word string) string {
 	for _, r := range word {
 		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.' || r == '/' || r == ':' || r == '_') {
-			return strconv.Quote(word)
+			return "'" + strings.ReplaceAll(legible(word), "'", `'\''`) + "'"
 		}
 	}
 	return word

@@ -35,7 +35,7 @@ const (
 // one.
 type control struct {
 	Online  bool   // a running hub answers
-	Version string // of who answers
+	Version string // of who answers, legible
 
 	shared bool   // the store is one that hubs may work on beside the command
 	base   string // the API's URL
@@ -44,7 +44,7 @@ type control struct {
 	close  func() error
 }
 
-// refusal is an answer that is an error, in one line.
+// refusal is an answer that is an error, in one legible line: who answers may be no hub.
 type refusal struct {
 	status int
 	text   string
@@ -111,7 +111,7 @@ func openControlWith(ctx context.Context, f storeFlags, logger *slog.Logger, des
 func (c *control) greet(ctx context.Context) error {
 	var who admin.VersionAnswer
 	err := c.call(ctx, http.MethodGet, "/version", nil, &who)
-	c.Version = who.Version
+	c.Version = legible(who.Version)
 	return err
 }
 
@@ -231,9 +231,9 @@ func (c *control) refused(resp *http.Response) error {
 	case resp.StatusCode == http.StatusNotFound && (!said || p.Parameter == "path"):
 		return fmt.Errorf("the hub that runs is %s and does not know this command: restart it, or stop it first", cmp.Or(c.Version, "an older version"))
 	case said:
-		return refusal{resp.StatusCode, strings.TrimSuffix(p.Detail, ".")}
+		return refusal{resp.StatusCode, legible(strings.TrimSuffix(p.Detail, "."))}
 	}
-	return refusal{resp.StatusCode, fmt.Sprintf("the answer is %s: %s", resp.Status, strings.TrimSpace(string(text)))}
+	return refusal{resp.StatusCode, legible(fmt.Sprintf("the answer is %s: %s", resp.Status, strings.TrimSpace(string(text))))}
 }
 
 // drop reads what is left of an answer, so far as that is little.
