@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,7 +101,7 @@ func (h *here) answerTo(ctx context.Context, text []byte) []byte {
 	r := reply{Version: h.cfg.Version}
 	fail := func(err error) []byte {
 		r.Fault, r.Answer, r.Shards = faultOf(err), nil, nil
-		out, _ := json.Marshal(r) // texts and numbers: it cannot fail
+		out, _ := encode(r) // texts and numbers: it cannot fail
 		return out
 	}
 	select {
@@ -122,7 +123,7 @@ func (h *here) answerTo(ctx context.Context, text []byte) []byte {
 	if err := answer(ctx, h, q.Args, &r); err != nil {
 		return fail(err)
 	}
-	out, err := json.Marshal(r)
+	out, err := encode(r)
 	if err == nil && len(out) > MaxAnswer {
 		err = fmt.Errorf("%w: the answer would have %d bytes, and at most %d may go from one process to another: ask for less at a time", ErrConflict, len(out), MaxAnswer)
 	}
@@ -157,7 +158,7 @@ func asked[Q, A any](k kind[Q, A]) answerer {
 		}
 		r.Shards, r.Loading = p.shards, p.loading
 		var err error
-		r.Answer, err = json.Marshal(p.answer)
+		r.Answer, err = encode(p.answer)
 		return err
 	}
 }
@@ -273,11 +274,33 @@ func askAll[Q, A any](ctx context.Context, d *Desk, k kind[Q, A], q Q) (parts []
 }
 
 func ask[Q, A any](k kind[Q, A], q Q) ([]byte, error) {
-	args, err := json.Marshal(q)
+	args, err := encode(q)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(question{Ask: k.name, Args: args})
+	return encode(question{Ask: k.name, Args: args})
+}
+
+// encode writes what goes from process to process: &, < and > are what they are, as topics
+// are full of them.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// room is what is left of maxRows in an answer.
+type room struct{ used int }
+
+// has tells whether one more fits, by the length that it goes with, and counts it in. The first
+// always does.
+func (r *room) has(v any) bool {
+	text, err := encode(v)
+	fits := err == nil && (r.used == 0 || r.used+len(text) < maxRows)
+	r.used += len(text) + 1
+	return fits
 }
 
 // heard reads what another process answered.

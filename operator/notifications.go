@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 
@@ -118,7 +119,10 @@ type undeliveredQuestion struct {
 // MaxMissing is how many subscriptions a NotificationDetail names.
 const MaxMissing = 1000
 
+// undeliveredAnswer counts, too: one question holds up an answer less than two.
 type undeliveredAnswer struct {
+	Tally Tally `json:"tally"`
+	// Missing are rows without their topic where that is spelled as in the question.
 	Missing []Missing `json:"missing"`
 	More    bool      `json:"more"`
 }
@@ -127,7 +131,11 @@ var undelivered = kind[undeliveredQuestion, undeliveredAnswer]{name: "undelivere
 
 func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undeliveredAnswer, error) {
 	var a undeliveredAnswer
-	if h.cfg.Deliveries == nil {
+	counts, err := h.tally(ctx, tallyQuestion{q.Topic, []delivery.Seq{q.Seq}})
+	if err != nil {
+		return a, err
+	}
+	if a.Tally = counts[0]; h.cfg.Deliveries == nil || a.Tally.Delivered == a.Tally.Subscribers {
 		return a, nil
 	}
 	type one struct {
@@ -135,7 +143,7 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 		outcome  string
 	}
 	first := newSmallest(MaxMissing+1, func(a, b one) int { return compareIDs(a.standing.Subscription.ID, b.standing.Subscription.ID) })
-	err := h.cfg.Deliveries.Undelivered(ctx, q.Topic, q.Seq, func(s delivery.Standing, o delivery.Fate) bool {
+	err = h.cfg.Deliveries.Undelivered(ctx, q.Topic, q.Seq, func(s delivery.Standing, o delivery.Fate) bool {
 		first.add(one{s, o.String()})
 		return true
 	})
@@ -146,11 +154,19 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 	if a.More = len(found) > MaxMissing; a.More {
 		found = found[:MaxMissing]
 	}
-	rows := h.newRows()
+	rows, left := h.newRows(), room{}
 	for _, o := range found {
-		a.Missing = append(a.Missing, Missing{rows.row(ctx, o.standing), o.outcome})
+		row := Missing{rows.row(ctx, o.standing), o.outcome}
+		if row.Topic == q.Topic {
+			row.Topic = ""
+		}
+		if !left.has(row) {
+			a.More = true
+			break
+		}
+		a.Missing = append(a.Missing, row)
 	}
-	return a, nil
+	return a, rows.err
 }
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
@@ -158,51 +174,58 @@ func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 // Notification finds one by its ID, with those who have not got it. Where topic is empty all
 // logs are looked through.
 func (d *Desk) Notification(ctx context.Context, topic string, id uuid.UUID) (NotificationDetail, error) {
-	n, cover, err := d.Fate(ctx, topic, id)
+	n, err := d.found(ctx, topic, id)
 	if err != nil {
 		return NotificationDetail{}, err
-	}
-	detail := NotificationDetail{Notification: n, Coverage: cover, Missing: []Missing{}}
-	if n.Tally.Delivered == n.Tally.Subscribers {
-		return detail, nil
 	}
 	parts, cover, err := gather(ctx, d, undelivered, undeliveredQuestion{n.Topic, n.Seq})
 	if err != nil {
 		return NotificationDetail{}, err
 	}
+	detail := NotificationDetail{Notification: n, Coverage: cover}
 	first := newSmallest(MaxMissing+1, func(a, b Missing) int { return compareIDs(a.ID, b.ID) })
 	for _, p := range parts {
+		detail.Tally.add(p.answer.Tally)
 		detail.MissingMore = detail.MissingMore || p.answer.More
 		for _, m := range p.answer.Missing {
+			m.Topic = cmp.Or(m.Topic, n.Topic)
 			first.add(m)
 		}
 	}
-	detail.Missing = first.sorted()
+	detail.Missing = append([]Missing{}, first.sorted()...)
 	if len(detail.Missing) > MaxMissing {
 		detail.Missing, detail.MissingMore = detail.Missing[:MaxMissing], true
 	}
-	detail.Coverage = worse(detail.Coverage, cover)
 	return detail, nil
 }
 
 // Fate says what became of one notification, without naming those who have not got it.
 func (d *Desk) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
-	key, s, err := d.find(ctx, subscription.Key(topic), id)
+	n, err := d.found(ctx, topic, id)
 	if err != nil {
 		return Notification{}, Coverage{}, err
 	}
-	n := notificationOf(key, s)
-	if s.After > 0 && s.From != "" {
-		older, err := d.cfg.Log.Summaries(ctx, key, s.Seq, 1)
-		if err != nil {
-			return Notification{}, Coverage{}, fmt.Errorf("reading the log of %s: %w", key, err)
-		}
-		n.Break = len(older) == 1 && breaks(older[0], s)
-	}
-	counts, cover, err := d.tallied(ctx, key, []delivery.Seq{s.Seq})
+	counts, cover, err := d.tallied(ctx, n.Topic, []delivery.Seq{n.Seq})
 	if err != nil {
 		return Notification{}, Coverage{}, err
 	}
 	n.Tally = counts[0]
 	return n, cover, nil
+}
+
+// found is a notification as its log has it.
+func (d *Desk) found(ctx context.Context, topic string, id uuid.UUID) (Notification, error) {
+	key, s, err := d.find(ctx, subscription.Key(topic), id)
+	if err != nil {
+		return Notification{}, err
+	}
+	n := notificationOf(key, s)
+	if s.After > 0 && s.From != "" {
+		older, err := d.cfg.Log.Summaries(ctx, key, s.Seq, 1)
+		if err != nil {
+			return Notification{}, fmt.Errorf("reading the log of %s: %w", key, err)
+		}
+		n.Break = len(older) == 1 && breaks(older[0], s)
+	}
+	return n, nil
 }

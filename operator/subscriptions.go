@@ -16,8 +16,8 @@ import (
 
 // Bounds of an answer about subscriptions.
 const (
-	// maxRows is what the rows of one process may take in its answer, bytes: of longer ones
-	// fewer are on a page.
+	// maxRows is what the rows of one process may take in its answer as they go, bytes: of
+	// longer ones fewer are on a page.
 	maxRows = MaxAnswer / 2
 	// countedOnce is how many matching subscriptions are known not to be counted twice; beyond
 	// it one that moves in the table while it is walked may be.
@@ -67,11 +67,10 @@ func (h *here) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rowsA
 	} else if err := h.cfg.Deliveries.Each(ctx, subscription.Key(q.Topic), visit); err != nil {
 		return a, fmt.Errorf("looking through the subscriptions: %w", err)
 	}
-	size := 0
+	var left room
 	for i, s := range first.sorted() {
 		row := rows.row(ctx, s)
-		size += 512 + len(row.Topic) + len(row.CallbackHost)
-		if a.Cut = i == bounded(q.Limit) || size > maxRows && i > 0; a.Cut {
+		if a.Cut = i == bounded(q.Limit) || !left.has(row); a.Cut {
 			break
 		}
 		a.Rows = append(a.Rows, row)

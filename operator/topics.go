@@ -3,6 +3,8 @@ package operator
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,19 +18,35 @@ import (
 )
 
 // topicKeys asks for the first topics by key that a TopicQuery is true of and that have
-// subscriptions in the shards of a process, one more than its Limit.
-var topicKeys = kind[TopicQuery, []string]{name: "topic_keys", answer: (*here).topicKeys}
+// subscriptions in the shards of a process, one more than its Limit, with their counts there.
+var topicKeys = kind[TopicQuery, topicsAnswer]{name: "topic_keys", answer: (*here).topicKeys}
 
-func (h *here) topicKeys(ctx context.Context, q TopicQuery) ([]string, error) {
-	keys := newSmallest(bounded(q.Limit)+1, strings.Compare)
+type topicsAnswer struct {
+	Topics []TopicCounts `json:"topics"`
+	// Cut: there are more behind the last of Topics, and so it is not known what comes between.
+	Cut bool `json:"cut"`
+}
+
+func (h *here) topicKeys(ctx context.Context, q TopicQuery) (topicsAnswer, error) {
+	first := newSmallest(bounded(q.Limit)+1, byKey)
 	wanted := q.wants()
 	err := h.eachTopic(ctx, func(c TopicCounts) {
 		if (!q.Failing || c.Failing > 0) && wanted(c.Topic) {
-			keys.add(c.Topic)
+			first.add(c)
 		}
 	})
-	return keys.sorted(), err
+	var a topicsAnswer
+	var left room
+	for _, c := range first.sorted() {
+		if a.Cut = !left.has(c); a.Cut {
+			break
+		}
+		a.Topics = append(a.Topics, c)
+	}
+	return a, err
 }
+
+func byKey(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) }
 
 // TopicCounts is what the processes count of one topic.
 type TopicCounts struct {
@@ -39,22 +57,37 @@ type TopicCounts struct {
 	Breaks        int    `json:"breaks"`
 }
 
-// topicCounts asks for the counts of topics by the hashes of their keys, as a question holds no
-// thousand keys; what a process does not know of is left out.
-var topicCounts = kind[[]uint64, []TopicCounts]{name: "topic_counts", answer: (*here).topicCounts}
+// topicCounts asks for the counts of topics by digests of their keys, as neither a question nor
+// an answer holds a thousand keys; what a process does not know of is left out.
+var topicCounts = kind[[]digest, []digestCounts]{name: "topic_counts", answer: (*here).topicCounts}
 
-func (h *here) topicCounts(ctx context.Context, hashes []uint64) ([]TopicCounts, error) {
-	if len(hashes) > MaxLimit {
-		return nil, fmt.Errorf("%w: %d topics at a time are too many", ErrInvalid, len(hashes))
+// digest is short for a key. Nobody can make two keys with the same one.
+type digest string
+
+func digestOf(key string) digest {
+	sum := sha256.Sum256([]byte(key))
+	return digest(hex.EncodeToString(sum[:16]))
+}
+
+// digestCounts are TopicCounts without the topic.
+type digestCounts struct {
+	Digest digest `json:"digest"`
+	TopicCounts
+}
+
+func (h *here) topicCounts(ctx context.Context, digests []digest) ([]digestCounts, error) {
+	if len(digests) > MaxLimit {
+		return nil, fmt.Errorf("%w: %d topics at a time are too many", ErrInvalid, len(digests))
 	}
-	wanted := make(map[uint64]bool, len(hashes))
-	for _, k := range hashes {
+	wanted := make(map[digest]bool, len(digests))
+	for _, k := range digests {
 		wanted[k] = true
 	}
-	var found []TopicCounts
+	var found []digestCounts
 	err := h.eachTopic(ctx, func(c TopicCounts) {
-		if wanted[hashOf(c.Topic)] {
-			found = append(found, c)
+		if k := digestOf(c.Topic); wanted[k] {
+			c.Topic = ""
+			found = append(found, digestCounts{k, c})
 		}
 	})
 	return found, err
@@ -76,9 +109,15 @@ func (d *Desk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 		return TopicPage{}, err
 	}
 	keys := newSmallest(q.Limit+1, strings.Compare)
+	var counted []TopicCounts
+	end := "" // what is behind it is not known of all processes
 	for _, p := range parts {
-		for _, k := range p.answer {
-			keys.add(k)
+		counted = append(counted, p.answer.Topics...)
+		for _, c := range p.answer.Topics {
+			keys.add(c.Topic)
+		}
+		if n := len(p.answer.Topics); p.answer.Cut && n > 0 && (end == "" || p.answer.Topics[n-1].Topic < end) {
+			end = p.answer.Topics[n-1].Topic
 		}
 	}
 	if !q.Failing {
@@ -86,13 +125,27 @@ func (d *Desk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 			return TopicPage{}, err
 		}
 	}
-	page := TopicPage{Coverage: cover, Topics: []Topic{}}
+	page := TopicPage{}
 	found := slices.Compact(keys.sorted())
+	if behind := slices.IndexFunc(found, func(key string) bool { return end != "" && key > end }); behind > 0 {
+		found, page.Next = found[:behind], found[behind-1]
+	} else if end != "" {
+		page.Next = end
+	}
 	if len(found) > q.Limit {
 		found = found[:q.Limit]
 		page.Next = found[q.Limit-1]
 	}
-	page.Topics, page.Coverage, err = d.described(ctx, found, cover)
+	if page.Topics, err = d.logs(ctx, found); err != nil {
+		return page, err
+	}
+	if !q.Failing { // else who has none that fails has not named the topic
+		addUp(page.Topics, counted)
+		page.Coverage = cover
+		return page, nil
+	}
+	page.Coverage, err = d.count(ctx, page.Topics)
+	page.Coverage = worse(cover, page.Coverage)
 	return page, err
 }
 
@@ -110,39 +163,59 @@ func (d *Desk) logged(ctx context.Context, q TopicQuery, keys *smallest[string])
 	return ctx.Err()
 }
 
-// described says all about topics of which the keys are known. A topic whose state cannot be
-// read back has none, and is in nobody's way.
-func (d *Desk) described(ctx context.Context, keys []string, cover Coverage) ([]Topic, Coverage, error) {
+// logs says what the logs say of topics. One whose state cannot be read back has none, and
+// is in nobody's way.
+func (d *Desk) logs(ctx context.Context, keys []string) ([]Topic, error) {
 	topics := make([]Topic, len(keys))
-	at, hashes := make(map[string]int, len(keys)), make([]uint64, len(keys))
 	for i, key := range keys {
 		state, err := d.cfg.Log.State(ctx, key)
 		if errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			return nil, cover, fmt.Errorf("reading the state of %s: %w", key, err)
+			return nil, fmt.Errorf("reading the state of %s: %w", key, err)
 		}
-		topics[i], at[key], hashes[i] = topicOf(key, state), i, hashOf(key)
+		topics[i] = topicOf(key, state)
 	}
-	if len(keys) == 0 {
-		return topics, cover, nil
+	return topics, nil
+}
+
+// count asks all processes for the counts of topics.
+func (d *Desk) count(ctx context.Context, topics []Topic) (Coverage, error) {
+	if len(topics) == 0 {
+		return Coverage{}, nil
 	}
-	parts, counted, err := gather(ctx, d, topicCounts, hashes)
+	digests, keys := make([]digest, len(topics)), make(map[digest]string, len(topics))
+	for i, t := range topics {
+		digests[i] = digestOf(t.Topic)
+		keys[digests[i]] = t.Topic
+	}
+	parts, cover, err := gather(ctx, d, topicCounts, digests)
 	if err != nil {
-		return nil, cover, err
+		return cover, err
 	}
+	var counted []TopicCounts
 	for _, p := range parts {
 		for _, c := range p.answer {
-			i, asked := at[c.Topic]
-			if !asked {
-				continue
-			}
-			t := &topics[i]
+			c.Topic = keys[c.Digest]
+			counted = append(counted, c.TopicCounts)
+		}
+	}
+	addUp(topics, counted)
+	return cover, nil
+}
+
+// addUp adds what processes have counted to the topics that are there.
+func addUp(topics []Topic, counted []TopicCounts) {
+	at := make(map[string]*Topic, len(topics))
+	for i := range topics {
+		at[topics[i].Topic] = &topics[i]
+	}
+	for _, c := range counted {
+		if t := at[c.Topic]; t != nil {
 			t.Subscriptions += c.Subscriptions
 			t.Behind += c.Behind
 			t.Failing += c.Failing
 			t.Breaks += c.Breaks
 		}
 	}
-	return topics, worse(cover, counted), nil
 }
 
 // topicOf is what the log says of a topic.
@@ -174,7 +247,11 @@ func (d *Desk) Topic(ctx context.Context, topic string) (Topic, error) {
 	if key == "" {
 		return Topic{}, fmt.Errorf("%w: no topic is named", ErrInvalid)
 	}
-	topics, cover, err := d.described(ctx, []string{key}, Coverage{})
+	topics, err := d.logs(ctx, []string{key})
+	if err != nil {
+		return Topic{}, err
+	}
+	cover, err := d.count(ctx, topics)
 	if err != nil {
 		return Topic{}, err
 	}
