@@ -41,7 +41,7 @@ func TestUnits(t *testing.T) {
 		name := "deploy/carillon-" + program + ".service"
 		unit := readUnit(t, name)
 		start := strings.Fields(strings.Join(unit["ExecStart"], " "))
-		if len(start) == 0 || start[0] != "/usr/local/bin/carillon-"+program || !slices.Contains(start, data) {
+		if len(start) == 0 || start[0] != "/usr/local/bin/"+program || !slices.Contains(start, data) {
 			t.Errorf("%s starts %q; want the program on %s", name, start, data)
 		}
 		for _, word := range start {
