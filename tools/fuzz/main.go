@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	root := flags.String("root", ".", "directory of the module")
 	each := flags.Duration("time", 30*time.Second, "how long each target runs")
-	within := flags.Duration("within", 210*time.Second, "how long all of them may take together")
+	within := flags.Duration("within", 120*time.Second, "how long all of them may take together")
 	keep := flags.Bool("keep", false, "go on from what earlier runs found, and keep what this one finds")
 	only := flags.String("only", "", "regular expression of the targets, by package and name")
 	if err := flags.Parse(args); err != nil {
