@@ -324,6 +324,32 @@ func TestListeningFails(t *testing.T) {
 	}
 }
 
+// The overview is streamed to who may see it: when the token is another nothing more is sent.
+func TestEventsEndWithTheToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := bareConfig()
+		var token atomic.Value
+		token.Store(goodToken)
+		cfg.Desk = newFakeDesk()
+		cfg.Auth = admin.NewAuth(func() string { return token.Load().(string) }, cfg.Logger)
+		rec, ended := httptest.NewRecorder(), make(chan struct{})
+		req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/events", nil)
+		req.Header.Set("Authorization", "Bearer "+goodToken)
+		go func() {
+			defer close(ended)
+			admin.Handler(cfg).ServeHTTP(rec, req)
+		}()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		token.Store("another-" + goodToken)
+		before := strings.Count(rec.Body.String(), "event: overview")
+		<-ended
+		if after := strings.Count(rec.Body.String(), "event: overview"); before < 2 || after != before {
+			t.Errorf("%d overviews before and %d after", before, after-before)
+		}
+	})
+}
+
 // A stream says that it lives, and ends for who is not let in any more.
 func TestStreamsBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

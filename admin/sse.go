@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -30,7 +31,11 @@ const (
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	may     func() bool // tells whether who reads it still may
 }
+
+// errMayNot ends a stream.
+var errMayNot = errors.New("who reads the stream may not any more")
 
 // openStream begins a stream; nil: only its header was asked for. Call closed when it ends.
 func (a *api) openStream(w http.ResponseWriter, r *request) (s *stream, closed func(), err error) {
@@ -53,15 +58,18 @@ func (a *api) openStream(w http.ResponseWriter, r *request) (s *stream, closed f
 		w.WriteHeader(http.StatusOK)
 		return nil, closed, nil
 	}
-	s = &stream{w, http.NewResponseController(w)}
+	s = &stream{w, http.NewResponseController(w), func() bool { return a.Auth.May(r.Request) }}
 	// The client has said all. While a limit for that stood, the request would end with it.
 	_ = s.control.SetReadDeadline(time.Time{}) // a recorder has none
 	w.WriteHeader(http.StatusOK)
 	return s, closed, s.write([]byte("retry: 2000\n\n"))
 }
 
-// send sends an event of one line of data.
+// send sends an event of one line of data, to who still may read it.
 func (s *stream) send(event string, data []byte) error {
+	if !s.may() {
+		return errMayNot
+	}
 	var b bytes.Buffer
 	b.WriteString("event: " + event + "\ndata: ")
 	b.Write(bytes.TrimSuffix(data, []byte("\n")))
@@ -69,8 +77,13 @@ func (s *stream) send(event string, data []byte) error {
 	return s.write(b.Bytes())
 }
 
-// beat keeps the connection.
-func (s *stream) beat() error { return s.write([]byte(": beat\n\n")) }
+// beat keeps the connection of who still may read.
+func (s *stream) beat() error {
+	if !s.may() {
+		return errMayNot
+	}
+	return s.write([]byte(": beat\n\n"))
+}
 
 func (s *stream) write(text []byte) error {
 	_ = s.control.SetWriteDeadline(time.Now().Add(sendWithin)) // a recorder has none
@@ -101,9 +114,8 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 	if s == nil || err != nil {
 		return unlessOpen(s, err)
 	}
-	every, beat := time.NewTicker(overviewEvery), time.NewTicker(beatEvery)
+	every := time.NewTicker(overviewEvery)
 	defer every.Stop()
-	defer beat.Stop()
 	for {
 		text, err := a.overviews.get(r.Context(), a.Desk)
 		if err != nil {
@@ -112,14 +124,10 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 			err = s.send("overview", text)
 		}
 		if err != nil {
-			return nil // nobody reads
+			return nil // nobody reads, or may
 		}
 		select {
 		case <-every.C:
-		case <-beat.C:
-			if !a.Auth.May(r.Request) {
-				return nil
-			}
 		case <-a.Stopping:
 			return nil
 		case <-r.Context().Done():
@@ -207,14 +215,14 @@ func (a *api) listen(w http.ResponseWriter, r *request) error {
 			}
 		}
 	}()
-	a.relay(ctx, s, r, all)
+	a.relay(ctx, s, all)
 	cancel()
 	<-ended // the subscription is gone when the answer ends
 	return nil
 }
 
 // relay sends what is heard.
-func (a *api) relay(ctx context.Context, s *stream, r *request, all <-chan heard) {
+func (a *api) relay(ctx context.Context, s *stream, all <-chan heard) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	for {
@@ -226,9 +234,6 @@ func (a *api) relay(ctx context.Context, s *stream, r *request, all <-chan heard
 			}
 			err = s.sendHeard(h)
 		case <-beat.C:
-			if !a.Auth.May(r.Request) {
-				return
-			}
 			err = s.beat()
 		case <-a.Stopping:
 			return
@@ -236,7 +241,7 @@ func (a *api) relay(ctx context.Context, s *stream, r *request, all <-chan heard
 			return
 		}
 		if err != nil {
-			return // nobody reads
+			return // nobody reads, or may
 		}
 	}
 }

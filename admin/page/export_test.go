@@ -15,7 +15,10 @@ var (
 	OwnPath  = ownPath
 )
 
-const MaxStreams = maxStreams
+const (
+	MaxStreams = maxStreams
+	BeatEvery  = beatEvery
+)
 
 // Answer is the sentence that answers whether all have got a notification.
 func Answer(t operator.Tally, missing int) string {

@@ -66,7 +66,7 @@ func (p *Pages) listenLive(w http.ResponseWriter, r *http.Request) error {
 			}
 			err = s.send("", event)
 		case <-beat.C:
-			err = p.beat(s)
+			err = s.beat()
 		case <-p.cfg.Stopping:
 			return nil
 		case <-s.ctx.Done():

@@ -11,9 +11,9 @@ import (
 // stream is an answer of server-sent events.
 type stream struct {
 	w   http.ResponseWriter
-	r   *http.Request
 	rc  *http.ResponseController
 	ctx context.Context // ends with it
+	may func() bool     // tells whether the client may see the pages still
 	// cancel ends what is done for the client, and close gives the stream back after that.
 	cancel context.CancelFunc
 	close  func()
@@ -27,7 +27,7 @@ const (
 )
 
 // errGone: there is nobody to answer.
-var errGone = errors.New("the client is gone")
+var errGone = errors.New("the client is gone, or has signed out")
 
 // open begins a stream. Where a page of somebody else asks, there is none: what it costs,
 // and what a test callback subscribes to, is for operators to say.
@@ -44,7 +44,7 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxStream)
-	s := &stream{w: w, r: r, rc: http.NewResponseController(w), ctx: ctx, cancel: cancel}
+	s := &stream{w: w, rc: http.NewResponseController(w), ctx: ctx, may: func() bool { return p.cfg.Auth.May(r) }, cancel: cancel}
 	s.close = func() { cancel(); <-p.streams }
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects would hold it back
@@ -57,8 +57,11 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 	return s, nil
 }
 
-// send sends an event; kind "" is a message.
+// send sends an event, to who may still see the pages; kind "" is a message.
 func (s *stream) send(kind string, data []byte) error {
+	if !s.may() {
+		return errGone
+	}
 	var event bytes.Buffer
 	if kind != "" {
 		event.WriteString("event: " + kind + "\n")
@@ -73,8 +76,8 @@ func (s *stream) send(kind string, data []byte) error {
 }
 
 // beat sends nothing, to who may still see the pages.
-func (p *Pages) beat(s *stream) error {
-	if p.cfg.Auth != nil && s.r.Header.Get("Authorization") == "" && !p.cfg.Auth.LoggedIn(s.r) {
+func (s *stream) beat() error {
+	if !s.may() {
 		return errGone
 	}
 	return s.write([]byte(":\n\n"))
