@@ -233,6 +233,9 @@ func (d *desk) Replay(_ context.Context, id subscription.ID, from, last delivery
 }
 
 func (d *desk) Remove(_ context.Context, id subscription.ID, reason string) error {
+	if len(reason) > operator.MaxReason {
+		return fmt.Errorf("%w: the reason is too long", operator.ErrInvalid)
+	}
 	return d.note("remove %s %s", id, reason)
 }
 

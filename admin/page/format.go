@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon/operator"
+	"carillon/subscription"
 )
 
 // functions are what templates write numbers, times and addresses with.
@@ -20,6 +21,7 @@ var functions = template.FuncMap{
 	"class": classText, "state": stateText, "tallyEnd": tallyEnd, "missed": outcomeText,
 	"plural": plural, "letter": letter, "shards": shardRanges,
 	"hue": func(i int) int { return i%hues + 1 }, "source": sourcePath,
+	"soon": soon, "underWay": underWay, "short": shortID, "process": processName,
 }
 
 // hues is how many colors there are for processes.
@@ -129,6 +131,31 @@ func relative(t time.Time) string {
 		return "in " + long(-d)
 	}
 	return "now"
+}
+
+// soon is relative for what is to come: what is due is now.
+func soon(t time.Time) string {
+	if time.Until(t) <= 0 {
+		return "now"
+	}
+	return relative(t)
+}
+
+// underWay tells whether an attempt is made for a subscription of that state at this moment.
+func underWay(state string) bool { return state == operator.StateInFlight }
+
+// shortID is the beginning of an ID, by which people tell the rows of a list apart.
+func shortID(id subscription.ID) string { return id.String()[:8] }
+
+// alone is what the process of a hub is called that shares its store with no other.
+const alone = "self"
+
+// processName is the name of a process, or "" for one that is alone.
+func processName(id string) string {
+	if id == alone {
+		return ""
+	}
+	return id
 }
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -226,7 +226,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) error {
 		case <-p.cfg.Stopping:
 			return nil
 		case <-beat.C:
-			err = p.beat(s)
+			err = s.beat()
 		case <-next.C:
 			err = s.send("", p.liveOverview(r))
 		}

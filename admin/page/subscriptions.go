@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
@@ -126,7 +127,10 @@ func (p *Pages) retry(w http.ResponseWriter, r *http.Request) error {
 	if sub.State != operator.StateIdle {
 		says = fmt.Sprintf("Its next delivery after number %s is tried now, and not when its turn comes.", number(sub.Settled))
 	}
-	if !sub.NextAttempt.IsZero() {
+	switch {
+	case underWay(sub.State):
+		says = "An attempt is under way at this moment. Look again when it has ended."
+	case time.Now().Before(sub.NextAttempt):
 		says = fmt.Sprintf("After %s in a row the next attempt would be at %s. It is made now. If it fails, too, the pauses go on as they were.",
 			plural(int(sub.Failures), "failure", "failures"), utc(sub.NextAttempt))
 	}
@@ -176,9 +180,6 @@ func (p *Pages) replay(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// maxReason is the longest reason for a removal: it is sent to the callback in a URL.
-const maxReason = 200
-
 // remove ends a subscription.
 func (p *Pages) remove(w http.ResponseWriter, r *http.Request) error {
 	sub, err := p.one(r)
@@ -195,16 +196,12 @@ func (p *Pages) remove(w http.ResponseWriter, r *http.Request) error {
 		Button: "Remove it", Danger: true,
 		Fields: []field{{
 			Name: "reason", Label: "Reason that the callback is told", Value: r.Form.Get("reason"),
-			Hint: fmt.Sprintf("Optional, %d characters at most.", maxReason),
+			Hint: fmt.Sprintf("Optional, one line; %d bytes at most.", operator.MaxReason),
 		}},
 	}
 	return p.act(w, r, "remove", "Remove a subscription", sub, c, func() error {
-		reason := strings.TrimSpace(r.Form.Get("reason"))
-		if len([]rune(reason)) > maxReason {
-			return invalid("the reason is longer than %d characters", maxReason)
-		}
 		ctx, cancel := ask(r)
 		defer cancel()
-		return p.cfg.Desk.Remove(ctx, sub.ID, reason)
+		return p.cfg.Desk.Remove(ctx, sub.ID, strings.TrimSpace(r.Form.Get("reason")))
 	})
 }

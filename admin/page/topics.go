@@ -100,6 +100,8 @@ func (p *Pages) trim(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodPost && wrong == nil {
 		if before == 0 {
 			wrong = invalid("say before which number notifications are to go")
+		} else if before > topic.Head+1 {
+			wrong = invalid("the newest is number %s: say %s at most, which removes all", number(topic.Head), number(topic.Head+1))
 		} else if result, err := p.cfg.Desk.Trim(ctx, topic.Topic, before); err != nil {
 			wrong = err
 		} else {
@@ -111,7 +113,7 @@ func (p *Pages) trim(w http.ResponseWriter, r *http.Request) error {
 			number(topic.First), number(topic.Head), size(topic.Bytes)),
 	}
 	if topic.Behind > 0 {
-		says = append(says, fmt.Sprintf("%s of this topic still to get something. Whoever waits for a notification that goes has a gap, and never gets it.",
+		says = append(says, fmt.Sprintf("%s of this topic still to get something. Whoever waits for a notification that goes has a gap, and never gets it, but where an attempt is under way at this moment.",
 			plural(topic.Behind, "subscription has", "subscriptions have")))
 	}
 	p.confirm(w, r, "Trim a topic", "topics", confirm{

@@ -117,7 +117,7 @@ func (w *browserHub) overview(*testing.T) {
 	w.tab.Open("/")
 	w.tab.See("Topics 1 Subscriptions 2 Behind 1 Failing 1")
 	w.tab.See("Ready " + w.hub + " on pebble")
-	w.tab.See("A self this one 64")
+	w.tab.See("A this one 64")
 }
 
 // goesOn sees the parts that are live bring what is new by themselves.
@@ -138,7 +138,7 @@ func (w *browserHub) notYet(*testing.T) {
 	w.tab.See("failing, tried again")
 }
 
-func (w *browserHub) search(*testing.T) {
+func (w *browserHub) search(t *testing.T) {
 	w.tab.Open("/subscriptions")
 	w.tab.See("2 subscriptions")
 	w.tab.Do(chromedp.SetValue(chromedp.ID("state"), "failing"), chromedp.SetValue(chromedp.ID("host"), "127.0.0.1"))
@@ -148,6 +148,9 @@ func (w *browserHub) search(*testing.T) {
 	w.tab.See(w.sink.callbackURL("broken"))
 	w.tab.Do(chromedp.WaitVisible(chromedp.CSS("#attempts .failing")))
 	w.tab.See("error of the callback (5xx)")
+	if text := browsertest.Ask(w.tab, chromedp.Text(chromedp.CSS("main"))); strings.Contains(text, "Delivered by") {
+		t.Errorf("of one process the page tells which it is:\n%s", text)
+	}
 	w.tab.See("503")
 }
 

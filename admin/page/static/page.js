@@ -21,7 +21,9 @@ function relative(time) {
 function tellTimes() {
 	for (const time of document.querySelectorAll("time")) {
 		const rel = time.querySelector(".rel");
-		if (rel) rel.textContent = relative(Date.parse(time.dateTime));
+		const at = Date.parse(time.dateTime);
+		// What is to come and is due is now.
+		if (rel) rel.textContent = "next" in time.dataset && at <= Date.now() ? "now" : relative(at);
 	}
 }
 setInterval(tellTimes, 10000);

@@ -1,0 +1,125 @@
+package page_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/operator"
+	"carillon/subscription"
+)
+
+// factOf is the text of one fact of a page, with its tags.
+func factOf(t *testing.T, body, name string) string {
+	t.Helper()
+	_, after, found := strings.Cut(body, "<dt>"+name+"</dt><dd")
+	if !found {
+		return ""
+	}
+	_, after, _ = strings.Cut(after, ">")
+	fact, _, _ := strings.Cut(after, "</dd>")
+	return fact
+}
+
+// An attempt that is due, or under way, is now, and not some time ago.
+func TestNextAttempt(t *testing.T) {
+	for name, test := range map[string]struct {
+		state string
+		next  time.Duration
+		want  string
+	}{
+		"under way":              {operator.StateInFlight, -22 * time.Second, "now"},
+		"under way, a first":     {operator.StateInFlight, 0, "now"},
+		"due":                    {operator.StateReady, -3 * time.Second, `data-next><span class="rel">now</span>`},
+		"due at this moment":     {operator.StateFailing, -time.Second, `data-next><span class="rel">now</span>`},
+		"in a while":             {operator.StateFailing, 11*time.Minute + 50*time.Second, `data-next><span class="rel">in 11 min</span>`},
+		"idle, so there is none": {operator.StateIdle, 0, ""},
+	} {
+		d := newWorld()
+		s := &d.subs[0]
+		s.State, s.NextAttempt = test.state, time.Time{}
+		if test.next != 0 {
+			s.NextAttempt = d.now.Add(test.next)
+		}
+		body := get(t, pages(d), "/subscription/"+s.ID.String()).Body.String()
+		if got := factOf(t, body, "Next attempt"); !strings.Contains(got, test.want) || strings.Contains(got, "ago") || test.want == "" && got != "" {
+			t.Errorf("%s: the subscription's page says %q; want %q", name, got, test.want)
+		}
+		asked := get(t, pages(d), "/subscription/"+s.ID.String()+"/retry").Body.String()
+		if future := test.next > 0; strings.Contains(asked, "the next attempt would be at") != future {
+			t.Errorf("%s: retry says %t that the next attempt would be later", name, !future)
+		}
+	}
+}
+
+// A row of who has not got a notification says it in the same way.
+func TestNextAttemptOfMissing(t *testing.T) {
+	d := newWorld()
+	topic := d.topics[3]
+	for i := range d.topics {
+		if d.topics[i].Subscriptions == 50_000 {
+			topic = d.topics[i]
+		}
+	}
+	for i := range d.subs {
+		d.subs[i].NextAttempt = d.now.Add(-22 * time.Second)
+	}
+	body := get(t, pages(d), "/notification?id="+notificationID(topic.Topic, topic.Head).String()+"&topic="+url.QueryEscape(topic.Topic)).Body.String()
+	if n := strings.Count(body, `<td data-label="Next attempt"><time`); n < 3 || n != strings.Count(body, `<span class="rel">now</span>`) {
+		t.Errorf("%d rows:\n%s", n, body)
+	}
+}
+
+// What is not remembered of attempts is not shown as never tried.
+func TestHolesAreTold(t *testing.T) {
+	d := newWorld()
+	for _, s := range d.subs {
+		body := get(t, pages(d), "/subscription/"+s.ID.String()).Body.String()
+		if told := strings.Contains(body, "what is missing here was tried, too"); told != (len(s.Attempts) > 0) {
+			t.Fatalf("%d attempts, told %t", len(s.Attempts), told)
+		}
+		if len(s.Attempts) > 0 {
+			return
+		}
+	}
+}
+
+// A hub that shares its store with nobody has one process, which needs no name.
+func TestOneProcessHasNoName(t *testing.T) {
+	d := newEmpty()
+	s := newWorld().subs[0]
+	s.Process = d.overview.Processes[0].ID
+	d.subs = append(d.subs, s)
+	if got := factOf(t, get(t, pages(d), "/subscription/"+s.ID.String()).Body.String(), "Delivered by"); got != "" {
+		t.Errorf("it is delivered by %q", got)
+	}
+	if body := get(t, pages(d), "/").Body.String(); strings.Contains(body, ">self<") || !strings.Contains(body, "this one") {
+		t.Errorf("the overview names it:\n%s", body)
+	}
+	world := newWorld()
+	if got := factOf(t, get(t, pages(world), "/subscription/"+world.subs[0].ID.String()).Body.String(), "Delivered by"); got != "hub-b-7c9d1f" {
+		t.Errorf("of several it is %q", got)
+	}
+}
+
+// Subscriptions with callbacks of one host differ in the list, which says how it is ordered.
+func TestSubscriptionsOfOneHost(t *testing.T) {
+	d := newWorld()
+	d.subs = d.subs[:40]
+	for i := range d.subs {
+		callback := fmt.Sprintf("https://one.example/%d", i)
+		d.subs[i].Callback, d.subs[i].CallbackHost, d.subs[i].ID = callback, "https://one.example", subscription.NewID(hostileTopic, callback)
+	}
+	body := get(t, pages(d), "/subscriptions?host=one.example").Body.String()
+	for _, s := range d.subs {
+		id := s.ID.String()
+		if !strings.Contains(body, `<small class="id" title="`+id+`">`+id[:8]+"</small>") {
+			t.Errorf("%s is not told apart", id)
+		}
+	}
+	if !strings.Contains(body, "in the order of their IDs") {
+		t.Error("it does not say how it is ordered")
+	}
+}
