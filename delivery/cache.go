@@ -111,6 +111,11 @@ func (d *Dispatcher) read(ctx context.Context, t *topic, from Seq, c claim) (*no
 	n, err := d.readLog(ctx, at)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for err == nil && n.Seq < t.floor { // it was trimmed meanwhile
+		d.mu.Unlock()
+		n, err = d.readLog(ctx, place{t, n.Seq + 1})
+		d.mu.Lock()
+	}
 	delete(d.cache.loads, at)
 	d.unbook(t, from, c)
 	c.turn = l.turn
@@ -139,6 +144,9 @@ func (d *Dispatcher) readLog(ctx context.Context, at place) (*Notification, erro
 // put holds a notification that was just appended, as if it had been read; its
 // After need not be known. mu is held.
 func (d *Dispatcher) put(t *topic, n *Notification) {
+	if n.Seq < t.floor {
+		return
+	}
 	nt := d.cache.hold(t, n, true)
 	d.use(nt, 1, false)
 	d.release(nt)

@@ -43,6 +43,7 @@ type topic struct {
 	next           *topic // in Dispatcher.walks
 
 	notes   []*note   // those in memory, by their numbers
+	floor   Seq       // an operator has trimmed what is below: none of notes is
 	refused []refusal // what is known of those that are waited for, by their numbers
 	parked  int       // how many of entries wait for room, ended ones included
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -119,7 +120,7 @@ func (h *here) end(ctx context.Context, sub subscription.Subscription, reason st
 
 // tell has the process that holds a subscription do something.
 func tell(ctx context.Context, d *Desk, k kind[onePlea, done], p onePlea) (done, error) {
-	if d.has(p.ID) {
+	if d.has(p.ID) && !d.isUnsure() { // else who has taken it over is to do it
 		if did, err := k.answer(&d.here, ctx, p); err != nil || did.Held {
 			return did, err
 		}
@@ -209,12 +210,38 @@ func (d *Desk) Trim(ctx context.Context, topic string, before delivery.Seq) (Tri
 	if state.Head == 0 {
 		return TrimResult{}, fmt.Errorf("%w: nothing was ever published to %s", ErrNotFound, topic)
 	}
-	went, err := d.cfg.Log.Trim(ctx, key, min(before, state.Head+1), time.Now().Add(farFuture))
+	before = min(before, state.Head+1)
+	went, err := d.cfg.Log.Trim(ctx, key, before, time.Now().Add(farFuture))
+	result := TrimResult{Notifications: went.Notifications, Bytes: went.Bytes}
 	if went.Notifications > 0 {
 		d.log.Info("an operator trimmed a log", "topic", key, "before", before, "notifications", went.Notifications, "bytes", went.Bytes)
 	}
 	if err != nil {
-		return TrimResult(went), fmt.Errorf("trimming the log of %s: %w", topic, err)
+		return result, fmt.Errorf("trimming the log of %s: %w", topic, err)
 	}
-	return TrimResult(went), nil
+	parts, troubles := askAll(ctx, d, trimming, trimPlea{key, before})
+	for _, p := range parts {
+		if p.err != nil {
+			troubles = append(troubles, fmt.Sprintf("process %s may still deliver what it has in memory: %v", p.process, p.err))
+		}
+	}
+	slices.Sort(troubles)
+	result.Trouble = troubles
+	return result, nil
+}
+
+// trimPlea is what went from a log.
+type trimPlea struct {
+	Topic  string       `json:"topic"` // its key
+	Before delivery.Seq `json:"before"`
+}
+
+// trimming has every process forget what it has in memory of what was trimmed.
+var trimming = kind[trimPlea, done]{name: "trim", answer: (*here).trimmed, unsure: true, once: true}
+
+func (h *here) trimmed(_ context.Context, p trimPlea) (done, error) {
+	if h.cfg.Deliveries != nil {
+		h.cfg.Deliveries.Trimmed(p.Topic, p.Before)
+	}
+	return done{Held: true}, nil
 }

@@ -143,6 +143,7 @@ var questions = map[string]answerer{
 	tallies.name: asked(tallies), undelivered.name: asked(undelivered),
 	subscriptionRows.name: asked(subscriptionRows), subscriptionDetail.name: asked(subscriptionDetail),
 	retrying.name: asked(retrying), replaying.name: asked(replaying), removing.name: asked(removing),
+	trimming.name: asked(trimming),
 }
 
 // asked makes a kind one that others can ask for.

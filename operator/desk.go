@@ -43,6 +43,7 @@ type Deliveries interface {
 	RetryNow(ctx context.Context, id subscription.ID) error
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, final delivery.Seq, err error)
 	Ended(id subscription.ID)
+	Trimmed(topic string, before delivery.Seq)
 }
 
 // Requests carries requests of subscribers through, and ends subscriptions

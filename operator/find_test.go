@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -193,5 +194,23 @@ func TestRemoveReasons(t *testing.T) {
 		if err := d.Remove(t.Context(), uuid.New(), reason); !errors.Is(err, operator.ErrInvalid) {
 			t.Errorf("%.20q: %v", reason, err)
 		}
+	}
+}
+
+// TestTrimIsTold: every process forgets what it has in memory; who could not be told is named.
+func TestTrimIsTold(t *testing.T) {
+	desks, s, a, b, last := town(t)
+	r, err := desks["a"].Trim(t.Context(), topic, 1000)
+	want := []string{fmt.Sprint(topic, " ", last.Seq+1)}
+	if err != nil || len(r.Trouble) > 0 || !slices.Equal(a.trimmed, want) || !slices.Equal(b.trimmed, want) {
+		t.Errorf("%+v %v, a was told of %q, b of %q", r, err, a.trimmed, b.trimmed)
+	}
+	s.mu.Lock()
+	s.live["b"] = func(context.Context, []byte) []byte { return nil }
+	s.mu.Unlock()
+	a.unsure = true // it may be delivering, and is told
+	r, err = desks["a"].Trim(t.Context(), topic, 1)
+	if err != nil || len(a.trimmed) != 2 || len(r.Trouble) != 1 || !strings.Contains(r.Trouble[0], "process b may still deliver") {
+		t.Errorf("%+v %v, a was told of %q", r, err, a.trimmed)
 	}
 }

@@ -320,6 +320,21 @@ func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 	}
 }
 
+// TestDoneByWhoIsSure: of two that have a subscription, the one that is not sure of it does
+// nothing for it.
+func TestDoneByWhoIsSure(t *testing.T) {
+	late, holder := newFake(1, all), newFake(2, all)
+	var id subscription.ID
+	for _, f := range []*fake{late, holder} {
+		id = f.subscribe(topic, "https://c.example/", 1, 2, delivery.StateFailing)
+	}
+	late.unsure = true
+	desks, _ := newStreet(t, openStore(t), map[string]*fake{"late": late, "holder": holder})
+	if err := desks["late"].Retry(t.Context(), id); err != nil || len(late.retried) > 0 || len(holder.retried) != 1 {
+		t.Errorf("%v, the late one retried %v, the holder %v", err, late.retried, holder.retried)
+	}
+}
+
 // TestDoneOnce while shards change hands: what is told to be done is done, and not repeated.
 func TestDoneOnce(t *testing.T) {
 	desks, _, _, b, _ := town(t)

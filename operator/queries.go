@@ -91,6 +91,9 @@ type NotificationPage struct {
 type TrimResult struct {
 	Notifications int   `json:"notifications"`
 	Bytes         int64 `json:"bytes"`
+	// Trouble says which processes could not be told, and may still deliver what they have of it
+	// in memory: trim once more when they are well.
+	Trouble []string `json:"trouble,omitempty"`
 }
 
 // NewSource is a Source that was added or has another token. Token is shown this once.

@@ -67,6 +67,7 @@ type fake struct {
 	totals  delivery.Totals
 	retried []subscription.ID
 	ended   []subscription.ID
+	trimmed []string
 	asked   int    // questions for the shards
 	onHeld  func() // is called, without the mutex, by Held
 }
@@ -241,6 +242,12 @@ func (f *fake) Ended(id subscription.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended = append(f.ended, id)
+}
+
+func (f *fake) Trimmed(topic string, before delivery.Seq) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trimmed = append(f.trimmed, fmt.Sprint(topic, " ", before))
 }
 
 // street is where processes ask each other.
