@@ -66,6 +66,8 @@ type Config struct {
 	Auth *Auth
 	// Version is that of the program.
 	Version string
+	// Publishers is who may publish to the hub: open or registered; "": no hub answers.
+	Publishers string
 	// Level is the least level of log lines; nil: it cannot be asked or changed.
 	Level Level
 	// Stopping is closed when the hub ends: then streams do; nil: never.
@@ -101,7 +103,7 @@ func Handler(cfg Config) http.Handler {
 	if cfg.Pages != nil {
 		r.PathPrefix("/").Handler(cfg.Pages)
 	}
-	return cfg.Auth.guard(r)
+	return own(cfg.Auth.guard(r))
 }
 
 // healthz says that the process lives. It does no work: a store that is away
@@ -155,7 +157,7 @@ type result struct {
 func (h readyz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	results, status := h.run(r.Context())
 	var warnings []string
-	told := h.auth.May(r)
+	told := h.auth == nil || h.auth.judge(r) == welcome // a wrong token counts, here as elsewhere
 	if told && h.warnings != nil {
 		warnings = h.warnings()
 	}

@@ -117,7 +117,7 @@ func (a *api) handle(all operations) http.Handler {
 
 // answer does what is asked. Nothing is answered yet where it returns an error.
 func (a *api) answer(w http.ResponseWriter, r *http.Request, all operations) error {
-	if foreign(r) {
+	if Foreign(r) {
 		return Refusal(http.StatusForbidden, "A page of another origin may not ask this.")
 	}
 	method := r.Method
@@ -158,16 +158,6 @@ func (o operations) allowed() string {
 	}
 	slices.Sort(methods)
 	return strings.Join(methods, ", ")
-}
-
-// foreign tells a request that a page of another origin had a browser make. Browsers do not
-// let the page read the answer, but listening changes something, and streams are few.
-func foreign(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none": // none: the user's own doing
-		return false
-	}
-	return true
 }
 
 // desk is who answers.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"carillon/admin"
 )
 
 // stream is an answer of server-sent events.
@@ -32,7 +34,7 @@ var errGone = errors.New("the client is gone, or has signed out")
 // open begins a stream. Where a page of somebody else asks, there is none: what it costs,
 // and what a test callback subscribes to, is for operators to say.
 func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+	if admin.Foreign(r) {
 		return nil, &trouble{Status: http.StatusForbidden, Title: "A page of another origin may not listen here"}
 	}
 	select {
