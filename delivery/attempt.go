@@ -278,13 +278,24 @@ func (d *Dispatcher) settle(f *flight, now int64) {
 		d.fail(e, 0, 0, ClassNone, 0)
 		d.changed(sh, e)
 	default:
-		failures := e.failures() + 1
-		due := now + int64(d.cfg.retryDelay(failures, r.outcome.RetryAfter))
+		failures, due := d.next(e, r.outcome.RetryAfter, now)
 		d.fail(e, failures, due, r.outcome.Class, uint16(r.outcome.Status))
 		e.rare.gone = r.outcome.Class == ClassGone && r.outcome.Err != nil && e.expires == f.was.expires
 		d.changed(sh, e)
 	}
 	d.place(e, now)
+}
+
+// next is how many failures in a row there are after one more, and when the next attempt is
+// due. One by hand leaves both as they were. mu is held.
+func (d *Dispatcher) next(e *entry, asked time.Duration, now int64) (failures uint32, due int64) {
+	failures = e.failures()
+	if !e.hurried() {
+		failures++
+	} else if planned := -e.rare.due; planned > now {
+		return failures, max(planned, now+int64(min(asked, d.cfg.RetryMax)))
+	}
+	return failures, now + int64(d.cfg.retryDelay(failures, asked))
 }
 
 // pauseReads leaves an entry alone whose log could not be read, and all of them

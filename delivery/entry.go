@@ -45,7 +45,7 @@ type rare struct {
 	replay *replay // nil: none
 
 	// Of an entry whose last attempt failed.
-	due      int64 // Unix nanoseconds
+	due      int64 // Unix nanoseconds; negative: at that time, had an operator not wanted it now
 	failures uint32
 	status   uint16
 	class    Class
@@ -175,6 +175,9 @@ func (e *entry) failures() uint32 {
 	return e.rare.failures
 }
 
+// hurried tells whether the next attempt is made before its time, because an operator wants it.
+func (e *entry) hurried() bool { return e.rare != nil && e.rare.due < 0 }
+
 // gone tells whether the callback said 410, and the end is still to be stored.
 func (e *entry) gone() bool { return e.rare != nil && e.rare.gone }
 
@@ -232,7 +235,7 @@ func (e *entry) tidy() {
 func (e *entry) position() Position {
 	p := Position{Settled: e.settled}
 	if r := e.rare; r != nil && r.failures > 0 {
-		p.Failures, p.NextAttempt, p.LastFailure, p.LastStatus = r.failures, timeOf(r.due), r.class, r.status
+		p.Failures, p.NextAttempt, p.LastFailure, p.LastStatus = r.failures, timeOf(max(r.due, -r.due)), r.class, r.status
 	}
 	if r := e.replay(); r != nil {
 		p.ReplayNext, p.ReplayLast = r.next, r.last

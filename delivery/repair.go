@@ -53,7 +53,9 @@ func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
 }
 
 // RetryNow has the next attempt of a subscription made now, before others of its host,
-// though it would back off for longer; what it has failed before still counts. Where its
+// though it would back off for longer. Where that attempt fails, too, the next one is made when
+// it would have been, and the failures in a row are as many as before, so that no attempt by hand
+// makes a pause longer; only what the callback asks for (Retry-After) does. Where its
 // host is allowed too few attempts at a time it is allowed one more, within
 // Config.MaxPerHost. While no attempt starts at all (Stats) it waits for that to end.
 func (d *Dispatcher) RetryNow(_ context.Context, id subscription.ID) error {
@@ -81,8 +83,8 @@ func (d *Dispatcher) RetryNow(_ context.Context, id subscription.ID) error {
 // hurry has a waiting entry be the next one of its host. mu is held.
 func (d *Dispatcher) hurry(e *entry) {
 	d.unwait(e)
-	if e.failures() > 0 {
-		e.rare.due = 0
+	if e.failures() > 0 && e.rare.due > 0 {
+		e.rare.due = -e.rare.due
 	}
 	d.setState(e, ready)
 	e.host.queue[fresh].unshift(e) // other retries have lost nothing by it

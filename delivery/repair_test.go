@@ -12,8 +12,8 @@ import (
 	"carillon/subscription"
 )
 
-// A retry comes at once, and counts what failed before; where there is nothing to retry
-// that is said.
+// A retry comes at once, and changes nothing about those that come by themselves; where
+// there is nothing to retry that is said.
 func TestRetryNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
@@ -35,14 +35,18 @@ func TestRetryNow(t *testing.T) {
 		close(hang)
 		synctest.Wait()
 		s.take()
-		for number := uint32(2); number < 5; number++ {
+		before, _ := d.Position(sub.ID)
+		for range 3 {
 			if err := d.RetryNow(t.Context(), sub.ID); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 			got := s.take()
-			if len(got) != 1 || got[0].number != number {
-				t.Fatalf("attempts after a retry: %+v, want one with number %d", got, number)
+			if len(got) != 1 || got[0].number != 2 {
+				t.Fatalf("attempts after a retry: %+v, want one with number 2", got)
+			}
+			if p, _ := d.Position(sub.ID); p != before {
+				t.Fatalf("after a retry that failed it stands at %+v; before, at %+v", p, before)
 			}
 		}
 		s.setAnswer(nil)
@@ -97,5 +101,51 @@ func TestRetryNowOfABusyHost(t *testing.T) {
 			equal(t, "callback", got[i].callback, hurried[i])
 		}
 		close(hang)
+	})
+}
+
+// A retry by hand that fails leaves the planned attempt where it is, and that one counts as
+// ever. What the callback asks for is heeded.
+func TestRetryNowKeepsThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		d := start(t, e, delivery.Config{RetryFirst: time.Hour, RetryMax: 8 * time.Hour}, s)
+		sub := d.subscribe(e, callbackIn(0, 0))
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
+		d.publish("x")
+		synctest.Wait()
+		planned, _ := d.Position(sub.ID)
+		retry := func() delivery.Position {
+			t.Helper()
+			if err := d.RetryNow(t.Context(), sub.ID); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			p, _ := d.Position(sub.ID)
+			return p
+		}
+		equal(t, "the plan after a retry", retry(), planned)
+		hang := make(chan struct{})
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { <-hang; return broken })
+		equal(t, "the plan while a retry is under way", retry(), planned)
+		if now, ok := d.Standing(sub.ID); !ok || !now.Position.NextAttempt.IsZero() {
+			t.Errorf("while a retry is under way the next attempt is shown at %s", now.Position.NextAttempt)
+		}
+		close(hang)
+		synctest.Wait()
+		s.take()
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
+		time.Sleep(time.Until(planned.NextAttempt))
+		synctest.Wait()
+		equal(t, "attempts at the planned time", len(s.take()), 1)
+		after, _ := d.Position(sub.ID)
+		equal(t, "failures after it", after.Failures, planned.Failures+1)
+
+		asked := broken
+		asked.RetryAfter = 7 * time.Hour
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return asked })
+		p := retry()
+		equal(t, "failures after a retry", p.Failures, after.Failures)
+		equal(t, "the next attempt", p.NextAttempt, time.Now().Add(7*time.Hour))
 	})
 }

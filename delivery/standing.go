@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"slices"
+	"time"
 
 	"carillon/subscription"
 )
@@ -90,9 +91,13 @@ func (d *Dispatcher) Held() (held, loading []Tenure) {
 // standingOf is a Standing of an entry. mu is held.
 func (d *Dispatcher) standingOf(e *entry) Standing {
 	secret, _ := d.secretOf(e)
+	position := e.position()
+	if e.hurried() {
+		position.NextAttempt = time.Time{}
+	}
 	return Standing{
 		Subscription: e.subscription(""), Signed: secret != "",
-		State: e.doing(), Position: e.position(), Head: e.topic.head, Gapped: e.gapped,
+		State: e.doing(), Position: position, Head: e.topic.head, Gapped: e.gapped,
 	}
 }
 
