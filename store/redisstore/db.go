@@ -13,6 +13,7 @@ type DB struct {
 	engine  *engine
 	sharing sharing       // what Shards.Run shows
 	asks    chan struct{} // has one for each question to other processes that is under way
+	silence silence       // of processes that were asked
 }
 
 // Open returns the store that cfg names. It does not connect: until the server

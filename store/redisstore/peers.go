@@ -1,12 +1,15 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,12 +22,49 @@ import (
 // goes on a list of the process that is asked, and its answer on a list of the question,
 // both of which Redis forgets by itself: nothing of it is kept, and nothing depends on it.
 //
-//	asker ── RPUSH {process-…}:questions ──▶ BLPOP ── Serve's answer
-//	BLPOP ◀──── RPUSH {question-…}:answers ────────────────┘
+//	asker ── RPUSH {process-…}:questions ──▶ BLPOP
+//	BLPOP ◀──── RPUSH {question-…}:answers ── taken, and Serve's answer
 type Peers struct{ db *DB }
 
 // Peers returns what asks the other processes, and answers them.
 func (db *DB) Peers() *Peers { return &Peers{db} }
+
+// silence remembers who did not answer.
+type silence struct {
+	first time.Duration // 0: ackWithin
+	mu    sync.Mutex
+	since map[string]time.Time // by process. Owned by mu.
+}
+
+// patience is how long the others may take to say that they have a question; whom
+// nobody has asked for silentFor is forgotten.
+func (s *silence) patience(others []string) map[string]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.since, func(_ string, at time.Time) bool { return time.Since(at) >= silentFor })
+	all := make(map[string]time.Duration, len(others))
+	for _, name := range others {
+		all[name] = cmp.Or(s.first, ackWithin)
+		if _, silent := s.since[name]; silent {
+			all[name] = ackOfSilent
+		}
+	}
+	return all
+}
+
+// note remembers that a process was silent, or is so no longer.
+func (s *silence) note(name string, silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.since[name]; !silent {
+		delete(s.since, name)
+	} else if !known {
+		if s.since == nil {
+			s.since = make(map[string]time.Time)
+		}
+		s.since[name] = time.Now()
+	}
+}
 
 // The bounds of what processes ask each other.
 const (
@@ -36,10 +76,19 @@ const (
 	// asksAtOnce is how many questions of this process are under way at a time, each of
 	// which has a connection; more wait.
 	asksAtOnce = 8
+	// ackWithin is how long a process may take to say that it has the question, and
+	// ackOfSilent how long where it did not answer one within silentFor: one that hangs,
+	// or does not know of questions, holds up an answer briefly, and the next ones hardly.
+	ackWithin   = time.Second
+	ackOfSilent = 200 * time.Millisecond
+	silentFor   = time.Minute
 	// answersAtOnce is how many questions of others are being answered at a time.
 	answersAtOnce = 4
-	// maxWaiting is how many questions wait for one process; the oldest go first.
+	// maxWaiting is how many questions wait for one process; the oldest go first. As many
+	// may it have taken that wait for their turn.
 	maxWaiting = 64
+	// maxAnswers is how many messages wait for an asker.
+	maxAnswers = 2 * maxWaiting
 	// leftTime is how much longer than its asker waits an answer is kept.
 	leftTime = time.Second
 	// askerBlock and serverBlock are how long one BLPOP waits. The asker looks
@@ -187,6 +236,7 @@ func parseAsked(message string) (q asked, err error) {
 
 // What an answer is: the text itself, or why there is none.
 const (
+	isTaken  = "taken" // it comes later; the text is empty
 	isAnswer = "answer"
 	isLarge  = "large" // the text is its length
 	isFailed = "failed"

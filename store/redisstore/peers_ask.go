@@ -45,16 +45,21 @@ func (p *Peers) Ask(
 	if len(others) == 0 {
 		return nil
 	}
-	w := waiting{peers: p, heard: heard, left: make(map[string]struct{})}
+	w := waiting{peers: p, heard: heard, left: make(map[string]time.Time)}
 	w.collect(ctx, w.put(ctx, others, string(question)))
 	return nil
 }
+
+// never: it has said that it has the question.
+var never = time.Unix(1<<40, 0)
 
 // waiting is a question that was put.
 type waiting struct {
 	peers *Peers
 	heard func(process string, answer []byte, err error)
-	left  map[string]struct{} // those that were asked and not heard of
+	// left are those that were asked and not heard of, and until when each is to say that it
+	// has the question.
+	left map[string]time.Time
 }
 
 // put puts the question on the lists of processes.
@@ -66,12 +71,13 @@ func (w *waiting) put(ctx context.Context, others []string, text string) (answer
 	for i, name := range others {
 		calls[i] = call{pushScript, []string{e.keys.questions(name)}, []any{q.encode(), lasts(q.within), maxWaiting}}
 	}
-	for i, r := range e.runAll(ctx, calls) {
+	results, patience := e.runAll(ctx, calls), w.peers.db.silence.patience(others)
+	for i, r := range results {
 		if r.err != nil {
 			w.heard(others[i], nil, fmt.Errorf("it could not be asked: %w", r.err))
 			continue
 		}
-		w.left[others[i]] = struct{}{}
+		w.left[others[i]] = time.Now().Add(patience[others[i]])
 	}
 	return e.keys.answers(q.id)
 }
@@ -84,6 +90,9 @@ func (w *waiting) collect(ctx context.Context, answers string) {
 	p := w.peers
 	for silent := 0; len(w.left) > 0; {
 		end, _ := ctx.Deadline()
+		if first := w.firstEnd(); first.Before(end) {
+			end = first
+		}
 		message, there, err := p.pop(ctx, answers, min(askerBlock, time.Until(end)))
 		switch {
 		case ctx.Err() != nil && !there:
@@ -94,6 +103,7 @@ func (w *waiting) collect(ctx context.Context, answers string) {
 			silent = 0
 			w.take(message)
 		default:
+			w.passOver()
 			if silent++; silent%lookAfter == 0 {
 				w.look(ctx)
 			}
@@ -108,9 +118,38 @@ func (w *waiting) take(message string) {
 		w.peers.db.engine.log.Debug("a message is no answer that is waited for", "bytes", len(message), "error", err)
 		return
 	}
+	w.peers.db.silence.note(a.process, false)
+	if a.kind == isTaken {
+		w.left[a.process] = never
+		return
+	}
 	delete(w.left, a.process)
 	text, err := a.result()
 	w.heard(a.process, text, err)
+}
+
+// firstEnd is when the patience with one of them ends.
+func (w *waiting) firstEnd() time.Time {
+	first := never
+	for _, end := range w.left {
+		if end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// passOver gives up those that have not said in time that they have the question: they hang,
+// or do not know of questions.
+func (w *waiting) passOver() {
+	now := time.Now()
+	for _, name := range slices.Sorted(maps.Keys(w.left)) {
+		if !w.left[name].After(now) {
+			delete(w.left, name)
+			w.peers.db.silence.note(name, true)
+			w.heard(name, nil, errNoAnswer)
+		}
+	}
 }
 
 // look gives up those that are no members any more.
@@ -133,6 +172,7 @@ func (w *waiting) giveUp(err error) {
 		err = errNoAnswer
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.left)) {
+		w.peers.db.silence.note(name, true)
 		w.heard(name, nil, err)
 	}
 	clear(w.left)

@@ -15,10 +15,10 @@ import (
 // its context ends when the asker waits no longer, or ctx ends. One that panics has
 // failed, and the process goes on.
 func (p *Peers) Serve(ctx context.Context, answer func(ctx context.Context, question []byte) []byte) error {
-	s := &server{peers: p, answer: answer, list: p.db.engine.keys.questions(p.Self())}
+	s := &server{peers: p, answer: answer, list: p.db.engine.keys.questions(p.Self()), turns: make(chan struct{}, answersAtOnce)}
 	defer s.under.Wait()
 	defer context.AfterFunc(ctx, s.wake)()
-	slots := make(chan struct{}, answersAtOnce)
+	slots := make(chan struct{}, maxWaiting)
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(listenFirst), backoff.WithMaxInterval(listenMax), backoff.WithMaxElapsedTime(0))
 	for {
@@ -63,6 +63,7 @@ type server struct {
 	answer func(ctx context.Context, question []byte) []byte
 	list   string
 	under  sync.WaitGroup // answers under way
+	turns  chan struct{}  // has one for each question that is being answered
 	deaf   bool           // it was logged that no question can be heard
 }
 
@@ -97,12 +98,23 @@ func (s *server) reply(ctx context.Context, message string) {
 		e.log.Debug("a message is no question", "bytes", len(message), "error", err)
 		return
 	}
+	s.send(ctx, q, answered{s.peers.Self(), isTaken, ""})
 	within, cancel := context.WithTimeout(ctx, q.within)
-	a := s.ask(within, q)
-	cancel()
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), silenceTime)
 	defer cancel()
-	_, err = e.run(sending, pushScript, []string{e.keys.answers(q.id)}, a.encode(), lasts(q.within), maxWaiting)
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+		s.send(ctx, q, s.ask(within, q))
+	case <-within.Done(): // the asker waits no longer
+	}
+}
+
+// send puts a message on the list of the question.
+func (s *server) send(ctx context.Context, q asked, a answered) {
+	e := s.peers.db.engine
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), silenceTime)
+	defer cancel()
+	_, err := e.run(ctx, pushScript, []string{e.keys.answers(q.id)}, a.encode(), lasts(q.within), maxAnswers)
 	if err != nil {
 		e.log.Debug("an answer to another process could not be sent", "bytes", len(a.text), "error", err)
 	}
