@@ -94,13 +94,17 @@ func linear(all []values, least float64, label func(float64) string) scale {
 	return scale{high: 2 * unit, ticks: []float64{0, unit, 2 * unit}, label: label}
 }
 
-// logarithmic is a scale of powers of ten, from a millisecond for times in seconds.
+// logarithmic is a scale of powers of ten for times in seconds: from a millisecond, or from the power
+// below the least, down to ten microseconds.
 func logarithmic(all []values) scale {
 	s := scale{low: 0.001, high: 0.1, log: true, label: took}
 	for _, v := range all {
 		for _, x := range v.at {
 			for x > s.high {
 				s.high *= 10
+			}
+			for x > 0 && x < s.low && s.low > 0.00002 {
+				s.low /= 10
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/admin/page"
 	"carillon/operator"
 	"carillon/subscription"
 )
@@ -121,5 +122,54 @@ func TestSubscriptionsOfOneHost(t *testing.T) {
 	}
 	if !strings.Contains(body, "in the order of their IDs") {
 		t.Error("it does not say how it is ordered")
+	}
+}
+
+// A trim that not every process was told of says so, and leads nowhere.
+func TestTrimThatNotAllAreToldOf(t *testing.T) {
+	d := newTroubled()
+	rec := post(t, pages(d), "/topic/trim", url.Values{"topic": {d.topics[9].Topic}, "before_seq": {"110"}})
+	if body := rec.Body.String(); rec.Code != 200 || !strings.Contains(body, "The log was trimmed: 12 notifications went") || !strings.Contains(body, d.missing.Trouble[0]) {
+		t.Errorf("%d\n%s", rec.Code, body)
+	}
+}
+
+// Who replays is told which numbers there are, and who trims how many wait.
+func TestFormsTellTheNumbers(t *testing.T) {
+	d := newWorld()
+	s := d.subs[0]
+	for _, topic := range d.topics {
+		if topic.Topic == s.Topic {
+			want := fmt.Sprintf("The log of its topic has %s to %s.", page.Number(topic.First), page.Number(topic.Head))
+			if body := get(t, pages(d), "/subscription/"+s.ID.String()+"/replay").Body.String(); !strings.Contains(body, want) {
+				t.Errorf("no %q in\n%s", want, body)
+			}
+		}
+		if topic.Subscriptions == 50_000 {
+			if body := get(t, pages(d), "/topic/trim?topic="+url.QueryEscape(topic.Topic)).Body.String(); !strings.Contains(body, "2\u202f112 subscriptions still have to get something of this topic.") {
+				t.Errorf("the trim says\n%s", body)
+			}
+		}
+	}
+}
+
+// A page that is not there says so once.
+func TestTroubleIsToldOnce(t *testing.T) {
+	body := get(t, pages(newWorld()), "/topic?topic=x").Body.String()
+	if n := strings.Count(body, "There is no such thing here"); n != 1 || !strings.Contains(body, "<h1>Not Found</h1>") {
+		t.Errorf("it is told %d times:\n%s", n, body)
+	}
+}
+
+// Attempts that take less than a millisecond are drawn where they are, and not on the axis.
+func TestShortAttemptsAreDrawn(t *testing.T) {
+	var steps []operator.Step
+	for i := range 20 {
+		steps = append(steps, operator.Step{At: time.Unix(int64(i)*5, 0), Seconds: 5, Delivered: 9, P50: 0.0002, P90: 0.0004, P99: 0.0008})
+	}
+	paths, _ := page.Charts(steps)
+	last := paths[len(paths)-3:]
+	if last[0] == last[1] || last[1] == last[2] {
+		t.Errorf("they are drawn over each other: %q", last)
 	}
 }

@@ -240,7 +240,7 @@ func (d *desk) Remove(_ context.Context, id subscription.ID, reason string) erro
 }
 
 func (d *desk) Trim(_ context.Context, topic string, before delivery.Seq) (operator.TrimResult, error) {
-	return operator.TrimResult{Notifications: 12, Bytes: 34_567}, d.note("trim %s %d", topic, before)
+	return operator.TrimResult{Notifications: 12, Bytes: 34_567, Trouble: d.missing.Trouble}, d.note("trim %s %d", topic, before)
 }
 
 func (d *desk) AddSource(_ context.Context, name string, prefixes []string, _ source.Hash) (operator.NewSource, error) {

@@ -44,6 +44,8 @@ type Config struct {
 	Desk admin.Desk
 	// Version is that of the program.
 	Version string
+	// Open tells that everybody may publish, registered or not.
+	Open bool
 	// Level is changed on the overview; nil: it cannot be.
 	Level admin.Level
 	// Auth knows who has signed in; nil: nobody needs to.
@@ -160,7 +162,7 @@ func (p *Pages) page(h handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := h(w, r); err != nil && !errors.Is(err, errGone) {
 			t := p.troubleOf(r, err)
-			p.show(w, r, "trouble", sheet{Title: t.Title, Error: t})
+			p.show(w, r, "trouble", sheet{Title: http.StatusText(t.Status), Error: t})
 		}
 	})
 }

@@ -158,8 +158,13 @@ func (p *Pages) replay(w http.ResponseWriter, r *http.Request) error {
 		Button: "Replay",
 		Fields: []field{
 			{Name: "from_seq", Label: "From number", Value: r.Form.Get("from_seq"), Number: true, Required: true},
-			{Name: "last_seq", Label: "To number", Value: r.Form.Get("last_seq"), Number: true, Hint: "Empty: up to the latest."},
+			{Name: "last_seq", Label: "To number", Value: r.Form.Get("last_seq"), Number: true, Hint: "Empty: up to the latest that it has settled."},
 		},
+	}
+	ctx, cancel := ask(r)
+	defer cancel()
+	if topic, err := p.cfg.Desk.Topic(ctx, sub.Topic); err == nil && topic.First <= topic.Head { // without it the numbers are not told
+		c.Says = append(c.Says, fmt.Sprintf("The log of its topic has %s to %s.", number(topic.First), number(topic.Head)))
 	}
 	return p.act(w, r, "replay", "Replay a range", sub, c, func() error {
 		from, err := seqOf(r.Form, "from_seq", "“From number”")

@@ -104,6 +104,11 @@ func (p *Pages) trim(w http.ResponseWriter, r *http.Request) error {
 			wrong = invalid("the newest is number %s: say %s at most, which removes all", number(topic.Head), number(topic.Head+1))
 		} else if result, err := p.cfg.Desk.Trim(ctx, topic.Topic, before); err != nil {
 			wrong = err
+		} else if len(result.Trouble) > 0 {
+			wrong = &trouble{
+				Status: http.StatusOK, Title: trimmedText(result), Text: strings.Join(result.Trouble, "\n"),
+				Advice: "These processes could not be told, and may still deliver what they have in memory. Trim once more when they are well.",
+			}
 		} else {
 			return see(w, r, fmt.Sprintf("%s&done=trim&n=%d&bytes=%d", topicPath(topic.Topic), result.Notifications, result.Bytes))
 		}
@@ -113,8 +118,8 @@ func (p *Pages) trim(w http.ResponseWriter, r *http.Request) error {
 			number(topic.First), number(topic.Head), size(topic.Bytes)),
 	}
 	if topic.Behind > 0 {
-		says = append(says, fmt.Sprintf("%s of this topic still to get something. Whoever waits for a notification that goes has a gap, and never gets it, but where an attempt is under way at this moment.",
-			plural(topic.Behind, "subscription has", "subscriptions have")))
+		says = append(says, fmt.Sprintf("%s to get something of this topic. Whoever waits for a notification that goes has a gap, and never gets it, but where an attempt is under way at this moment.",
+			plural(topic.Behind, "subscription still has", "subscriptions still have")))
 	}
 	p.confirm(w, r, "Trim a topic", "topics", confirm{
 		About: topic.Topic, Says: says, Button: "Trim the log", Danger: true, Back: topicPath(topic.Topic),
@@ -223,5 +228,9 @@ func trimmed(q url.Values) string {
 	if err != nil || err2 != nil || n < 0 || bytes < 0 {
 		return doneTexts["trim"]
 	}
-	return fmt.Sprintf("The log was trimmed: %s went, %s.", plural(n, "notification", "notifications"), size(bytes))
+	return trimmedText(operator.TrimResult{Notifications: n, Bytes: bytes}) + "."
+}
+
+func trimmedText(r operator.TrimResult) string {
+	return fmt.Sprintf("The log was trimmed: %s went, %s", plural(r.Notifications, "notification", "notifications"), size(r.Bytes))
 }

@@ -28,7 +28,7 @@ var troubles = []struct {
 }{
 	{operator.ErrNotFound, trouble{
 		Status: http.StatusNotFound, Title: "There is no such thing here",
-		Advice: "It may have ended or been removed meanwhile, or its number has left the log. Search for it with the box at the top.",
+		Advice: "It may have ended, been removed or gone from the log since. Search for it with the box at the top.",
 	}},
 	{operator.ErrInvalid, trouble{
 		Status: http.StatusBadRequest, Title: "That cannot be answered",
