@@ -60,6 +60,9 @@ func (f *backupCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 	copied := func(w io.Writer) (err error) {
 		// Read as a restore will: what is not whole is no file.
 		done, err = pebblestore.VerifyBackup(ctx, show.reading(io.TeeReader(stream, w)))
+		if err == nil {
+			drop(stream) // its end: who sends it is to see that it arrived
+		}
 		return err
 	}
 	if f.Output == "-" {
