@@ -111,6 +111,8 @@ func TestConfigCheck(t *testing.T) {
 		"--listen :8080": {"every address of this machine: give --url"},
 		"--admin 0.0.0.0:1 --admin-token-file " + token:                   {"--admin-plain where the network is your own"},
 		"--admin 0.0.0.0:1 --admin-plain":                                 {"give --admin-token-file FILE"},
+		"--admin-token-file " + token + "/none/token":                     {"hub: --admin-token-file: " + token + "/none/token is not there and cannot be made: "},
+		"--admin-token-file /dev/null/token":                              {"hub: --admin-token-file: "},
 		"--store redis://u:s3cret@127.0.0.1:1/0 --effective":              {"redis://u:xxxxx@127.0.0.1:1/0"},
 		"--proxy http://u:s3cret@p.test:1 --proxy-filters --effective":    {"http://p.test:1 "},
 		"--admin-tls-cert a --tls-key b":                                  {"--admin-tls-cert is given without", "--tls-key is given without"},

@@ -264,7 +264,11 @@ func lookForAdminToken(file string, logger *slog.Logger) error {
 		_, err = findAdminToken(file, logger)
 		return err
 	}
-	if err := program.CheckDirectory(filepath.Dir(file)); err != nil {
+	dir := filepath.Dir(file)
+	if _, err := os.Stat(dir); err != nil { // none is made for it
+		return fmt.Errorf("--admin-token-file: %s is not there and cannot be made: %w", file, err)
+	}
+	if err := program.CheckDirectory(dir); err != nil {
 		return fmt.Errorf("--admin-token-file: %w", err)
 	}
 	return nil
