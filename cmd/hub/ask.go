@@ -62,7 +62,7 @@ func (f *askFlags) open(ctx context.Context, logger *slog.Logger) (*control, err
 
 // openListener asks at an operator's listener.
 func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*control, error) {
-	c := &control{Online: true, base: strings.TrimRight(f.Ask, "/") + "/api/v1", close: func() error { return nil }}
+	c := &control{Online: true, listener: true, base: strings.TrimRight(f.Ask, "/") + "/api/v1", close: func() error { return nil }}
 	token, err := readAdminToken(f.AdminTokenFile, logger)
 	if err != nil {
 		return nil, err
@@ -81,6 +81,9 @@ func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*cont
 		refused, is := errors.AsType[refusal](err)
 		if is && refused.status == http.StatusUnauthorized {
 			err = fmt.Errorf("%w: give --admin-token-file FILE, or HUB_ADMIN_TOKEN", err)
+		}
+		if _, is := errors.AsType[*tls.CertificateVerificationError](err); is && f.AdminTLSCert == "" {
+			err = fmt.Errorf("%w: give --admin-tls-cert FILE, the hub's certificate", err)
 		}
 		return nil, errors.Join(fmt.Errorf("--ask %s: %w", f.Ask, err), c.Close())
 	}
@@ -186,11 +189,15 @@ func query(pairs ...string) string {
 
 // tellCoverage says on stderr what an answer is not about.
 func tellCoverage(stderr io.Writer, c operator.Coverage) {
-	if c.MissingShards > 0 {
+	switch {
+	case c.MissingShards == 0:
+		for _, line := range c.Trouble {
+			fmt.Fprintf(stderr, "hub: %s\n", legible(line))
+		}
+	case len(c.Trouble) == 0:
 		fmt.Fprintf(stderr, "hub: this is not all: %d of 64 shards did not answer\n", c.MissingShards)
-	}
-	for _, line := range c.Trouble {
-		fmt.Fprintf(stderr, "hub: %s\n", legible(line))
+	default: // whose last says how much is missing
+		fmt.Fprintf(stderr, "hub: this is not all: %s\n", legible(strings.Join(c.Trouble, "; ")))
 	}
 }
 

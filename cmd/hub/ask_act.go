@@ -49,6 +49,17 @@ type replayCommand struct {
 	To   delivery.Seq `env:"-" placeholder:"SEQ" help:"The number of the last. Default: the newest."`
 }
 
+// Validate refuses numbers that no stretch has.
+func (f *replayCommand) Validate() error {
+	switch {
+	case f.From == 0:
+		return errors.New("--from is the number of a notification: 1 or more")
+	case f.To != 0 && f.To < f.From:
+		return fmt.Errorf("--to %d comes before --from %d", f.To, f.From)
+	}
+	return f.askFlags.Validate()
+}
+
 // Help says what the flags do not.
 func (*replayCommand) Help() string {
 	return "In order, with the same X-Hub-Notification-Id; what is published meanwhile comes after it. Gaps that are filled by it count as delivered."
@@ -125,8 +136,11 @@ func (f *logLevelCommand) run(ctx context.Context, logger *slog.Logger, _ io.Rea
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if !c.Online {
-		return errors.New("no hub answers at the store: start one, or give --ask with the URL of its operator's listener")
+	switch {
+	case c.shared:
+		return errors.New("of the hubs on a Redis each has its own: say which with --ask URL, the URL of its operator's listener (--admin)")
+	case !c.Online:
+		return errors.New("no hub works on the store: start one, or name one elsewhere with --ask URL, the URL of its operator's listener (--admin)")
 	}
 	var answer admin.LevelAnswer
 	method, wish := http.MethodGet, any(nil)

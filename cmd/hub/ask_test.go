@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,11 +13,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"carillon/admin"
+	"carillon/delivery"
 	"carillon/internal/redistest"
 	"carillon/operator"
 	"carillon/subscription"
@@ -139,10 +144,18 @@ func TestCommandsOfAnOperator(t *testing.T) {
 		t.Errorf("the replay delivered %q with the ID %s", again.body, again.id)
 	}
 	v.refuses(t, "replay "+v.ids["good"]+" --from 9", "")
+	v.refuses(t, "replay "+v.ids["good"]+" --from 0", "--from is the number of a notification: 1 or more")
+	v.refuses(t, "replay "+v.ids["good"]+" --from 2 --to 1", "--to 1 comes before --from 2")
+	v.refuses(t, "trim "+v.topic+" --before 4 --yes", "--before 4 is beyond the newest, which is 2: give 3 at most")
 
 	v.says(t, "trim "+v.topic+" --before 2 --yes", "1 notification and ")
 	v.says(t, "remove "+v.ids["bad"]+" --yes --reason gone", "removed "+v.ids["bad"])
 	v.refuses(t, "show "+v.ids["bad"], "there is no subscription")
+
+	v.says(t, "trim "+v.topic+" --before 3 --yes", "1 notification and ")
+	if out := v.says(t, "topic "+v.topic, "empty; the last number was 2"); strings.Contains(out, "oldest kept") {
+		t.Errorf("an empty log keeps something:\n%s", out)
+	}
 
 	v.says(t, "log-level", "info\n")
 	v.says(t, "log-level debug", "debug\n")
@@ -170,11 +183,11 @@ func TestCommandsPrintTheAPI(t *testing.T) {
 		}
 	}
 	var both struct {
-		Topic         operator.Topic            `json:"topic"`
-		Notifications operator.NotificationPage `json:"notifications"`
+		Topic operator.Topic `json:"topic"`
+		operator.NotificationPage
 	}
 	out := v.says(t, "topic "+v.topic+" --json")
-	if err := json.Unmarshal([]byte(out), &both); err != nil || both.Topic.Head != 2 || len(both.Notifications.Notifications) != 2 {
+	if err := json.Unmarshal([]byte(out), &both); err != nil || both.Topic.Head != 2 || len(both.Notifications) != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out := v.says(t, "subscriptions --limit 1 --all --json"); strings.Count(out, `"missing_shards"`) != 1 {
@@ -228,7 +241,8 @@ func TestCommandsOnAStoreAtRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.looked(t)
-	v.refuses(t, "log-level", "no hub answers")
+	v.says(t, "show "+v.ids["bad"], "attempts are in the memory of a hub that runs")
+	v.refuses(t, "log-level", "no hub works on the store: start one")
 	v.says(t, "replay "+v.ids["good"]+" --from 2", "once more, when it runs")
 	v.says(t, "retry "+v.ids["bad"], "again, when it runs")
 	v.bad.setHub(v.hub.ready["url"], 0)
@@ -241,7 +255,7 @@ func TestCommandsOnAStoreAtRest(t *testing.T) {
 func TestCommandsOnRedis(t *testing.T) {
 	v := newVillage(t, redistest.Start(t).URL())
 	v.looked(t)
-	v.refuses(t, "log-level", "--ask")
+	v.refuses(t, "log-level", "each has its own: say which with --ask URL")
 	v.bad.setHub(v.hub.ready["url"], 0)
 	v.says(t, "retry "+v.ids["bad"], "again now")
 	v.bad.await(t, "the retry", func() bool { return v.bad.has("bad", "two") })
@@ -264,7 +278,7 @@ func TestCommandsAskElsewhere(t *testing.T) {
 		"no file":             {[]string{"topics", "--ask", admin, "--admin-token-file", file + "x"}, "--admin-token-file: "},
 		"no URL":              {[]string{"topics", "--ask", p.ready["admin"]}, "is not the URL of an operator's listener"},
 		"no hub":              {[]string{"topics", "--ask", fmt.Sprintf("http://127.0.0.1:%d", freePort(t))}, "connection refused"},
-		"the public listener": {[]string{"topics", "--ask", "http://" + p.ready["listen"]}, "does not know this command"},
+		"the public listener": {[]string{"topics", "--ask", "http://" + p.ready["listen"]}, "that is no operator's listener (--admin)"},
 	} {
 		code, out, stderr := runCommand(t.Context(), test.args...)
 		if code != 1 || out != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
@@ -483,6 +497,76 @@ func TestAnswersAreLegible(t *testing.T) {
 		if code != want || !strings.Contains(said, "OWNED") || strings.ContainsAny(said, "\x1b\a\u009b") || strings.Contains(said, "\nhub: forged") {
 			t.Errorf("hub %s: status %d, %q", command, code, said)
 		}
+	}
+}
+
+// An attempt under way is no attempt that is late, and what is not remembered is not what was
+// not tried.
+func TestAttemptsForPeople(t *testing.T) {
+	past := time.Now().Add(-time.Minute)
+	for state, want := range map[string]string{operator.StateInFlight: "now", operator.StateFailing: "in 0ms"} {
+		var out bytes.Buffer
+		n := operator.NotificationDetail{Missing: []operator.Missing{{Subscription: operator.Subscription{State: state, NextAttempt: past, CallbackHost: "host"}}}}
+		if err := printNotification(&out, n); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if last := lines[len(lines)-1]; !strings.Contains(last, "  "+want+"  ") {
+			t.Errorf("%s: %q; want %s", state, last, want)
+		}
+	}
+	said := func(s operator.SubscriptionDetail) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := printSubscription(&out, s, true); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if out := said(operator.SubscriptionDetail{Subscription: operator.Subscription{State: operator.StateInFlight, NextAttempt: past}}); !regexp.MustCompile(`(?m)^next attempt +now$`).MatchString(out) {
+		t.Errorf("an attempt under way:\n%s", out)
+	}
+	const holes = "Deliveries are remembered for less long than failures"
+	for line, want := range map[string]bool{"": false, "3": false, "3 2 2 1": false, "5 3": true, "9 2 2": true} {
+		var s operator.SubscriptionDetail
+		for _, seq := range strings.Fields(line) {
+			n, _ := strconv.Atoi(seq)
+			s.Attempts = append(s.Attempts, operator.Attempt{At: past, Seq: delivery.Seq(n)})
+		}
+		if out := said(s); strings.Contains(out, holes) != want {
+			t.Errorf("attempts at %q: holes are to be told: %t\n%s", line, want, out)
+		}
+	}
+	if got := moment(past); !strings.HasSuffix(got, "Z, 1m00s ago") {
+		t.Errorf("a time is %q", got)
+	}
+}
+
+// A loss is told once, with its reason.
+func TestCoverageIsToldOnce(t *testing.T) {
+	const silent, left = "process b did not answer: no answer in time", "nobody answered for 32 of the 64 shards"
+	for want, c := range map[string]operator.Coverage{
+		"": {},
+		"hub: this is not all: 32 of 64 shards did not answer\n": {MissingShards: 32},
+		"hub: this is not all: " + silent + "; " + left + "\n":   {MissingShards: 32, Trouble: []string{silent, left}},
+		"hub: " + silent + "\nhub: process c is left out\n":      {Trouble: []string{silent, "process c is left out"}},
+	} {
+		var out bytes.Buffer
+		if tellCoverage(&out, c); out.String() != want {
+			t.Errorf("%+v: %q; want %q", c, &out, want)
+		}
+	}
+}
+
+// A certificate that nobody vouches for can be named.
+func TestAskNamesTheCertificate(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	code, _, stderr := runCommand(t.Context(), "topics", "--ask", server.URL)
+	if code != 1 || !strings.Contains(stderr, "--admin-tls-cert FILE") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("status %d, %q", code, stderr)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"carillon/operator"
 )
 
 // How people are told what the API says.
@@ -109,7 +111,18 @@ func moment(t time.Time) string {
 	if ahead := time.Until(t); ahead > 0 {
 		far = "in " + span(ahead)
 	}
-	return t.UTC().Format("2006-01-02 15:04:05Z") + " (" + far + ")"
+	return t.UTC().Format("2006-01-02 15:04:05Z") + ", " + far
+}
+
+// nextTry is when the next attempt of a subscription is.
+func nextTry(s operator.Subscription) string {
+	switch {
+	case s.State == operator.StateInFlight:
+		return "now" // the time is that at which it began
+	case s.NextAttempt.IsZero():
+		return "-"
+	}
+	return "in " + span(max(0, time.Until(s.NextAttempt)))
 }
 
 // outcome is how an attempt ended, with the status where there was one.

@@ -102,7 +102,7 @@ func (f *topicCommand) Validate() error {
 func (*topicCommand) Help() string {
 	return "Of each notification: how many subscriptions it is for (those that stand now and began before it), how many have got it, and how many have not: " +
 		"pending, of which failing ones had a failure last; given up; or trimmed from the log before they got it. " +
-		"With --json: {\"topic\": …, \"notifications\": …}, each as the API answers it."
+		"With --json: what the API answers for its notifications ({\"notifications\": […], …}), and \"topic\", what it answers for the topic."
 }
 
 func (f *topicCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
@@ -117,12 +117,15 @@ func (f *topicCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader
 			before = strconv.FormatUint(uint64(f.Before), 10)
 		}
 		var page operator.NotificationPage
-		list, err := c.read(ctx, "/notifications"+query("topic", f.URL, "before", before, "limit", strconv.Itoa(f.Limit)), &page)
+		_, err = c.read(ctx, "/notifications"+query("topic", f.URL, "before", before, "limit", strconv.Itoa(f.Limit)), &page)
 		if err != nil {
 			return err
 		}
 		if f.JSON {
-			both, err := json.Marshal(map[string]json.RawMessage{"topic": about, "notifications": list})
+			both, err := json.Marshal(struct {
+				Topic json.RawMessage `json:"topic"`
+				operator.NotificationPage
+			}{about, page})
 			if err != nil {
 				return err
 			}
@@ -146,6 +149,9 @@ func printTopic(stdout io.Writer, topic operator.Topic, page operator.Notificati
 	switch {
 	case topic.Head == 0:
 		row(t, "log", "nothing was ever published")
+	case topic.First > topic.Head:
+		row(t, "log", fmt.Sprintf("empty; the last number was %d", topic.Head))
+		row(t, "published", moment(topic.Published))
 	default:
 		row(t, "log", fmt.Sprintf("numbers %d to %d, %s", topic.First, topic.Head, size(topic.Bytes)))
 		row(t, "published", moment(topic.Published))
@@ -191,6 +197,9 @@ func (f *trimCommand) run(ctx context.Context, logger *slog.Logger, stdin io.Rea
 		var topic operator.Topic
 		if _, err := c.read(ctx, "/topic"+query("topic", f.URL), &topic); err != nil {
 			return err
+		}
+		if topic.Head > 0 && f.Before > topic.Head+1 { // it was to be another number, or another topic
+			return fmt.Errorf("--before %d is beyond the newest, which is %d: give %d at most", f.Before, topic.Head, topic.Head+1)
 		}
 		what := fmt.Sprintf("The notifications of %s with numbers below %d go (it has %d to %d; %s behind)",
 			legible(topic.Topic), f.Before, topic.First, topic.Head, count(topic.Behind, "subscription"))

@@ -37,11 +37,12 @@ type control struct {
 	Online  bool   // a running hub answers
 	Version string // of who answers, legible
 
-	shared bool   // the store is one that hubs may work on beside the command
-	base   string // the API's URL
-	token  string // the operator's; "": none is sent
-	client *http.Client
-	close  func() error
+	shared   bool   // the store is one that hubs may work on beside the command
+	listener bool   // it is asked at a listener that somebody named, which may be another
+	base     string // the API's URL
+	token    string // the operator's; "": none is sent
+	client   *http.Client
+	close    func() error
 }
 
 // refusal is an answer that is an error, in one legible line: who answers may be no hub.
@@ -228,6 +229,8 @@ func (c *control) refused(resp *http.Response) error {
 	var p admin.Problem
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch said := kind == "application/problem+json" && json.Unmarshal(text, &p) == nil; {
+	case resp.StatusCode == http.StatusNotFound && !said && c.listener:
+		return errors.New("that is no operator's listener (--admin), or that of an older hub")
 	case resp.StatusCode == http.StatusNotFound && (!said || p.Parameter == "path"):
 		return fmt.Errorf("the hub that runs is %s and does not know this command: restart it, or stop it first", cmp.Or(c.Version, "an older version"))
 	case said:

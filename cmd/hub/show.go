@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -34,7 +33,7 @@ func (f *showCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader,
 			var s operator.SubscriptionDetail
 			text, err := c.read(ctx, "/subscriptions/"+f.ID.String(), &s)
 			if !isStatus(err, http.StatusNotFound) {
-				return f.show(stdout, text, err, func() error { return printSubscription(stdout, s) })
+				return f.show(stdout, text, err, func() error { return printSubscription(stdout, s, c.Online || c.shared) })
 			}
 		}
 		var n operator.NotificationDetail
@@ -66,7 +65,8 @@ func (f *askFlags) show(stdout io.Writer, text json.RawMessage, err error, peopl
 	return people()
 }
 
-func printSubscription(stdout io.Writer, s operator.SubscriptionDetail) error {
+// printSubscription prints a subscription; running: hubs were asked, which remember attempts.
+func printSubscription(stdout io.Writer, s operator.SubscriptionDetail, running bool) error {
 	t := table(stdout)
 	row(t, "subscription", s.ID)
 	row(t, "topic", s.Topic)
@@ -76,7 +76,10 @@ func printSubscription(stdout io.Writer, s operator.SubscriptionDetail) error {
 	if !s.WaitingSince.IsZero() {
 		row(t, "waits since", moment(s.WaitingSince))
 	}
-	if !s.NextAttempt.IsZero() {
+	switch {
+	case s.State == operator.StateInFlight:
+		row(t, "next attempt", nextTry(s.Subscription))
+	case !s.NextAttempt.IsZero():
 		row(t, "next attempt", moment(s.NextAttempt))
 	}
 	if s.Replay != nil {
@@ -92,6 +95,9 @@ func printSubscription(stdout io.Writer, s operator.SubscriptionDetail) error {
 	row(t, "hub process", dash(s.Process))
 	if s.Listener {
 		row(t, "listener", "yes: it is the hub's own test callback")
+	}
+	if !running {
+		row(t, "attempts", "not known: attempts are in the memory of a hub that runs")
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -123,7 +129,21 @@ func printAttempts(stdout io.Writer, attempts []operator.Attempt) error {
 		}
 		row(t, ago(a.At), span(seconds(a.Seconds)), a.Seq, try, outcome(a.Class, a.Status), short(dash(a.Error), 60))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || !holes(attempts) {
+		return err
+	}
+	_, err := fmt.Fprintln(stdout, "Deliveries are remembered for less long than failures: numbers that are not here may have been delivered.")
+	return err
+}
+
+// holes tells whether numbers are missing between attempts, the newest first.
+func holes(attempts []operator.Attempt) bool {
+	for i := 1; i < len(attempts); i++ {
+		if attempts[i-1].Seq > attempts[i].Seq+1 {
+			return true
+		}
+	}
+	return false
 }
 
 func printGaps(stdout io.Writer, gaps []operator.Gap) error {
@@ -162,14 +182,11 @@ func printNotification(stdout io.Writer, n operator.NotificationDetail) error {
 	fmt.Fprintln(stdout)
 	row(t, "OUTCOME", "CALLBACK HOST", "LAST FAILURE", "NEXT TRY", "SUBSCRIPTION")
 	for _, m := range n.Missing {
-		failure, next := "-", "-"
+		failure := "-"
 		if m.Failures > 0 {
 			failure = brief(m.LastClass, m.LastStatus)
 		}
-		if !m.NextAttempt.IsZero() {
-			next = "in " + span(max(0, time.Until(m.NextAttempt)))
-		}
-		row(t, m.Outcome, host(m.CallbackHost, 22), failure, next, m.ID)
+		row(t, m.Outcome, host(m.CallbackHost, 22), failure, nextTry(m.Subscription), m.ID)
 	}
 	if err := t.Flush(); err != nil {
 		return err
