@@ -43,7 +43,7 @@ func (f *serveCommand) Look(_ context.Context, logger *slog.Logger) error {
 
 // tell warns of what the hub gives less room for than it could use.
 func (f *serveCommand) tell(logger *slog.Logger) {
-	sharesWithin(memoryLimit(), f.MaxBody).tell(logger, memoryLimit(), f.MaxBody)
+	sharesWithin(memoryLimit(), int64(f.MaxBody)).tell(logger, memoryLimit(), int64(f.MaxBody))
 	outgoingWithin(program.OpenFiles()).tell(logger, program.OpenFiles())
 }
 

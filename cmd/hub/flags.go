@@ -88,7 +88,7 @@ type serveCommand struct {
 	DeliveryTimeout time.Duration `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer." group:"Deliveries" range:"more than 0"`
 	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512." group:"Deliveries"`
 	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub." group:"Publications" range:"more than 0"`
-	MaxBody         int64         `default:"52428800" placeholder:"BYTES" help:"Largest content of a topic, published or fetched." group:"Publications" range:"1 to 1073741824"`
+	MaxBody         byteSize      `default:"50MiB" placeholder:"SIZE" help:"Largest content of a topic, published or fetched: a number of bytes, or with a unit, as of --keep-bytes." group:"Publications" range:"1 to 1GiB"`
 
 	again   program.Reloading // how the settings are read anew
 	disturb func(*engine)     // called with the engine before it is used; nil but in tests
@@ -151,7 +151,7 @@ func (f *serveCommand) Validate() error {
 	refuse(f.KeepBytes != 0 && f.KeepBytes < minKeepBytes,
 		"--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB", int64(f.KeepBytes))
 	refuse(f.Takeover < minTakeover || f.Takeover > maxTakeover, "--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
-	refuse(f.MaxBody < 1 || f.MaxBody > maxMaxBody, "--max-body must be from 1 to %d, not %d", maxMaxBody, f.MaxBody)
+	refuse(f.MaxBody < 1 || f.MaxBody > maxMaxBody, "--max-body must be from 1 to %s, not %s", byteSize(maxMaxBody), f.MaxBody)
 	return errors.Join(append(all, f.wayOutFlags.Validate(), f.clientFlags.Validate(), f.storeFlags.Validate())...)
 }
 

@@ -100,9 +100,9 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 		return fmt.Errorf("--url: %w", err)
 	}
 	h.public.ToldAs(h.url, h.logger)
-	held := sharesWithin(memoryLimit(), f.MaxBody)
-	held.tell(h.logger, memoryLimit(), f.MaxBody)
-	f.takeover, f.maxBody = f.Takeover, f.MaxBody
+	held := sharesWithin(memoryLimit(), int64(f.MaxBody))
+	held.tell(h.logger, memoryLimit(), int64(f.MaxBody))
+	f.takeover, f.maxBody = f.Takeover, int64(f.MaxBody)
 	f.pebble.CacheBytes, f.pebble.MemTableBytes = held.blocks, uint64(held.table)
 	if err := h.openTraces(ctx, f.traceFlags); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 }
 
 func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
-	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: f.MaxBody, TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy, OwnCallbacks: operator.ListenOrigin}
+	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: int64(f.MaxBody), TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy, OwnCallbacks: operator.ListenOrigin}
 	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
 	transport := h.asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)

@@ -66,6 +66,20 @@ func TestKeepFlags(t *testing.T) {
 	}
 }
 
+// --max-body takes the units that --keep-bytes takes, or none.
+func TestMaxBodyFlag(t *testing.T) {
+	for arg, want := range map[string]byteSize{"--log-level=info": 50 << 20, "--max-body=1000": 1000, "--max-body=1GiB": 1 << 30, "--max-body=2MB": 2e6} {
+		if got := parseServe(t, arg).MaxBody; got != want {
+			t.Errorf("%s: %d bytes; want %d", arg, got, want)
+		}
+	}
+	for _, arg := range []string{"0", "1025MiB", "many"} {
+		if line := problemOf(t, "max-body", arg); line == "" {
+			t.Errorf("--max-body=%s is taken", arg)
+		}
+	}
+}
+
 // 0 is no bound, in --keep-for as in --keep-bytes; what is not said is the default.
 func TestKeepNoBound(t *testing.T) {
 	for args, want := range map[string]delivery.Config{
