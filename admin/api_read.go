@@ -103,10 +103,13 @@ func (a *api) sources(w http.ResponseWriter, r *request) error {
 // VersionAnswer tells whom one speaks to.
 type VersionAnswer struct {
 	Version string `json:"version"`
+	// Publishers is who may publish: open, everybody; registered, Sources that are. It is
+	// not told where a command answers that has opened the store itself.
+	Publishers string `json:"publishers,omitempty"`
 }
 
 func (a *api) version(w http.ResponseWriter, _ *request) error {
-	return answerJSON(w, http.StatusOK, VersionAnswer{a.Version}, nil)
+	return answerJSON(w, http.StatusOK, VersionAnswer{Version: a.Version, Publishers: a.Publishers}, nil)
 }
 
 // LevelAnswer is the least level of log lines, asked or told.

@@ -301,3 +301,18 @@ func ExampleNew() {
 	fmt.Println(rec.Code, strings.Contains(rec.Body.String(), "There are no topics yet."))
 	// Output: 200 true
 }
+
+// The list of Sources says what it means: nothing, where everybody may publish.
+func TestSourcesOfAnOpenHub(t *testing.T) {
+	for open, want := range map[bool][2]string{
+		true:  {"<strong>everybody may publish</strong>", "<strong>everybody may publish</strong>"},
+		false: {"", "Nobody can publish"},
+	} {
+		for i, d := range []*desk{newWorld(), newEmpty()} {
+			said := get(t, page.New(page.Config{Desk: d, Open: open}), "/sources").Body.String()
+			if !strings.Contains(said, want[i]) || strings.Contains(said, "--publishers open") != open {
+				t.Errorf("open %t, desk %d: the page is\n%s", open, i, said)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 // sourceList is the registered Sources, with the form that adds one.
 type sourceList struct {
+	Open           bool // everybody may publish
 	Sources        []operator.Source
 	Name, Prefixes string // as entered
 	Made           *operator.NewSource
@@ -47,7 +48,7 @@ func (p *Pages) showSources(w http.ResponseWriter, r *http.Request, v sourceList
 	ctx, cancel := ask(r)
 	defer cancel()
 	all, err := p.cfg.Desk.Sources(ctx)
-	v.Sources = all
+	v.Sources, v.Open = all, p.cfg.Open
 	s := sheet{Title: "Sources", Here: "sources"}
 	if wrong == nil {
 		wrong = err

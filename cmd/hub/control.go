@@ -33,6 +33,7 @@ type controls struct {
 	store    *engine
 	desk     admin.Desk
 	level    admin.Level // nil: it is a command
+	mode     string      // who may publish; "": it is a command
 	logger   *slog.Logger
 	stopping <-chan struct{} // closed when the hub is to end; nil: it is a command
 }
@@ -40,7 +41,7 @@ type controls struct {
 // handler answers all that can be asked.
 func (c *controls) handler() http.Handler {
 	return admin.API(admin.Config{
-		Desk: c.desk, Version: program.Version, Level: c.level, Stopping: c.stopping, Backup: c.backup, Logger: c.logger,
+		Desk: c.desk, Version: program.Version, Publishers: c.mode, Level: c.level, Stopping: c.stopping, Backup: c.backup, Logger: c.logger,
 	})
 }
 
@@ -107,6 +108,6 @@ func (h *house) serveControl(ctx context.Context) error {
 	if h.control == nil {
 		return nil
 	}
-	c := &controls{store: h.store, desk: h.desk, level: h.level, logger: h.logger, stopping: ctx.Done()}
+	c := &controls{store: h.store, desk: h.desk, level: h.level, mode: h.mode(), logger: h.logger, stopping: ctx.Done()}
 	return program.Serve(ctx, h.control, c.handler(), h.logger)
 }

@@ -22,11 +22,11 @@ func (h *house) admin(stopping <-chan struct{}) http.Handler {
 		Metrics:  h.metrics,
 		Desk:     h.desk,
 		Pages: page.New(page.Config{
-			Desk: h.desk, Version: program.Version, Level: h.level, Auth: h.auth, Stopping: stopping, Logger: h.logger,
+			Desk: h.desk, Version: program.Version, Open: h.sources == nil, Level: h.level, Auth: h.auth, Stopping: stopping, Logger: h.logger,
 		}),
 		Auth:     h.auth,
 		Profiles: h.profiles,
-		Version:  program.Version,
+		Version:  program.Version, Publishers: h.mode(),
 		Level:    h.level,
 		Stopping: stopping,
 		Logger:   h.logger,

@@ -15,8 +15,11 @@ type publisherFlags struct {
 	Publishers string `enum:"open,registered" default:"open" help:"Who may publish: open, whoever reaches the hub, to topics that name it; or registered, only Sources that hub source add has registered, each with a token and the prefixes of its topics."`
 }
 
-// registered is the value of --publishers that asks for tokens.
-const registered = "registered"
+// The values of --publishers: nobody is asked for a token, or everybody is.
+const (
+	everybody  = "open"
+	registered = "registered"
+)
 
 // joinSources makes the registry of Sources, where only those may publish.
 func (h *house) joinSources(f publisherFlags) (err error) {
@@ -33,6 +36,14 @@ func (h *house) publishers() hub.Sources {
 		return nil
 	}
 	return h.sources
+}
+
+// mode is the value of --publishers.
+func (h *house) mode() string {
+	if h.sources == nil {
+		return everybody
+	}
+	return registered
 }
 
 // warnPublishers tells of tokens that others could read.

@@ -60,9 +60,10 @@ func (f *sourceAddCommand) Validate() error {
 }
 
 func (f *sourceAddCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
-	nothing := f.refuseNothing() != nil
-	err := f.issue(stdout, false, func(hash source.Hash) (operator.NewSource, error) {
-		return askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources", admin.SourceWish{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
+	nothing, mode := f.refuseNothing() != nil, ""
+	err := f.issue(stdout, false, func(hash source.Hash) (s operator.NewSource, err error) {
+		s, mode, err = askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources", admin.SourceWish{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
+		return s, err
 	})
 	if err != nil {
 		return err
@@ -70,7 +71,8 @@ func (f *sourceAddCommand) run(ctx context.Context, logger *slog.Logger, _ io.Re
 	if nothing {
 		fmt.Fprintf(stderr, "hub: there was no store at %s: it was made\n", f.shown())
 	}
-	fmt.Fprintf(stderr, "hub: Source %s may publish to %s. Its token is shown this once.\n", f.Name, strings.Join(f.Prefixes, ", "))
+	fmt.Fprintf(stderr, "hub: Source %s may publish to %s. Its token is %s.\n", f.Name, strings.Join(f.Prefixes, ", "), f.where())
+	warnOpen(stderr, mode)
 	return nil
 }
 
@@ -86,13 +88,16 @@ func (f *sourceRotateCommand) run(ctx context.Context, logger *slog.Logger, _ io
 	if err := f.refuseNothing(); err != nil {
 		return err
 	}
-	err := f.issue(stdout, true, func(hash source.Hash) (operator.NewSource, error) {
-		return askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", admin.TokenWish{Hash: hash})
+	mode := ""
+	err := f.issue(stdout, true, func(hash source.Hash) (s operator.NewSource, err error) {
+		s, mode, err = askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", admin.TokenWish{Hash: hash})
+		return s, err
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "hub: Source %s has another token, which is shown this once. The one before is refused%s.\n", f.Name, f.from())
+	fmt.Fprintf(stderr, "hub: Source %s has another token, which is %s. The one before is refused%s.\n", f.Name, f.where(), f.from())
+	warnOpen(stderr, mode)
 	return nil
 }
 
@@ -104,13 +109,15 @@ type sourceRevokeCommand struct {
 	JSON bool   `name:"json" env:"-" help:"Print the API's answer, which is {}."`
 }
 
-func (f *sourceRevokeCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
+func (f *sourceRevokeCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
 	if err := f.refuseNothing(); err != nil {
 		return err
 	}
-	if _, err := askSources(ctx, f.storeFlags, logger, f.Name, http.MethodDelete, "/sources/"+url.PathEscape(f.Name), nil); err != nil {
+	_, mode, err := askSources(ctx, f.storeFlags, logger, f.Name, http.MethodDelete, "/sources/"+url.PathEscape(f.Name), nil)
+	if err != nil {
 		return err
 	}
+	warnOpen(stderr, mode)
 	if f.JSON {
 		return printJSON(stdout, json.RawMessage("{}"))
 	}
@@ -126,15 +133,40 @@ func (f *storeFlags) from() string {
 	return " from now on"
 }
 
-// askSources makes a change of a Source, through the hub where one runs.
-func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, name, method, path string, wish any) (s operator.NewSource, err error) {
+// askSources makes a change of a Source, through the hub where one runs, and says who may publish
+// to that (publishers).
+func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, name, method, path string, wish any) (s operator.NewSource, mode string, err error) {
 	c, err := openControl(ctx, f, logger)
 	if err != nil {
-		return s, err
+		return s, "", err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	_, err = c.do(ctx, method, path, wish, &s)
-	return s, sourceRefusal(name, err)
+	if _, err = c.do(ctx, method, path, wish, &s); err != nil {
+		return s, "", sourceRefusal(name, err)
+	}
+	return s, c.publishers(ctx), nil
+}
+
+// publishers is who may publish to the hub that answers, as its --publishers has it; "": that is
+// not known.
+func (c *control) publishers(ctx context.Context) string {
+	var who admin.VersionAnswer
+	if err := c.call(ctx, http.MethodGet, "/version", nil, &who); err != nil {
+		return "" // what was asked for is done
+	}
+	return who.Publishers
+}
+
+// warnOpen says what Sources mean to a hub that lets everybody publish. Who may publish to a hub
+// that was not asked, because it does not run or shares a Redis, is not known.
+func warnOpen(stderr io.Writer, mode string) {
+	switch mode {
+	case registered:
+	case everybody:
+		fmt.Fprintln(stderr, "hub: this hub runs with --publishers open: everybody may publish, and tokens mean nothing until it runs with --publishers registered")
+	default:
+		fmt.Fprintln(stderr, "hub: this counts where the hub runs with --publishers registered; without that everybody may publish")
+	}
 }
 
 // sourceRefusal says by which command to do something about a change that was refused.
@@ -156,7 +188,7 @@ type sourceListCommand struct {
 	JSON bool `name:"json" env:"-" help:"Print a JSON array of objects with name, topic_prefixes, created and token_issued."`
 }
 
-func (f *sourceListCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) (err error) {
+func (f *sourceListCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) (err error) {
 	if err := f.refuseNothing(); err != nil {
 		return err
 	}
@@ -170,6 +202,7 @@ func (f *sourceListCommand) run(ctx context.Context, logger *slog.Logger, _ io.R
 	if err != nil {
 		return err
 	}
+	warnOpen(stderr, c.publishers(ctx))
 	if f.JSON {
 		return printJSON(stdout, text)
 	}
@@ -210,6 +243,14 @@ func (f tokenFlags) issue(stdout io.Writer, replace bool, keep func(source.Hash)
 		return err
 	}
 	return f.print(stdout, kept, "hub wrote the token to "+f.TokenFile)
+}
+
+// where says where the token is to be found.
+func (f tokenFlags) where() string {
+	if f.TokenFile != "" {
+		return "in " + f.TokenFile + ", and nowhere else"
+	}
+	return "shown this once"
 }
 
 // print prints a line, or the Source as JSON.

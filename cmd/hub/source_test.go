@@ -260,3 +260,39 @@ func TestPublishersWithoutTLS(t *testing.T) {
 		}
 	}
 }
+
+// Who registers a Source at a hub that lets everybody publish is told, and also where it cannot
+// be known. A token that is in a file is not said to be shown.
+func TestSourcesMeanNothingToAnOpenHub(t *testing.T) {
+	store, dir := "pebble:"+t.TempDir(), t.TempDir()
+	said := func(args ...string) string {
+		t.Helper()
+		code, _, stderr := runCommand(t.Context(), append(append([]string{"source"}, args...), "--store", store)...)
+		if code != 0 {
+			t.Fatalf("%q: status %d, %s", args, code, stderr)
+		}
+		return stderr
+	}
+	const may, everybody = "where the hub runs with --publishers registered", "runs with --publishers open: everybody may publish"
+	toFile := said("add", "one", "--topic-prefix", "https://a.example/", "--token-file", filepath.Join(dir, "one"))
+	if !strings.Contains(toFile, may) || !strings.Contains(toFile, "Its token is in "+dir) || strings.Contains(toFile, "shown") {
+		t.Errorf("with no hub: %s", toFile)
+	}
+	for mode, want := range map[string]string{"open": everybody, "registered": ""} {
+		p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--publishers", mode)
+		for _, args := range [][]string{{"add", mode, "--topic-prefix", "https://a.example/"}, {"rotate", mode}, {"list"}, {"revoke", mode}} {
+			if got := said(args...); !strings.Contains(got, want) || want == "" && strings.Contains(got, "--publishers") {
+				t.Errorf("%s: hub source %s says %q; want %q", mode, args[0], got, want)
+			}
+		}
+		if _, page := look(p.ready["admin"], "/sources"); strings.Contains(page, "everybody may publish") != (want != "") {
+			t.Errorf("%s: the page of Sources is\n%s", mode, page)
+		}
+		if _, version := look(p.ready["admin"], "/api/v1/version"); !strings.Contains(version, `"publishers":"`+mode+`"`) {
+			t.Errorf("%s: /version is %s", mode, version)
+		}
+		if err := p.stop(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
