@@ -142,13 +142,19 @@ func (d *Dispatcher) judge(ctx context.Context, f *flight) {
 	r.gaveUp = true
 }
 
+// fewestTries is how often in a row a callback must have failed before a notification is
+// given up for its age: what has waited behind a replay, or for a hub that was off, was not
+// tried while it grew old. Fewer do where RetryFor has no room for the pauses between them.
+const fewestTries = replayTries
+
 // isOver tells whether a notification is not tried any more. What was accepted in the
 // future, by a clock that was wrong, is tried for as long as RetryFor of pauses takes.
 func (d *Dispatcher) isOver(accepted time.Time, attempts uint32) bool {
+	through := d.cfg.pauses(attempts) > d.cfg.RetryFor
 	switch age := d.ageOf(accepted); {
 	case age < -maxAhead:
-		return d.cfg.pauses(attempts) > d.cfg.RetryFor
-	case age <= d.cfg.RetryFor:
+		return through
+	case age <= d.cfg.RetryFor, attempts < fewestTries && !through:
 		return false
 	}
 	return !d.doubtsAge()

@@ -75,7 +75,8 @@ type Config struct {
 	RetryMax time.Duration
 	// RetryFor is how long after its acceptance a notification is still tried
 	// again. What is older when an attempt fails is given up and recorded as a
-	// gap (WebSub §7). Default 72 h.
+	// gap (WebSub §7), but not before ten failures in a row, or as many as RetryFor
+	// has room for the pauses between. Default 72 h.
 	RetryFor time.Duration
 
 	// FlushInterval is how long a change of position waits to be written with
@@ -118,8 +119,8 @@ type Config struct {
 	// subscription still needs it, which then has a gap. It stops a log that
 	// nobody would ever make shorter: one whose subscriptions are in shards that
 	// no process has, or get less than is published. Default a day more than
-	// RetryFor, so that giving up, which looks at age as well but tries once
-	// more, comes first. After a start, or an engine that was away, nothing goes by age
+	// RetryFor, so that giving up, which looks at age as well but tries up
+	// to ten times more, comes first. After a start, or an engine that was away, nothing goes by age
 	// before RetryMax is over: everybody has an attempt for what was kept. At least
 	// KeepAtLeast; negative: no bound by age.
 	KeepFor time.Duration

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"carillon/subscription"
 )
@@ -12,8 +13,8 @@ import (
 // What an operator does for one subscription fails with one of these, wrapped with what is
 // the matter; or with ErrUnavailable.
 var (
-	// ErrNotHeld: this process does not own the shard of the subscription, or is about
-	// to hand it over.
+	// ErrNotHeld: this process does not own the shard of the subscription, is not sure
+	// that it does, or is about to hand it over.
 	ErrNotHeld = errors.New("another process delivers to the subscription")
 	// ErrNoSubscription: nobody has subscribed under this ID.
 	ErrNoSubscription = errors.New("there is no such subscription")
@@ -46,6 +47,8 @@ func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
 		return nil, err
 	case d.shardOf(e).leaving:
 		return nil, ErrNotHeld
+	case !d.isSure(time.Now()):
+		return nil, fmt.Errorf("%w by now, or may do so", ErrNotHeld)
 	case e.expires <= d.now():
 		return nil, fmt.Errorf("%w: its lease is over", ErrNothingToDo)
 	}
@@ -57,7 +60,8 @@ func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
 // it would have been, and the failures in a row are as many as before, so that no attempt by hand
 // makes a pause longer; only what the callback asks for (Retry-After) does. Where its
 // host is allowed too few attempts at a time it is allowed one more, within
-// Config.MaxPerHost. While no attempt starts at all (Stats) it waits for that to end.
+// Config.MaxPerHost. While the engine is away, and no attempt starts (Stats.Paused), it
+// waits for that to end.
 func (d *Dispatcher) RetryNow(_ context.Context, id subscription.ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -54,7 +54,8 @@ func (e *NotKeptError) Error() string {
 // Replay has the notifications from..last delivered to a subscription once more, in order
 // and one at a time, and before what it has not got yet; last 0: up to the head. What lies
 // behind its cursor is still to come anyway: so the replay ends there, at the last number
-// that is returned. It is durable when Replay returns nil. What the callback failed before
+// that is returned. It is durable when Replay returns nil; where the shard is another process's
+// by then it is ErrNotHeld, and nothing is delivered here. What the callback failed before
 // counts no more. Each notification is tried replayTries times at most, within
 // Config.RetryFor, and is passed over then; where the one after it fails as well
 // the replay ends. There is one at a time: another is ErrUnderWay. One that begins before
@@ -80,14 +81,26 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	r := &replay{next: 1, last: end, known: true}
 	r.take(gaps)
 	cuts := r.pass(from - 1)
-	if err := d.beginReplay(id, r, cuts, settled); err != nil {
+	sh, err := d.beginReplay(id, r, cuts, settled)
+	if err != nil {
 		return 0, 0, err
 	}
 	if err := d.flush(context.WithoutCancel(ctx)); err != nil {
 		return 0, 0, fmt.Errorf("a replay has begun, and is not saved yet: %w", err)
 	}
+	if !d.holds(sh) {
+		return 0, 0, fmt.Errorf("%w by now", ErrNotHeld)
+	}
 	d.markNow(ctx, subscription.ShardOf(id))
 	return from, end, nil
+}
+
+// holds tells whether a shard is held as it was: then what a flush has saved of it since
+// is stored, and else it may have been refused.
+func (d *Dispatcher) holds(sh *shardTable) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shards[sh.tenure.Shard] == sh
 }
 
 // markNow tells the process that trims what a shard needs by now, without waiting for the
@@ -147,17 +160,17 @@ func (d *Dispatcher) checkKept(ctx context.Context, topic string, from, end Seq)
 
 // beginReplay sets a replay off, if nothing has changed that it depends on since the cursor
 // was settled.
-func (d *Dispatcher) beginReplay(id subscription.ID, r *replay, cuts []Gap, settled Seq) error {
+func (d *Dispatcher) beginReplay(id subscription.ID, r *replay, cuts []Gap, settled Seq) (*shardTable, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e, err := d.repairable(id)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case e.replay() != nil:
-		return fmt.Errorf("%w: a replay up to %d has come to %d", ErrUnderWay, e.replay().last, e.replay().next)
+		return nil, fmt.Errorf("%w: a replay up to %d has come to %d", ErrUnderWay, e.replay().last, e.replay().next)
 	case e.settled < r.last:
-		return fmt.Errorf("%w: the subscription has begun anew", ErrUnavailable)
+		return nil, fmt.Errorf("%w: the subscription has begun anew", ErrUnavailable)
 	}
 	r.others = r.others || e.gapped && e.settled != settled // one may have come since
 	e.setReplay(r)
@@ -172,7 +185,7 @@ func (d *Dispatcher) beginReplay(id subscription.ID, r *replay, cuts []Gap, sett
 		d.place(e, d.now())
 	}
 	d.kick()
-	return nil
+	return sh, nil
 }
 
 func (e *entry) setReplay(r *replay) {

@@ -421,7 +421,7 @@ func TestReplayAndLife(t *testing.T) {
 func TestReplayBesideANewGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := keeping
-		cfg.RetryFor = time.Hour
+		cfg.RetryFor = time.Second // no room for a second attempt
 		r := newReplaying(t, cfg, 2)
 		r.s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
 			if a.Notification.Seq == 3 {
@@ -561,5 +561,63 @@ func TestReplayAgainstModel(t *testing.T) {
 		if left != r.Gapped() {
 			t.Fatalf("gaps are left: %v, known: %v", left, r.Gapped())
 		}
+	})
+}
+
+// A replay that another process's epoch keeps from being stored is not told as begun; nor
+// does a process begin one, or retry, that is not sure of its shards.
+func TestReplayOfWhatIsAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, delivery.Config{}, 5)
+		time.Sleep(10 * time.Second) // all is saved
+		shard := subscription.ShardOf(r.sub.ID)
+		r.Sure(time.Now())
+		if _, _, err := r.Replay(t.Context(), r.sub.ID, 1, 5); !errors.Is(err, delivery.ErrNotHeld) {
+			t.Errorf("a replay by who is not sure: %v", err)
+		}
+		if err := r.RetryNow(t.Context(), r.sub.ID); !errors.Is(err, delivery.ErrNotHeld) {
+			t.Errorf("a retry by who is not sure: %v", err)
+		}
+		r.Sure(time.Now().Add(time.Hour))
+		r.e.with(func() { r.e.epochs[shard]++ })
+		if _, _, err := r.Replay(t.Context(), r.sub.ID, 1, 5); !errors.Is(err, delivery.ErrNotHeld) {
+			t.Errorf("a replay that is refused by the engine: %v", err)
+		}
+		equal(t, "stored position", r.e.positions[r.sub.ID], delivery.Position{Settled: 5})
+	})
+}
+
+// What waits behind a replay grows old untried: then it is not given up before it was tried
+// as often as what is replayed, also by who takes the subscription over.
+func TestReplayBeforeWhatIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplaying(t, keeping, 600)
+		tried := 0
+		r.s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+			time.Sleep(time.Second)
+			switch tried++; {
+			case a.Notification.Seq <= 600 && a.Number < 9, a.Notification.Seq == 601 && a.Number < delivery.ReplayTries:
+				return broken
+			}
+			return delivered
+		})
+		began := time.Now()
+		r.replay(1, 600)
+		time.Sleep(time.Second)
+		r.publish("new")
+		r.publish("newer")
+		for p, _ := r.Position(r.sub.ID); p.ReplayLast > 0 || p.Failures == 0 && p.Settled == 600; p, _ = r.Position(r.sub.ID) {
+			time.Sleep(10 * time.Second)
+		}
+		if took := time.Since(began); took < 80*time.Hour {
+			t.Fatalf("the replay took %s", took)
+		}
+		equal(t, "gaps, after an attempt of what is old", len(r.stored()), 0)
+		r.s.take()
+		r.restart(t, keeping)
+		time.Sleep(24 * time.Hour)
+		sent := r.s.seqs()
+		equal(t, "the last", sent[len(sent)-1], 602)
+		equal(t, "gaps", len(r.stored()), 0)
 	})
 }

@@ -310,7 +310,7 @@ func TestGiveUpTogether(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
 		e.reads = 0
-		d := start(t, e, delivery.Config{RetryFor: time.Hour, KeepAtLeast: time.Hour}, s)
+		d := start(t, e, delivery.Config{RetryFor: time.Second, KeepAtLeast: time.Hour}, s) // no room for a second attempt
 		synctest.Wait()
 		equal(t, "gave up everything", d.metric("gaps_total", "given_up"), 300)
 		if e.reads > 10 { // the first one, and a halving of 64
