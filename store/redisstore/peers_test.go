@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -358,6 +357,7 @@ func TestMessagesThatAreGarbage(t *testing.T) {
 func TestManyQuestions(t *testing.T) {
 	w := newWorld(t)
 	all := members(t, w, 2)
+	taken := make(chan struct{})
 	var mu sync.Mutex
 	now, most := 0, 0
 	count := func(by int) {
@@ -371,9 +371,7 @@ func TestManyQuestions(t *testing.T) {
 			if k == all[0] {
 				count(1)
 				defer count(-1)
-				for range 5000 { // others come in meanwhile, if they may
-					runtime.Gosched()
-				}
+				<-taken // others come in meanwhile, if they may
 			}
 			return question
 		})
@@ -394,6 +392,15 @@ func TestManyQuestions(t *testing.T) {
 			})
 		})
 	}
+	eventually(t, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if left := w.server.Do(t, "LLEN", prefixOf(w)+":{process-"+all[0].db.Peers().Self()+"}:questions"); left != int64(0) || now < 4 {
+			return fmt.Errorf("%d questions are under way, and %d wait", now, left)
+		}
+		return nil
+	})
+	close(taken)
 	wg.Wait()
 	if most > 4 {
 		t.Errorf("%d questions were answered at a time", most)
