@@ -131,7 +131,7 @@ func (p *Pages) retry(w http.ResponseWriter, r *http.Request) error {
 	case underWay(sub.State):
 		says = "An attempt is under way at this moment. Look again when it has ended."
 	case time.Now().Before(sub.NextAttempt):
-		says = fmt.Sprintf("After %s in a row the next attempt would be at %s. It is made now. If it fails, too, the pauses go on as they were.",
+		says = fmt.Sprintf("After %s in a row the next attempt would be at %s. It is made now. If it fails, too, that one comes as planned.",
 			plural(int(sub.Failures), "failure", "failures"), utc(sub.NextAttempt))
 	}
 	return p.act(w, r, "retry", "Retry now", sub, confirm{Says: []string{says}, Button: "Retry now"}, func() error {
