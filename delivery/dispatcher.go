@@ -68,6 +68,7 @@ type Dispatcher struct {
 
 	epoch time.Time // when it was made
 
+	oldest oldest        // has its own mutex
 	mu     sync.Mutex    // guards what follows, the table and the schedule
 	offset int64         // of the wall clock to the time since epoch, as of the last look
 	ahead  time.Duration // since epoch: until when the clock's setting forward is in doubt

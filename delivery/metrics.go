@@ -72,14 +72,6 @@ func (m *metrics) logAge() float64 {
 	return 0
 }
 
-// waitingAge is the age of the oldest notification that somebody waits for.
-func (m *metrics) waitingAge() float64 {
-	if logs := m.logs.Load(); logs != nil && !logs.waiting.IsZero() {
-		return max(0, time.Since(logs.waiting).Seconds())
-	}
-	return 0
-}
-
 // newMetrics makes the metrics and registers them; without a Registerer they
 // are only counted.
 func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
@@ -155,7 +147,7 @@ func (m *metrics) register(d *Dispatcher, reg prometheus.Registerer) error {
 		m.attempts, m.seconds, m.delay, m.appending, m.lost, m.clockSteps, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails, m.losses, m.trimmed, m.trimmedBytes,
 		logGauge("log_bytes", "What the notifications in all logs take, as of the latest trimming; 0 in a process that does not trim.", m.logBytes),
 		logGauge("log_limit_bytes", "What the notifications in all logs may take; 0: there is no bound.", func() float64 { return float64(d.cfg.KeepBytes) }),
-		logGauge("oldest_waiting_seconds", "Age of the oldest notification that a subscription has still to get, as of the latest trimming; 0 where nobody waits, and in a process that does not trim.", m.waitingAge),
+		logGauge("oldest_waiting_seconds", "Age of the oldest notification that a subscription in the shards of this process has still to get, as found within the last minute, without what is replayed; 0 where nobody waits.", d.waitingAge),
 		logGauge("log_oldest_seconds", "Age of the oldest notification that the latest trimming has found in the logs; 0 in a process that does not trim.", m.logAge),
 		gauge("subscriptions", "Subscriptions in the shards of this process.", func(s Stats) int { return s.Subscriptions }),
 		gauge("behind", "Subscriptions in the shards of this process that have something to get.", func(s Stats) int { return s.Ready + s.Waiting + s.InFlight }),

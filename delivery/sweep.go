@@ -80,8 +80,6 @@ func (t Trimmed) plus(more Trimmed) Trimmed {
 type logsState struct {
 	bytes  int64
 	oldest time.Time // zero where nothing is kept
-	// waiting is when the oldest one was accepted that somebody waits for; zero: nobody does.
-	waiting time.Time
 }
 
 // sweep is one round over all logs. Its memory is two numbers for each log that has
@@ -93,7 +91,6 @@ type sweep struct {
 	ahead      map[string]glimpse
 	logs       []holding // those that are not empty, if they are bounded by size
 	found      logsState
-	looks      int   // at what somebody waits for
 	odd        error // of a log that could not be trimmed, though the engine is there
 }
 
@@ -155,7 +152,6 @@ func (t *trimmer) trimLog(ctx context.Context, s *sweep, state TopicState) error
 	if s.found.oldest.IsZero() || state.Oldest.Before(s.found.oldest) {
 		s.found.oldest = state.Oldest
 	}
-	t.waits(ctx, s, state)
 	young, seen := t.youngOf(s, state)
 	before := min(state.Head, seen) + 1
 	if settled, subscribed := s.lowest[state.Topic]; subscribed {

@@ -15,6 +15,7 @@ func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
 	t := &trimmer{Dispatcher: d, sites: newSites()}
 	for sleep(ctx, d.cfg.TrimInterval) {
 		d.forgetTopics()
+		d.lookAtOldest(ctx)
 		err := t.trim(ctx, saves)
 		if errors.Is(err, ErrUnavailable) {
 			t.since = time.Time{}
@@ -23,6 +24,13 @@ func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
 			d.log.Warn("the logs could not be trimmed; it is tried again", "error", err)
 		}
 	}
+}
+
+// lookAtOldest has the metric tell how it stands now.
+func (d *Dispatcher) lookAtOldest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	d.OldestWaiting(ctx)
 }
 
 // mark is the lowest cursor of every topic that has subscriptions in a shard.

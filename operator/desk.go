@@ -44,6 +44,7 @@ type Deliveries interface {
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, final delivery.Seq, err error)
 	Ended(id subscription.ID)
 	Trimmed(topic string, before delivery.Seq)
+	OldestWaiting(ctx context.Context) time.Time
 }
 
 // Requests carries requests of subscribers through, and ends subscriptions
@@ -100,7 +101,6 @@ type here struct {
 	self      string // this process, as the others know it
 	log       *slog.Logger
 	samples   sampler
-	oldest    oldest
 	answering chan struct{} // one for each question of another that is being answered
 }
 

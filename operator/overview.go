@@ -7,16 +7,10 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"carillon/delivery"
 )
 
 // Bounds of an overview.
 const (
-	// oldestEvery is for how long it counts what was found of the oldest that somebody waits
-	// for, and oldestLooks how many subscriptions are looked at for it.
-	oldestEvery = 10 * time.Second
-	oldestLooks = 100_000
 	// maxTopicSet is how many topics a process names by their hashes, so that those of several
 	// are counted once each. Beyond it the count is that of the process that has most.
 	maxTopicSet = 100_000
@@ -56,59 +50,9 @@ func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
 		p.Counts.Requests = h.cfg.Waiting()
 	}
 	if totals.Behind > 0 {
-		v.Oldest = h.oldest.of(ctx, h)
+		v.Oldest = h.cfg.Deliveries.OldestWaiting(ctx)
 	}
 	return v, nil
-}
-
-// oldest remembers for a while what was found.
-type oldest struct {
-	mu    sync.Mutex
-	asked time.Time // owned by mu
-	found time.Time // owned by mu
-}
-
-// of is when the oldest notification was accepted that somebody waits for, as found within
-// the last oldestEvery; zero where it was not found.
-func (o *oldest) of(ctx context.Context, h *here) time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now := time.Now(); o.asked.IsZero() || now.Sub(o.asked) >= oldestEvery {
-		o.found, o.asked = h.oldestWaiting(ctx), now
-	}
-	return o.found
-}
-
-// oldestWaiting looks at those who are behind, in the topics with fewest subscriptions first:
-// so most topics are looked at where not all can be.
-func (h *here) oldestWaiting(ctx context.Context) (found time.Time) {
-	counts, err := h.cfg.Deliveries.TopicCounts(ctx)
-	if err != nil {
-		return found
-	}
-	counts = slices.DeleteFunc(counts, func(c delivery.TopicCount) bool { return c.Behind == 0 })
-	slices.SortFunc(counts, func(a, b delivery.TopicCount) int { return cmp.Compare(a.Subscriptions, b.Subscriptions) })
-	looks := oldestLooks
-	for _, c := range counts {
-		if looks -= c.Subscriptions; looks < 0 {
-			break
-		}
-		lowest := delivery.MaxSeq
-		err := h.cfg.Deliveries.Each(ctx, c.Topic, func(s delivery.Standing) bool {
-			if s.Position.Settled < s.Head {
-				lowest = min(lowest, s.Position.Settled)
-			}
-			return true
-		})
-		if err != nil || lowest == delivery.MaxSeq {
-			continue
-		}
-		first, err := h.cfg.Log.Summary(ctx, c.Topic, lowest+1)
-		if err == nil && (found.IsZero() || first.Accepted.Before(found)) {
-			found = first.Accepted
-		}
-	}
-	return found
 }
 
 // topicSets asks for the topics of a process, by hashes of their keys.

@@ -67,7 +67,8 @@ type Overview struct {
 	Processes []Process `json:"processes"`
 	Counts    Counts    `json:"counts"`
 	// OldestWaitingSeconds is the age of the oldest notification that somebody still has
-	// to get, of those topics that were looked at; 0: nobody waits.
+	// to get, without what is replayed; 0: nobody waits. It is the greatest of what the
+	// processes have for carillon_delivery_oldest_waiting_seconds.
 	OldestWaitingSeconds float64 `json:"oldest_waiting_seconds"`
 	// Series are the last ten minutes of all processes together, in steps, the oldest first.
 	Series []Step `json:"series"`

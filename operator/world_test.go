@@ -68,6 +68,7 @@ type fake struct {
 	retried []subscription.ID
 	ended   []subscription.ID
 	trimmed []string
+	oldest  time.Time
 	asked   int    // questions for the shards
 	onHeld  func() // is called, without the mutex, by Held
 }
@@ -249,6 +250,8 @@ func (f *fake) Trimmed(topic string, before delivery.Seq) {
 	defer f.mu.Unlock()
 	f.trimmed = append(f.trimmed, fmt.Sprint(topic, " ", before))
 }
+
+func (f *fake) OldestWaiting(context.Context) time.Time { return f.oldest }
 
 // street is where processes ask each other.
 type street struct {
