@@ -157,7 +157,7 @@ func (d *Dispatcher) adopt(sh *shardTable, members []Member) error {
 		e.settled = m.Settled
 		d.fail(e, m.Failures, nanos(m.NextAttempt), m.LastFailure, m.LastStatus)
 		if m.ReplayNext > 0 && m.ReplayNext <= m.ReplayLast && m.ReplayLast <= m.Settled {
-			e.setReplay(&replay{next: m.ReplayNext, last: m.ReplayLast})
+			e.setReplay(&replay{next: m.ReplayNext, last: m.ReplayLast, told: replayTold{first: m.ReplayNext}})
 		}
 		if e.settled > e.topic.head {
 			// It was there, whatever the log has now: others were to get it, too.

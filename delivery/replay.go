@@ -38,7 +38,16 @@ type replay struct {
 	// they were read. others: there are more that were not.
 	gaps          []Gap
 	known, others bool
-	sent, passed  int // notifications, for the log
+	told          replayTold
+}
+
+// replayTold is what the log tells of a replay at its end. It begins anew where another
+// process, or this one after a restart, goes on with it.
+type replayTold struct {
+	first                  Seq // where it began
+	sent, givenUp, untried int // numbers: delivered, failed to the last try, never tried
+	missed                 Seq // the first that was not delivered, 0: none
+	early                  bool
 }
 
 // NotKeptError says that a replay was to begin before what the log still has.
@@ -78,7 +87,7 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	if err != nil {
 		return 0, 0, err
 	}
-	r := &replay{next: 1, last: end, known: true}
+	r := &replay{next: 1, last: end, known: true, told: replayTold{first: from}}
 	r.take(gaps)
 	cuts := r.pass(from - 1)
 	sh, err := d.beginReplay(id, r, cuts, settled)
@@ -271,6 +280,7 @@ type replayed struct {
 	stored []Gap // the gaps as they were read, if read
 	read   bool
 	passed Seq // up to here nothing was delivered again
+	early  bool
 	again  Seq // and from there up to here everything was
 }
 
@@ -310,7 +320,7 @@ func (d *Dispatcher) judgeReplay(f *flight, r *replay) {
 	switch attempts, p := f.attempt.Number, &f.result; {
 	case !over(attempts):
 	case attempts > 1 && over(attempts-1): // this is the second one in a row
-		p.replayed.passed, p.gaveUp = r.last, true
+		p.replayed.passed, p.gaveUp, p.replayed.early = r.last, true, f.note.n.Seq < r.last
 	default:
 		p.replayed.passed, p.gaveUp = f.note.n.Seq, true
 	}
@@ -327,15 +337,14 @@ func (d *Dispatcher) settleReplay(f *flight, r *replay) {
 	}
 	var changed []Gap
 	if p.passed >= r.next {
+		r.miss(p.passed, f.result.gaveUp)
+		r.told.early = p.early
 		changed = r.pass(p.passed)
-	}
-	if f.result.gaveUp {
-		r.passed++
 	}
 	if p.again >= r.next {
 		changed = append(changed, r.deliver(p.again, time.Now())...)
 		if f.result.tried {
-			r.sent++
+			r.told.sent++
 		}
 	}
 	sh := d.shardOf(e)
@@ -345,11 +354,31 @@ func (d *Dispatcher) settleReplay(f *flight, r *replay) {
 	}
 }
 
+// miss counts what is passed over, for the log; tried: one of it was, to the last try.
+func (r *replay) miss(to Seq, tried bool) {
+	if r.told.missed == 0 {
+		r.told.missed = r.next
+	}
+	r.told.untried += int(min(to, r.last) - r.next + 1)
+	if tried {
+		r.told.untried--
+		r.told.givenUp++
+	}
+}
+
 // endReplay ends a replay that is through. mu is held.
 func (d *Dispatcher) endReplay(e *entry, r *replay) {
 	e.gapped = r.others
 	e.rare.replay = nil
 	e.tidy()
-	d.log.Info("a replay has ended", "subscription", e.id, "topic", e.topic.key, "last", r.last,
-		"delivered", r.sent, "given_up", r.passed)
+	log := d.log.With("subscription", e.id, "topic", e.topic.key, "first", r.told.first, "last", r.last,
+		"delivered", r.told.sent, "given_up", r.told.givenUp, "not_tried", r.told.untried)
+	switch {
+	case r.told.early:
+		log.Warn("a replay has ended early: the callback took none of two in a row", "not_delivered_from", r.told.missed)
+	case r.told.missed > 0:
+		log.Warn("a replay has ended, and not all of it was delivered", "not_delivered_from", r.told.missed)
+	default:
+		log.Info("a replay has ended")
+	}
 }

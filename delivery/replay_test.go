@@ -3,7 +3,9 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -620,4 +622,66 @@ func TestReplayBeforeWhatIsOld(t *testing.T) {
 		equal(t, "the last", sent[len(sent)-1], 602)
 		equal(t, "gaps", len(r.stored()), 0)
 	})
+}
+
+// The end of a replay is told with what became of each number of it, and as a warning where
+// not all of it was delivered: which stays not delivered, if it was not before.
+func TestReplayEndIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		bad  []delivery.Seq
+		trim delivery.Seq // while the first is under way
+		want string
+		fate delivery.Tally // of the seventh
+	}{
+		"whole": {
+			want: `level=INFO msg="a replay has ended" FIRST=2 last=9 delivered=8 given_up=0 not_tried=0`,
+			fate: delivery.Tally{Seq: 7, Subscribers: 1, Delivered: 1},
+		},
+		"one is refused": {
+			bad:  []delivery.Seq{7},
+			want: `level=WARN msg="a replay has ended, and not all of it was delivered" FIRST=2 last=9 delivered=7 given_up=1 not_tried=0 not_delivered_from=7`,
+			fate: delivery.Tally{Seq: 7, Subscribers: 1, GivenUp: 1},
+		},
+		"two in a row are": {
+			bad:  []delivery.Seq{4, 5},
+			want: `level=WARN msg="a replay has ended early: the callback took none of two in a row" FIRST=2 last=9 delivered=2 given_up=2 not_tried=4 not_delivered_from=4`,
+			fate: delivery.Tally{Seq: 7, Subscribers: 1, GivenUp: 1},
+		},
+		"the last two are": {
+			bad:  []delivery.Seq{8, 9},
+			want: `level=WARN msg="a replay has ended, and not all of it was delivered" FIRST=2 last=9 delivered=6 given_up=2 not_tried=0 not_delivered_from=8`,
+			fate: delivery.Tally{Seq: 7, Subscribers: 1, Delivered: 1},
+		},
+		"some are trimmed": {
+			trim: 6,
+			want: `level=WARN msg="a replay has ended, and not all of it was delivered" FIRST=2 last=9 delivered=5 given_up=0 not_tried=3 not_delivered_from=3`,
+			fate: delivery.Tally{Seq: 7, Subscribers: 1, Delivered: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := keeping
+				cfg.CacheBytes = -1
+				r := givenUp(t, cfg, 9)
+				r.s.setAnswer(func(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+					if time.Sleep(time.Second); slices.Contains(c.bad, a.Notification.Seq) {
+						return broken
+					}
+					return delivered
+				})
+				r.replay(2, 9)
+				synctest.Wait()
+				if _, err := r.e.Trim(t.Context(), topicURL, c.trim, time.Now().Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(100 * time.Hour)
+				equal(t, "the seventh", r.tallies(7)[0], c.fate)
+				r.stop()
+				want := strings.Replace(c.want, " FIRST", fmt.Sprintf(" subscription=%s topic=%s first", r.sub.ID, topicURL), 1)
+				if !strings.Contains(r.logs.String(), want+"\n") {
+					t.Errorf("logged:\n%swanted:\n%s", r.logs, want)
+				}
+			})
+		})
+	}
 }
