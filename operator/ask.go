@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -240,8 +241,22 @@ func gather[Q, A any](ctx context.Context, d *Desk, k kind[Q, A], q Q) ([]part[A
 			continue
 		}
 		good, cover := settle(parts, stale, troubles)
+		if len(good) == 0 {
+			return nil, cover, nobody(parts, cover)
+		}
 		return good, cover, nil
 	}
+}
+
+// nobody says why there is no answer at all: nothing was counted, which is not the same as
+// nothing being there.
+func nobody[A any](parts []part[A], cover Coverage) error {
+	for _, p := range parts {
+		if errors.Is(p.err, ErrInvalid) || errors.Is(p.err, ErrConflict) || errors.Is(p.err, ErrNotFound) {
+			return p.err
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrUnavailable, strings.Join(cover.Trouble, "; "))
 }
 
 // askAll asks this process and the others at the same time, once. Troubles are about what
@@ -397,7 +412,7 @@ func settle[A any](parts []part[A], stale map[int]bool, troubles []string) ([]pa
 func whyMissing(missing, loading, processes int) string {
 	switch {
 	case processes == 0:
-		return "no hub process works on this store"
+		return "no hub works on this store: start one"
 	case loading > 0:
 		return fmt.Sprintf("nobody answered for %d of the %d shards; %d are being read", missing, subscription.Shards, loading)
 	}
