@@ -13,6 +13,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"carillon/cmd/internal/program"
 	"carillon/internal/egress"
@@ -131,14 +134,25 @@ func (c *control) do(ctx context.Context, method, path string, in, out any) (jso
 	return text, nil
 }
 
-// printJSON prints an answer so that people can read it, too.
+// printJSON prints an answer so that people can read it, too. What would do something to a
+// terminal is escaped, which is the same JSON: such characters are in its strings alone.
 func printJSON(stdout io.Writer, text json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, bytes.TrimSpace(text), "", "  "); err != nil {
 		return err
 	}
-	b.WriteByte('\n')
-	_, err := b.WriteTo(stdout)
+	var out []byte
+	for _, r := range b.String() {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			out = utf8.AppendRune(out, r)
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		}
+	}
+	_, err := stdout.Write(append(out, '\n'))
 	return err
 }
 
