@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,8 +28,9 @@ const (
 type Config struct {
 	// URL says where the store is: see ParseURL.
 	URL string
-	// Process names this process among those that share the store: a UUID. No
-	// two that run may have the same. Default: a new one.
+	// Process names this process among those that share the store, for people as well:
+	// letters, digits and .:_-, 100 at most. No two that ever run may have the same.
+	// Default: the machine's name, the process's number there, and a random part.
 	Process string
 	// Takeover is how long a process that is not heard of keeps its shards: how
 	// long their deliveries rest after it died, and how long it may hang
@@ -60,7 +63,7 @@ type Config struct {
 
 func (c Config) withDefaults(u *URL) Config {
 	if c.Process == "" {
-		c.Process = uuid.NewString()
+		c.Process = newName()
 	}
 	if c.Takeover == 0 {
 		c.Takeover = DefaultTakeover
@@ -83,10 +86,40 @@ func (c Config) withDefaults(u *URL) Config {
 	return c
 }
 
+// maxName and maxHostName bound the name of a process, and what of it is the machine's.
+const (
+	maxName     = 100
+	maxHostName = 60
+)
+
+// newName makes a name that no process had, by which an operator finds its machine.
+func newName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	host = strings.Map(func(r rune) rune {
+		if isNamePart(r) {
+			return r
+		}
+		return '-'
+	}, host)
+	return fmt.Sprintf("%s:%d:%s", host[:min(len(host), maxHostName)], os.Getpid(), uuid.NewString()[:8])
+}
+
+func isNamePart(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".:_-", r)
+}
+
+// isName tells whether a process may have the name: it is a part of keys and messages.
+func isName(name string) bool {
+	return name != "" && len(name) <= maxName && strings.IndexFunc(name, func(r rune) bool { return !isNamePart(r) }) < 0
+}
+
 // validate checks a Config that has its defaults.
 func (c Config) validate(u *URL) error {
-	if _, err := uuid.Parse(c.Process); err != nil {
-		return fmt.Errorf("the name of the process, %q, is no UUID", c.Process)
+	if !isName(c.Process) {
+		return fmt.Errorf("the name of the process, %q, is not of letters, digits and .:_-, or longer than %d", c.Process, maxName)
 	}
 	switch {
 	case c.Takeover < minTakeover || c.Takeover > maxTakeover:

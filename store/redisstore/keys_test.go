@@ -23,6 +23,7 @@ var placeholders = strings.NewReplacer(
 	"ID", `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
 	"HASH", `[0-9a-f]{32}`,
 	"UUID", `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
+	"NAME", `[A-Za-z0-9._-]+:[0-9]+:[0-9a-f]{8}`,
 )
 
 // readLayout reads the table, for keys that begin with the prefix.

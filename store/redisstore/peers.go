@@ -128,7 +128,7 @@ func (p *Peers) others(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, v := range list {
 		name, _ := v.(string)
-		if _, err := uuid.Parse(name); err == nil && name != p.Self() {
+		if isName(name) && name != p.Self() {
 			names = append(names, name)
 		}
 	}

@@ -40,6 +40,7 @@ func (s *Shards) Run(ctx context.Context, h delivery.Holder) error {
 	if ctx.Err() != nil {
 		return nil
 	}
+	s.db.engine.log.Info("sharing the work on the store, under this name", "process", s.db.engine.cfg.Process)
 	if err := newKeeper(s.db, h).run(ctx, wake); err != nil {
 		return fmt.Errorf("own the shards: %w", err)
 	}

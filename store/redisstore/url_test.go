@@ -133,7 +133,7 @@ func TestOpenRefuses(t *testing.T) {
 	good := redisstore.Config{URL: "redis://127.0.0.1:1"}
 	for want, change := range map[string]func(c *redisstore.Config){
 		"the store's URL":      func(c *redisstore.Config) { c.URL = "nothing" },
-		"is no UUID":           func(c *redisstore.Config) { c.Process = "me" },
+		"is not of letters":    func(c *redisstore.Config) { c.Process = "me and you" },
 		"Takeover is 1ms":      func(c *redisstore.Config) { c.Takeover = 1e6 },
 		"Poll is -1ns":         func(c *redisstore.Config) { c.Poll = -1 },
 		"MaxRequests is -1":    func(c *redisstore.Config) { c.MaxRequests = -1 },
