@@ -282,7 +282,7 @@ func TestDeskOfAStoppedHub(t *testing.T) {
 	var d operator.SubscriptionDetail
 	eventually(t, "what was told to be done", func() bool {
 		askJSON(t, p, "/api/v1/subscriptions/"+retried.ID.String(), &d)
-		tried := d.Failures > retried.Failures
+		tried := len(d.Attempts) > 0 // of this process: one by hand counts as no failure more
 		askJSON(t, p, "/api/v1/subscriptions/"+again.ID.String(), &d)
 		return tried && d.Replay == nil && len(d.Attempts) == 2 && d.Attempts[1].Replay && !d.Attempts[0].Replay
 	})
