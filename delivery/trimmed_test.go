@@ -35,6 +35,7 @@ func TestTrimByHand(t *testing.T) {
 		s.setAnswer(nil)
 		trimByHand(t, d, e, 2)
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		got := s.take()
 		if len(got) != 1 || got[0].seq != 2 {
 			t.Errorf("attempts after the trim: %+v, want one of 2", got)
@@ -85,6 +86,7 @@ func TestTrimByHandWhileRead(t *testing.T) {
 		trimByHand(t, d, e, 2)
 		close(late)
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		equal(t, "attempts after the trim", len(s.take()), 0)
 		if gaps := e.latestGaps(sub.ID); len(gaps) != 1 || gaps[0].Last != 1 {
 			t.Errorf("gaps are %+v", gaps)
