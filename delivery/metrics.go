@@ -176,7 +176,8 @@ func (d *Dispatcher) heldBytes() int64 {
 }
 
 // tried notes an attempt that came to an end. What it observes takes longer than
-// anything that is done under the mutex should.
+// anything that is done under the mutex should: the two histograms are 0.1 µs of the 0.7
+// that a delivery costs without its request, native buckets or not.
 func (m *metrics) tried(class Class, took time.Duration) {
 	m.attemptsBy[min(class, classes-1)].Inc()
 	m.seconds.Observe(max(0, took.Seconds()))

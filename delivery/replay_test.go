@@ -585,6 +585,7 @@ func TestReplayOfWhatIsAnothers(t *testing.T) {
 		if _, _, err := r.Replay(t.Context(), r.sub.ID, 1, 5); !errors.Is(err, delivery.ErrNotHeld) {
 			t.Errorf("a replay that is refused by the engine: %v", err)
 		}
+		synctest.Wait()
 		equal(t, "stored position", r.e.positions[r.sub.ID], delivery.Position{Settled: 5})
 	})
 }
