@@ -197,7 +197,8 @@ func (d *Desk) Remove(ctx context.Context, id subscription.ID, reason string) er
 const farFuture = 100 * 365 * 24 * time.Hour
 
 // Trim removes the notifications of a topic before a number, also those that somebody waits
-// for. A number beyond the head is that behind the head: all goes.
+// for. The number behind the head takes all; one beyond it was to be another number, or
+// another topic, and is refused.
 func (d *Desk) Trim(ctx context.Context, topic string, before delivery.Seq) (TrimResult, error) {
 	key := subscription.Key(topic)
 	if key == "" || before == 0 {
@@ -210,7 +211,9 @@ func (d *Desk) Trim(ctx context.Context, topic string, before delivery.Seq) (Tri
 	if state.Head == 0 {
 		return TrimResult{}, fmt.Errorf("%w: nothing was ever published to %s", ErrNotFound, topic)
 	}
-	before = min(before, state.Head+1)
+	if before > state.Head+1 {
+		return TrimResult{}, fmt.Errorf("%w: %d is beyond the newest notification, which is %d: the number may be %d at most", ErrInvalid, before, state.Head, state.Head+1)
+	}
 	went, err := d.cfg.Log.Trim(ctx, key, before, time.Now().Add(farFuture))
 	result := TrimResult{Notifications: went.Notifications, Bytes: went.Bytes}
 	if went.Notifications > 0 {

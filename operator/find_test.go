@@ -162,7 +162,7 @@ func TestTopicPages(t *testing.T) {
 	}
 }
 
-// TestTrim goes to the head and no further, and says what went.
+// TestTrim goes to the head, refuses to go further, and says what went.
 func TestTrim(t *testing.T) {
 	db := openStore(t)
 	d := newDesk(t, db, newFake(1, all), nil)
@@ -172,13 +172,16 @@ func TestTrim(t *testing.T) {
 	for _, c := range []struct {
 		before delivery.Seq
 		went   int
-	}{{3, 2}, {3, 0}, {delivery.MaxSeq, 3}} {
+	}{{3, 2}, {3, 0}, {6, 3}} {
 		if r, err := d.Trim(t.Context(), topic, c.before); err != nil || r.Notifications != c.went || c.went > 0 && r.Bytes == 0 {
 			t.Errorf("before %d: %+v %v", c.before, r, err)
 		}
 	}
 	if r := publish(t, db, topic, "", "", time.Now()); r.Seq != 6 {
 		t.Errorf("the next has number %d", r.Seq)
+	}
+	if _, err := d.Trim(t.Context(), topic, 8); !errors.Is(err, operator.ErrInvalid) || !strings.Contains(err.Error(), "7 at most") {
+		t.Errorf("beyond the newest: %v", err)
 	}
 	for topic, want := range map[string]error{"https://b.example/": operator.ErrNotFound, "": operator.ErrInvalid} {
 		if _, err := d.Trim(t.Context(), topic, 1); !errors.Is(err, want) {
@@ -200,7 +203,7 @@ func TestRemoveReasons(t *testing.T) {
 // TestTrimIsTold: every process forgets what it has in memory; who could not be told is named.
 func TestTrimIsTold(t *testing.T) {
 	desks, s, a, b, last := town(t)
-	r, err := desks["a"].Trim(t.Context(), topic, 1000)
+	r, err := desks["a"].Trim(t.Context(), topic, last.Seq+1)
 	want := []string{fmt.Sprint(topic, " ", last.Seq+1)}
 	if err != nil || len(r.Trouble) > 0 || !slices.Equal(a.trimmed, want) || !slices.Equal(b.trimmed, want) {
 		t.Errorf("%+v %v, a was told of %q, b of %q", r, err, a.trimmed, b.trimmed)

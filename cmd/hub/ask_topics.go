@@ -211,6 +211,7 @@ func (f *trimCommand) run(ctx context.Context, logger *slog.Logger, stdin io.Rea
 		if err != nil {
 			return err
 		}
+		tellCoverage(stderr, operator.Coverage{Trouble: done.Trouble})
 		if f.JSON {
 			return printJSON(stdout, text)
 		}
