@@ -279,12 +279,13 @@ func TestDeskOfAStoppedHub(t *testing.T) {
 		t.Error(err)
 	}
 	p = w.hub(t)
-	var d operator.SubscriptionDetail
 	eventually(t, "what was told to be done", func() bool {
-		askJSON(t, p, "/api/v1/subscriptions/"+retried.ID.String(), &d)
-		tried := len(d.Attempts) > 0 // of this process: one by hand counts as no failure more
-		askJSON(t, p, "/api/v1/subscriptions/"+again.ID.String(), &d)
-		return tried && d.Replay == nil && len(d.Attempts) == 2 && d.Attempts[1].Replay && !d.Attempts[0].Replay
+		var tried, replayed operator.SubscriptionDetail
+		askJSON(t, p, "/api/v1/subscriptions/"+retried.ID.String(), &tried)
+		askJSON(t, p, "/api/v1/subscriptions/"+again.ID.String(), &replayed)
+		attempts := replayed.Attempts
+		return len(tried.Attempts) > 0 && // of this process: one by hand counts as no failure more
+			replayed.Replay == nil && len(attempts) == 2 && attempts[1].Replay && !attempts[0].Replay
 	})
 	if status, _ := look(p.ready["admin"], "/api/v1/subscriptions/"+removed.ID.String()); status != http.StatusNotFound {
 		t.Errorf("what was removed is %d", status)
