@@ -89,6 +89,9 @@ func errEmpty() error {
 // type and its links.
 func (h *Hub) announced(r *http.Request) (delivery.Publication, error) {
 	p := delivery.Publication{ContentType: r.Header.Get("Content-Type")}
+	if !plainType(p.ContentType) {
+		return p, badRequest("Content-Type must be of ASCII, %d bytes at most.", maxContentType)
+	}
 	// What could be read counts: a broken link beside good ones does no harm,
 	// and one that was needed is missed below.
 	links, _ := weblink.Parse(r.Header.Values("Link"))

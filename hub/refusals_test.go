@@ -139,6 +139,8 @@ func TestPublishRefusals(t *testing.T) {
 		{"half a Content-Type", "text", "x", links, 415, "not a media type"},
 		{"gzip", "text/plain", "x", more("Content-Encoding: gzip"), 415, "Content-Encoding is not supported"},
 		{"form in another charset", formType + "; charset=iso-8859-1", "hub.mode=publish", nil, 415, "must be in UTF-8"},
+		{"long type", "text/plain; x=" + strings.Repeat("A", 300), "x", []string{self, this}, 400, "Content-Type must be"},
+		{"type that acts on a terminal", "text/plain; x=\"\u009b31m\"", "x", []string{self, this}, 400, "Content-Type must be"},
 		{"no self", "text/plain", "x", []string{this}, 400, "rel=self is missing"},
 		{"self is about another resource", "text/plain", "x", []string{this, self + "; anchor=\"http://127.0.0.1/other\""}, 400, "rel=self is missing"},
 		{"two selves", "text/plain", "x", more(`Link: <http://127.0.0.1:9/>; rel="self"`), 400, "more than one rel=self"},

@@ -194,13 +194,19 @@ func (s *source) publication(resp *http.Response, links []weblink.Link, topic st
 	return p, err
 }
 
-// maxContentType is the longest Content-Type of a fetched topic that is relayed, bytes.
+// maxContentType is the longest Content-Type that is relayed, bytes.
 const maxContentType = 256
+
+// plainType tells whether a Content-Type is short, and of the ASCII that media types are made
+// of: it stands in every delivery, and in what operators read.
+func plainType(ct string) bool {
+	return len(ct) <= maxContentType && !strings.ContainsFunc(ct, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' })
+}
 
 // contentType returns the Content-Type of an answer as it is relayed.
 func contentType(header http.Header) string {
 	ct := header.Get("Content-Type")
-	if ct == "" || len(ct) > maxContentType || strings.ContainsFunc(ct, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if ct == "" || !plainType(ct) {
 		return octets
 	}
 	return ct
