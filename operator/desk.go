@@ -122,7 +122,7 @@ func New(cfg Config) (*Desk, error) {
 	}
 	d := &Desk{
 		here: here{
-			cfg: cfg, self: "self", log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+			cfg: cfg, self: Alone, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 			answering: make(chan struct{}, answering),
 		},
 		stopped: make(chan struct{}),

@@ -36,6 +36,10 @@ type Counts struct {
 	MaxHeldBytes  int64 `json:"max_held_bytes"`
 }
 
+// Alone is what the process of a hub is called that shares its store with no other. People
+// are not told of it.
+const Alone = "self"
+
 // Process is one hub process.
 type Process struct {
 	ID      string    `json:"id"`

@@ -147,12 +147,9 @@ func underWay(state string) bool { return state == operator.StateInFlight }
 // shortID is the beginning of an ID, by which people tell the rows of a list apart.
 func shortID(id subscription.ID) string { return id.String()[:8] }
 
-// alone is what the process of a hub is called that shares its store with no other.
-const alone = "self"
-
 // processName is the name of a process, or "" for one that is alone.
 func processName(id string) string {
-	if id == alone {
+	if id == operator.Alone {
 		return ""
 	}
 	return id

@@ -92,7 +92,9 @@ func printSubscription(stdout io.Writer, s operator.SubscriptionDetail, running 
 		signed = "yes"
 	}
 	row(t, "signed", signed)
-	row(t, "hub process", dash(s.Process))
+	if s.Process != operator.Alone {
+		row(t, "hub process", dash(s.Process))
+	}
 	if s.Listener {
 		row(t, "listener", "yes: it is the hub's own test callback")
 	}
