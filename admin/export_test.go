@@ -32,5 +32,4 @@ const (
 	MaxSessions = maxSessions
 	SessionIdle = sessionIdle
 	SessionMax  = sessionMax
-	BeatEvery   = beatEvery
 )

@@ -16,8 +16,8 @@ const (
 	// maxStreams are open at a time: 503 beyond. It stops pages that are left open, in many
 	// windows, from taking every connection.
 	maxStreams = 32
-	// beatEvery is how often a stream says that it lives, and looks whether who reads it still may.
-	beatEvery = 15 * time.Second
+	// BeatEvery is how often a stream says that it lives, and looks whether who reads it still may.
+	BeatEvery = 15 * time.Second
 	// sendWithin is how long one event may take to be taken in: the listener has a limit
 	// for a whole answer, which streams set anew with each event.
 	sendWithin = 30 * time.Second
@@ -27,8 +27,9 @@ const (
 	maxListen = time.Hour
 )
 
-// stream is an answer that goes on.
-type stream struct {
+// Stream is an answer of server-sent events, to who may read it: it is looked at again before
+// each. One goroutine writes it.
+type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	may     func() bool // tells whether who reads it still may
@@ -37,8 +38,61 @@ type stream struct {
 // errMayNot ends a stream.
 var errMayNot = errors.New("who reads the stream may not any more")
 
+// streamHeader says that the answer is a stream.
+func streamHeader(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects would hold it back
+}
+
+// NewStream begins to answer a request with a stream. An error says that nobody reads it.
+func NewStream(w http.ResponseWriter, r *http.Request, auth *Auth) (*Stream, error) {
+	s := &Stream{w, http.NewResponseController(w), func() bool { return auth.May(r) }}
+	streamHeader(w)
+	// The client has said all. While a limit for that stood, the request would end with it.
+	_ = s.control.SetReadDeadline(time.Time{}) // a recorder has none
+	w.WriteHeader(http.StatusOK)
+	return s, s.write([]byte("retry: 2000\n\n"))
+}
+
+// Send sends an event, to who still may read it; event "" is a message. An error ends the
+// stream.
+func (s *Stream) Send(event string, data []byte) error {
+	if !s.may() {
+		return errMayNot
+	}
+	var b bytes.Buffer
+	if event != "" {
+		b.WriteString("event: " + event + "\n")
+	}
+	for line := range bytes.Lines(bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))) {
+		b.WriteString("data: ")
+		b.Write(bytes.TrimSuffix(line, []byte("\n")))
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	return s.write(b.Bytes())
+}
+
+// Beat keeps the connection of who still may read, as Send does: to be called every BeatEvery.
+func (s *Stream) Beat() error {
+	if !s.may() {
+		return errMayNot
+	}
+	return s.write([]byte(": beat\n\n"))
+}
+
+func (s *Stream) write(text []byte) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(sendWithin)) // a recorder has none
+	if _, err := s.w.Write(text); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
 // openStream begins a stream; nil: only its header was asked for. Call closed when it ends.
-func (a *api) openStream(w http.ResponseWriter, r *request) (s *stream, closed func(), err error) {
+func (a *api) openStream(w http.ResponseWriter, r *request) (s *Stream, closed func(), err error) {
 	select {
 	case <-a.Stopping:
 		return nil, nil, Refusal(http.StatusServiceUnavailable, "The hub is stopping.")
@@ -50,56 +104,22 @@ func (a *api) openStream(w http.ResponseWriter, r *request) (s *stream, closed f
 		return nil, nil, Refusal(http.StatusServiceUnavailable, "There are as many streams as there may be: close a page, or wait.")
 	}
 	closed = func() { <-a.streams }
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects would hold it back
 	if r.Method == http.MethodHead {
+		streamHeader(w)
 		w.WriteHeader(http.StatusOK)
 		return nil, closed, nil
 	}
-	s = &stream{w, http.NewResponseController(w), func() bool { return a.Auth.May(r.Request) }}
-	// The client has said all. While a limit for that stood, the request would end with it.
-	_ = s.control.SetReadDeadline(time.Time{}) // a recorder has none
-	w.WriteHeader(http.StatusOK)
-	return s, closed, s.write([]byte("retry: 2000\n\n"))
-}
-
-// send sends an event of one line of data, to who still may read it.
-func (s *stream) send(event string, data []byte) error {
-	if !s.may() {
-		return errMayNot
-	}
-	var b bytes.Buffer
-	b.WriteString("event: " + event + "\ndata: ")
-	b.Write(bytes.TrimSuffix(data, []byte("\n")))
-	b.WriteString("\n\n")
-	return s.write(b.Bytes())
-}
-
-// beat keeps the connection of who still may read.
-func (s *stream) beat() error {
-	if !s.may() {
-		return errMayNot
-	}
-	return s.write([]byte(": beat\n\n"))
-}
-
-func (s *stream) write(text []byte) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(sendWithin)) // a recorder has none
-	if _, err := s.w.Write(text); err != nil {
-		return err
-	}
-	return s.control.Flush()
+	s, err = NewStream(w, r.Request, a.Auth)
+	return s, closed, err
 }
 
 // sendProblem says what is wrong where an event would be.
-func (s *stream) sendProblem(problem error) error {
+func (s *Stream) sendProblem(problem error) error {
 	text, err := jsonText(problemOf(problem))
 	if err != nil {
 		return err
 	}
-	return s.send("problem", text)
+	return s.Send("problem", text)
 }
 
 // events streams the overview. A stream that was opened has no error any more.
@@ -121,7 +141,7 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			err = s.sendProblem(err)
 		} else {
-			err = s.send("overview", text)
+			err = s.Send("overview", text)
 		}
 		if err != nil {
 			return nil // nobody reads, or may
@@ -137,7 +157,7 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 }
 
 // unlessOpen is the error of a stream that could not begin.
-func unlessOpen(s *stream, err error) error {
+func unlessOpen(s *Stream, err error) error {
 	if s != nil {
 		return nil // its header is sent
 	}
@@ -176,7 +196,7 @@ type heard struct {
 	err error
 }
 
-func (s *stream) sendHeard(h heard) error {
+func (s *Stream) sendHeard(h heard) error {
 	if h.err != nil {
 		return s.sendProblem(h.err)
 	}
@@ -184,7 +204,7 @@ func (s *stream) sendHeard(h heard) error {
 	if err != nil {
 		return err
 	}
-	return s.send("heard", text)
+	return s.Send("heard", text)
 }
 
 // listen streams what a test callback hears, until the client goes or maxListen.
@@ -222,8 +242,8 @@ func (a *api) listen(w http.ResponseWriter, r *request) error {
 }
 
 // relay sends what is heard.
-func (a *api) relay(ctx context.Context, s *stream, all <-chan heard) {
-	beat := time.NewTicker(beatEvery)
+func (a *api) relay(ctx context.Context, s *Stream, all <-chan heard) {
+	beat := time.NewTicker(BeatEvery)
 	defer beat.Stop()
 	for {
 		var err error
@@ -234,7 +254,7 @@ func (a *api) relay(ctx context.Context, s *stream, all <-chan heard) {
 			}
 			err = s.sendHeard(h)
 		case <-beat.C:
-			err = s.beat()
+			err = s.Beat()
 		case <-a.Stopping:
 			return
 		case <-ctx.Done():

@@ -17,7 +17,6 @@ var (
 
 const (
 	MaxStreams = maxStreams
-	BeatEvery  = beatEvery
 )
 
 // Answer is the sentence that answers whether all have got a notification.

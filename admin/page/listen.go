@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/admin"
 	"carillon/operator"
 )
 
@@ -54,23 +55,23 @@ func (p *Pages) listenLive(w http.ResponseWriter, r *http.Request) error {
 		for range events { // the subscription is gone when this ends
 		}
 	}()
-	beat := time.NewTicker(beatEvery)
+	beat := time.NewTicker(admin.BeatEvery)
 	defer beat.Stop()
 	for {
 		var err error
 		select {
 		case event, ok := <-events:
 			if !ok {
-				_ = s.send("end", []byte("end")) // a client that is gone needs no end
+				_ = s.Send("end", []byte("end")) // a client that is gone needs no end
 				return nil
 			}
-			err = s.send("", event)
+			err = s.Send("", event)
 		case <-beat.C:
-			err = s.beat()
+			err = s.Beat()
 		case <-p.cfg.Stopping:
 			return nil
 		case <-s.ctx.Done():
-			_ = s.send("end", []byte("end"))
+			_ = s.Send("end", []byte("end"))
 			return nil
 		}
 		if err != nil {

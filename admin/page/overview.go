@@ -215,7 +215,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.close()
-	next, beat := time.NewTicker(p.cfg.Every), time.NewTicker(beatEvery)
+	next, beat := time.NewTicker(p.cfg.Every), time.NewTicker(admin.BeatEvery)
 	defer next.Stop()
 	defer beat.Stop()
 	for {
@@ -226,9 +226,9 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) error {
 		case <-p.cfg.Stopping:
 			return nil
 		case <-beat.C:
-			err = s.beat()
+			err = s.Beat()
 		case <-next.C:
-			err = s.send("", p.liveOverview(r))
+			err = s.Send("", p.liveOverview(r))
 		}
 		if err != nil {
 			return nil // the client is gone

@@ -41,7 +41,7 @@ func TestLivePagesEndWithWhoMaySeeThem(t *testing.T) {
 						req.Header = header
 						h.ServeHTTP(rec, req)
 					}()
-					time.Sleep(2*page.BeatEvery + time.Second/2)
+					time.Sleep(2*admin.BeatEvery + time.Second/2)
 					synctest.Wait()
 					before, changed := rec.Body.String(), time.Now()
 					if strings.Contains(how, "token") {
@@ -50,7 +50,7 @@ func TestLivePagesEndWithWhoMaySeeThem(t *testing.T) {
 						post(t, h, "/logout", nil, "Cookie", header.Get("Cookie"))
 					}
 					<-ended
-					if took := time.Since(changed); took > page.BeatEvery {
+					if took := time.Since(changed); took > admin.BeatEvery {
 						t.Errorf("it went on for %s", took)
 					}
 					if after := strings.TrimPrefix(rec.Body.String(), before); !strings.Contains(before, "data: ") || strings.Contains(after, "data: ") {
