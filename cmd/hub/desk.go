@@ -45,7 +45,7 @@ func (e *engine) name() string {
 func (h *house) checked(ctx context.Context) []operator.Check {
 	var all []operator.Check
 	for _, c := range h.checks() {
-		err := c.Ready(ctx)
+		err := c.Run(ctx)
 		shown := operator.Check{Name: c.Name, Ready: err == nil}
 		if err != nil {
 			shown.Error = err.Error()

@@ -210,3 +210,35 @@ type failing struct{ subscription.Store }
 func (failing) Get(_ context.Context, id subscription.ID) (subscription.Subscription, error) {
 	return subscription.Subscription{}, fmt.Errorf("get subscription %s: %w", id, errAway)
 }
+
+// The operator's overview does not wait for a store that hangs, and says so.
+func TestOverviewBesideAHangingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := awaiting(nil)
+		h.missing.Store(nil)
+		ended := make(chan struct{})
+		h.store.Subscriptions = hanging{ended: ended}
+		h.store.Fair = func() (int, bool) { return 1, false }
+		begun, said := time.Now(), ""
+		for _, c := range h.checked(t.Context()) {
+			if c.Name == "store" {
+				said = c.Error
+			}
+		}
+		if took := time.Since(begun); !strings.Contains(said, "no answer within") || took > 10*time.Second {
+			t.Errorf("after %s the check of the store said %q", took, said)
+		}
+		close(ended)
+	})
+}
+
+// hanging is a store that answers nothing until it ends, whatever its context is.
+type hanging struct {
+	subscription.Store
+	ended chan struct{}
+}
+
+func (s hanging) Get(context.Context, subscription.ID) (subscription.Subscription, error) {
+	<-s.ended
+	return subscription.Subscription{}, errAway
+}
