@@ -44,8 +44,8 @@ func TestWasItDeliveredToAllOfTwoHubs(t *testing.T) {
 	w.sink.setHub(w.url, 0)
 	a, b := w.hub(t), w.hub(t)
 	both := func() bool {
-		o := overviewOf(t, a)
-		return o.MissingShards == 0 && len(o.Processes) == 2 && min(len(o.Processes[0].Shards), len(o.Processes[1].Shards)) == 32
+		var o operator.Overview
+		return tryJSON(t, a, "/api/v1/overview", &o) && o.MissingShards == 0 && len(o.Processes) == 2 && min(len(o.Processes[0].Shards), len(o.Processes[1].Shards)) == 32
 	}
 	eventually(t, "both to have half of the shards", both)
 	id := w.publish(t, a)
@@ -61,16 +61,16 @@ func TestWasItDeliveredToAllOfTwoHubs(t *testing.T) {
 	b.kill()
 	var n operator.NotificationDetail
 	eventually(t, "word of the shards that nobody answers for", func() bool {
-		n = w.notification(t, a, id)
-		return n.MissingShards > 0
+		n = operator.NotificationDetail{}
+		return tryJSON(t, a, w.notificationPath(id), &n) && n.MissingShards > 0
 	})
 	t.Logf("one of two was killed: %+v %+v", n.Tally, n.Coverage)
 	if n.MissingShards != 32 || len(n.Trouble) == 0 || n.Tally.Subscribers >= w.all {
 		t.Errorf("%+v %+v", n.Tally, n.Coverage)
 	}
 	eventually(t, "the other to take the shards over", func() bool {
-		n = w.notification(t, a, id)
-		return n.MissingShards == 0
+		n = operator.NotificationDetail{}
+		return tryJSON(t, a, w.notificationPath(id), &n) && n.MissingShards == 0
 	})
 	if n.Tally.Subscribers != w.all || len(n.Trouble) != 0 {
 		t.Errorf("after that: %+v %+v", n.Tally, n.Coverage)
@@ -162,13 +162,26 @@ func (w *crowd) publish(t *testing.T, p *process) uuid.UUID {
 // askJSON asks the API of a process.
 func askJSON(t *testing.T, p *process, path string, into any) {
 	t.Helper()
+	if !tryJSON(t, p, path, into) {
+		t.Fatalf("%s: 503", path)
+	}
+}
+
+// tryJSON is false where the answer is to ask again, as shards are being handed over.
+func tryJSON(t *testing.T, p *process, path string, into any) bool {
+	t.Helper()
 	status, text := look(p.ready["admin"], path)
-	if status != http.StatusOK {
+	switch {
+	case status == http.StatusServiceUnavailable:
+		t.Logf("%s: %d %s", path, status, text)
+		return false
+	case status != http.StatusOK:
 		t.Fatalf("%s: %d %s", path, status, text)
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
+	return true
 }
 
 func overviewOf(t *testing.T, p *process) (o operator.Overview) {
@@ -179,8 +192,12 @@ func overviewOf(t *testing.T, p *process) (o operator.Overview) {
 
 func (w *crowd) notification(t *testing.T, p *process, id uuid.UUID) (n operator.NotificationDetail) {
 	t.Helper()
-	askJSON(t, p, "/api/v1/notifications/"+id.String()+"?topic="+url.QueryEscape(w.topic), &n)
+	askJSON(t, p, w.notificationPath(id), &n)
 	return n
+}
+
+func (w *crowd) notificationPath(id uuid.UUID) string {
+	return "/api/v1/notifications/" + id.String() + "?topic=" + url.QueryEscape(w.topic)
 }
 
 // settled waits until everybody was tried once.
