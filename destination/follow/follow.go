@@ -1,0 +1,106 @@
+// Package follow keeps a Destination in step with a Source: it takes what is
+// pushed, sees what is missing, catches up on it, and hands every change on, in
+// order.
+//
+//	push ──▶ Inbox (durable) ──▶ ┌───────────┐
+//	                             │ in order? │── yes ──▶ Taker ──▶ Position (durable)
+//	hub's memory, ◀── a gap ──── │           │               ▲
+//	Change Lists  ───────────────┴───────────┴── changes ────┘
+//	   ▲
+//	   └── polled, where push is silent or the hub is gone
+//
+// What it guarantees: changes are handed on in the order of their datetimes, each
+// once, but for the last ones before a crash, which may be handed on again under the
+// same Key; a notification is acknowledged to the hub only when it is in the Inbox;
+// what neither the hub's memory nor the Source's lists have is never passed over in
+// silence (ErrGap, and Config says what happens then).
+package follow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+// Via says by what way a change came.
+type Via string
+
+// The ways.
+const (
+	Push         Via = "push"
+	Memory       Via = "memory"       // the hub's
+	ChangeList   Via = "changelist"   // the Source's
+	ResourceList Via = "resourcelist" // the Source's state, as a baseline
+)
+
+// Change is one change that is handed on.
+type Change struct {
+	payload.Entry
+	// Key is the same whenever this change is handed on again, and no other
+	// change of the Source has it: an idempotency key.
+	Key string
+	Via Via
+}
+
+// Taker gets the changes.
+type Taker interface {
+	// Take is given changes in order, at least one, and returns how many of them,
+	// from the first, are done with for good. What is not is given again, after a
+	// pause where there is an error. It is called by one goroutine.
+	Take(ctx context.Context, changes []Change) (done int, err error)
+}
+
+// Position is how far changes have been handed on.
+type Position struct {
+	// At: every change before it was; zero where none is known yet.
+	At time.Time
+	// Keys are those with a datetime of exactly At that were.
+	Keys []string
+}
+
+// Pushed is a notification that was acknowledged and is not handed on yet.
+type Pushed struct {
+	// ID is the hub's X-Hub-Notification-Id, or a digest.
+	ID string
+	// From and Until are what it covers (CN §3).
+	From, Until time.Time
+	Body        []byte
+}
+
+// Store is the durable memory of a Follower. What a method changed is durable
+// when it returns nil, and whole or not there. Its methods may be called from any
+// goroutine; Advance by one.
+type Store interface {
+	// Position is zero at first.
+	Position(ctx context.Context) (Position, error)
+	// Keep puts a notification into the inbox; one with the same ID is kept once.
+	Keep(ctx context.Context, p Pushed) error
+	// First returns the kept one with the earliest From, and of those the
+	// earliest Until; ErrNothing if there is none.
+	First(ctx context.Context) (Pushed, error)
+	// Kept is how many there are, and how many bytes they take.
+	Kept(ctx context.Context) (n int, bytes int64, err error)
+	// Advance moves the position and drops the notifications with the IDs, in
+	// one step.
+	Advance(ctx context.Context, to Position, drop ...string) error
+}
+
+// Errors of following.
+var (
+	// ErrNothing: the inbox is empty.
+	ErrNothing = errors.New("the inbox is empty")
+	// ErrGap: changes are missing, and nobody has them any more.
+	ErrGap = errors.New("changes are missing, and neither the hub's memory nor the Source's lists have them")
+)
+
+// Lists reads documents of changes: *lists.Client does.
+type Lists interface {
+	// Changes visits every change with a datetime of since or later that the Change
+	// List at uri has, or the index there leads to, in order; what stands there
+	// without a datetime is visited too. lists.ErrGone where the list begins
+	// later than since.
+	Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error)
+}

@@ -1,0 +1,105 @@
+// Package lists reads what a Source serves: its Source Description, Capability
+// Lists, Resource Lists and Change Lists, and the change memory of a hub, which
+// is a Change List too (core §8 to §12).
+//
+// Every document comes from a stranger. Each is bounded in bytes, entries and
+// depth, an index in parts, a whole reading in documents and in time; an index
+// leads to no other host than those that the caller trusts, and never back to a
+// document that was read already. Documents are put down in a temporary file
+// before the first of their entries is handed on: what breaks off in the middle
+// hands on nothing.
+//
+// What real Sources do is taken, with a Warning that names the clause: entries out
+// of order, no at, no datetime, several entries of one capability, offsets in
+// datetimes, rs:md before loc.
+//
+// It knows nothing of what becomes of the entries: packages follow and mirror do.
+package lists
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon/payload"
+)
+
+// Errors of a reading, wrapped with the document's address.
+var (
+	// ErrGone: what was asked for lies before what is kept; the error is a
+	// *GoneError too.
+	ErrGone = errors.New("not kept any more")
+	// ErrOtherHost: a document leads to a host that is not trusted.
+	ErrOtherHost = errors.New("leads to another host")
+	// ErrLoop: a document leads back to one that was read already, or there
+	// are more documents than the limit.
+	ErrLoop = errors.New("documents without end")
+	// ErrNone: the Source offers no such thing.
+	ErrNone = errors.New("the Source does not offer it")
+	// ErrAnswer: the server's answer is no document: its status, its coding, its size.
+	ErrAnswer = errors.New("no document")
+)
+
+// GoneError says from when on there is something.
+type GoneError struct {
+	URI string
+	// Earliest is from when on changes are kept; zero where that was not told.
+	Earliest time.Time
+}
+
+func (e *GoneError) Error() string {
+	if e.Earliest.IsZero() {
+		return fmt.Sprintf("%s: %v", e.URI, ErrGone)
+	}
+	return fmt.Sprintf("%s: %v; the earliest is %s", e.URI, ErrGone, payload.FormatDatetime(e.Earliest))
+}
+
+// Is makes errors.Is tell ErrGone.
+func (e *GoneError) Is(target error) bool { return target == ErrGone }
+
+// Warning is what a document does otherwise than the specification has it, and
+// was taken all the same.
+type Warning struct {
+	URI string // of the document
+	// Violation has the clause. Each kind is told once for a document.
+	payload.Violation
+}
+
+// Set is what a Source offers for one set of resources: its Capability List
+// (core §9). What it does not offer is empty.
+type Set struct {
+	CapabilityList string
+	// Description is the Source Description that it is part of.
+	Description  string
+	ResourceList string
+	ChangeList   string
+	// Topic is the channel of its change notifications, and Hubs those that the
+	// Capability List names for it (CN §5).
+	Topic string
+	Hubs  []string
+}
+
+// Covered is what a reading of changes has shown: every change with
+// From <= datetime < Until, as far as the Source keeps its promise.
+type Covered struct {
+	// From is where the reading began: what was asked for, or later where all
+	// before that is known to be without changes.
+	From time.Time
+	// Until is how far the reading is complete. Of an open list (core §12.1:
+	// more may come) that is the datetime of its last entry, which others with the
+	// same datetime may still follow; Open tells.
+	Until time.Time
+	Open  bool
+	// Entries is how many changes were visited, and Documents how many were read.
+	Entries, Documents int
+	// Unchanged: nothing has changed since this Client read it last (304), and nothing was visited.
+	Unchanged bool
+}
+
+// Snapshot is what a reading of Resource Lists has shown.
+type Snapshot struct {
+	// At: every change before it is in what was visited (core §10.1); later ones
+	// may be. Zero where the Source does not tell.
+	At, Completed      time.Time
+	Entries, Documents int
+}

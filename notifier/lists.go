@@ -1,0 +1,55 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"carillon/payload"
+)
+
+// ErrNotWhole: the events of the set do not add up to its resources: they did not
+// start from the beginning, and no snapshot was imported.
+var ErrNotWhole = errors.New("the set's resources are not known from its events")
+
+// ChangeList is a stretch of the events of one set: what one Change List has (core §12.1).
+type ChangeList struct {
+	Set string
+	// From and Until are whole microseconds; every event with From <= datetime < Until
+	// is in it. Until is zero for the open one.
+	From, Until time.Time
+	// Entries is how many events it has; of the open one it is not counted.
+	Entries int
+}
+
+// Lists keeps where the Change Lists of each set end; their entries are the journal's
+// events. A set has one open list, the last; each begins where the one before ended.
+// Guarantees are those of Journal.
+type Lists interface {
+	// ChangeLists returns the lists of a set, oldest first: closed ones, and the
+	// open one last. ErrNoSet if it has no channel.
+	ChangeLists(ctx context.Context, set string) ([]ChangeList, error)
+
+	// CloseList closes the open list of l.Set at l.Until; the next begins there.
+	// No event to come is dated before l.Until. ErrOutOfOrder unless l.From is
+	// the open list's, and l.Until is later.
+	CloseList(ctx context.Context, l ChangeList) error
+
+	// DropLists forgets the closed lists that ended at keepFrom or before. Accept
+	// lets no event go that a list still has.
+	DropLists(ctx context.Context, set string, keepFrom time.Time) error
+}
+
+// Resources keeps what the events of each set add up to: its resources, each with what
+// the latest event said of it. Guarantees are those of Journal.
+type Resources interface {
+	// Resources gives the resources of a set at one moment, by the bytes of their loc: what every
+	// event before at has made of them, and none that is dated at or later. Entries have the
+	// Datetime of their event and no Change. ErrNotWhole, ErrNoSet. What was begun can be read
+	// to its end whatever happens meanwhile.
+	Resources(ctx context.Context, set string) (at time.Time, all iter.Seq2[payload.Entry, error], err error)
+
+	// Resource returns one resource of a set, also of one that is not whole; false where there is none.
+	Resource(ctx context.Context, set, loc string) (payload.Entry, bool, error)
+}
