@@ -13,9 +13,13 @@ const (
 )
 
 const (
-	documentHead = `<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
-		`<urlset xmlns="` + spaceSitemap + `" xmlns:rs="` + spaceRS + `">` + "\n"
+	documentHead = prolog + "<urlset" + namespaces
 	documentTail = "</urlset>\n"
+	indexHead    = prolog + "<sitemapindex" + namespaces
+	indexTail    = "</sitemapindex>\n"
+
+	prolog     = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+	namespaces = ` xmlns="` + spaceSitemap + `" xmlns:rs="` + spaceRS + `">` + "\n"
 )
 
 // ErrInterval: an interval does not go from an earlier to a later time.
@@ -51,28 +55,48 @@ func writable(t time.Time) bool {
 }
 
 func (e *Entry) append(dst []byte) []byte {
-	dst = append(dst, "<url>\n<loc>"...)
-	dst = appendEscaped(dst, e.Loc)
-	dst = append(dst, "</loc>\n"...)
-	if e.LastMod != "" {
-		dst = append(dst, "<lastmod>"...)
-		dst = appendEscaped(dst, e.LastMod)
-		dst = append(dst, "</lastmod>\n"...)
-	}
+	dst = appendNames(append(dst, "<url>\n"...), e.Loc, e.LastMod)
 	dst = append(dst, "<rs:md"...)
 	dst = appendAttr(dst, ` change="`, string(e.Change))
-	dst = append(dst, ` datetime="`...)
-	dst = e.Datetime.UTC().AppendFormat(dst, datetimeFormat)
-	dst = append(dst, '"')
-	dst = appendAttr(dst, ` hash="`, e.Hash)
-	dst = appendAttr(dst, ` length="`, e.Length)
-	dst = appendAttr(dst, ` type="`, e.Type)
-	dst = appendAttr(dst, ` encoding="`, e.Encoding)
+	dst = appendTime(dst, ` datetime="`, e.Datetime)
+	dst = e.appendContent(dst)
 	dst = append(dst, "/>\n"...)
 	for i := range e.Links {
 		dst = appendLink(dst, &e.Links[i])
 	}
 	return append(dst, "</url>\n"...)
+}
+
+// appendNames appends loc and lastmod, as far as there are any.
+func appendNames(dst []byte, loc, lastMod string) []byte {
+	dst = appendElement(dst, "loc", loc)
+	return appendElement(dst, "lastmod", lastMod)
+}
+
+func appendElement(dst []byte, name, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	dst = append(append(append(dst, '<'), name...), '>')
+	dst = appendEscaped(dst, text)
+	return append(append(append(dst, "</"...), name...), ">\n"...)
+}
+
+// appendContent appends what rs:md says of a representation.
+func (e *Entry) appendContent(dst []byte) []byte {
+	dst = appendAttr(dst, ` hash="`, e.Hash)
+	dst = appendAttr(dst, ` length="`, e.Length)
+	dst = appendAttr(dst, ` type="`, e.Type)
+	return appendAttr(dst, ` encoding="`, e.Encoding)
+}
+
+// appendTime appends an attribute that is a time, whose year is writable; open is
+// as with appendAttr, and the zero time is left out.
+func appendTime(dst []byte, open string, t time.Time) []byte {
+	if t.IsZero() {
+		return dst
+	}
+	return append(appendDatetime(append(dst, open...), t), '"')
 }
 
 func appendLink(dst []byte, l *Link) []byte {

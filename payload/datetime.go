@@ -52,8 +52,13 @@ func NormalizeDatetime(s string) (string, error) {
 type w3c struct {
 	time     time.Time // in UTC
 	hasTime  bool
-	fraction int // how many digits it has
+	utc      bool // it ends in Z
+	seconds  bool // it has them
+	fraction int  // how many digits it has
 }
+
+// complete tells of YYYY-MM-DDThh:mm:ss[.s]Z, which core §7 recommends.
+func (w w3c) complete() bool { return w.utc && w.seconds }
 
 // scanDatetime reads the grammar of the W3C note "Date and Time Formats":
 // YYYY[-MM[-DD[Thh:mm[:ss[.s+]](Z|±hh:mm)]]].
@@ -73,9 +78,10 @@ func scanDatetime(s string) (w w3c, ok bool) {
 		p.demand(':')
 		minute = p.number(2, 0, 59)
 		if p.skip(':') {
-			second = p.number(2, 0, 59)
+			second, w.seconds = p.number(2, 0, 59), true
 			nanos, w.fraction = p.fraction()
 		}
+		w.utc = p.rest == "Z"
 		offset = p.offset()
 	}
 	if p.bad || p.rest != "" {

@@ -5,12 +5,6 @@ import (
 	"io"
 )
 
-// Capabilities of documents that advertise others (core §8, §9).
-const (
-	capabilityList    = "capabilitylist"
-	sourceDescription = "description"
-)
-
 // CapabilityList is what a Source offers for one set of resources (core §9).
 type CapabilityList struct {
 	// Up is the URI of the Source Description; it is mandatory.
@@ -56,7 +50,7 @@ func WriteCapabilityList(w io.Writer, list CapabilityList) error {
 	doc := []byte(documentHead)
 	doc = appendDescribedBy(doc, list.DescribedBy)
 	doc = appendLink(doc, &Link{Rel: "up", Href: list.Up})
-	doc = appendCapability(doc, capabilityList)
+	doc = appendCapability(doc, CapCapabilityList)
 	for i := range list.Capabilities {
 		c := &list.Capabilities[i]
 		doc = appendItem(doc, c.Loc, c.Capability)
@@ -78,9 +72,9 @@ func WriteSourceDescription(w io.Writer, d SourceDescription) error {
 	}
 	doc := []byte(documentHead)
 	doc = appendDescribedBy(doc, d.DescribedBy)
-	doc = appendCapability(doc, sourceDescription)
+	doc = appendCapability(doc, CapDescription)
 	for _, ref := range d.CapabilityLists {
-		doc = appendItem(doc, ref.Loc, capabilityList)
+		doc = appendItem(doc, ref.Loc, CapCapabilityList)
 		doc = appendDescribedBy(doc, ref.DescribedBy)
 		doc = append(doc, "</url>\n"...)
 	}

@@ -23,8 +23,9 @@ const (
 	Deleted Change = "deleted"
 )
 
-// Entry is one url element of a change notification: one change of one
-// resource. Optional fields are left out of the document where they are empty.
+// Entry is one url element of a document: one change of one resource, one resource
+// of a Resource List, one document that another lists. Optional fields are left out
+// of the document where they are empty.
 type Entry struct {
 	Loc string // URI of the resource, verbatim
 	// LastMod is the resource's own modification time, a W3C Datetime; it is not
@@ -34,19 +35,25 @@ type Entry struct {
 	// Datetime is the time of the change. The writer demands it and writes
 	// microseconds; read documents may lack it (zero).
 	Datetime time.Time
+	// DatetimeTold is what was read as Datetime where that is not a complete time in
+	// UTC (core §7): one with an offset, a day, or no W3C Datetime at all. Only
+	// AppendTold writes it.
+	DatetimeTold string
+
 	Hash     string // algorithm:hexdigest, several separated by spaces
 	Length   string // bytes, a whole number in decimal digits of any size
 	Type     string // media type
 	Encoding string // content coding
 	Links    []Link
 
-	// What follows is for reading only; the writer of notifications leaves it out.
+	// What follows is for reading only; of the writers AppendTold alone writes it.
 
 	// Capability says what Loc is: "change-notification", "capabilitylist", …
 	// It stands in Capability Lists and Source Descriptions (core §8, §9).
 	Capability string
-	// From and Until are what an entry of an index covers, as told (core §7).
-	From, Until string
+	// From and Until are what an entry of an index covers, as told; At and Completed
+	// are when it was taken (core §7).
+	From, Until, At, Completed string
 }
 
 // Link is an rs:ln element: a related resource (core §7, §14). Optional fields

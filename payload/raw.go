@@ -151,8 +151,15 @@ func (w *raw) entry() Entry {
 		Capability: get(fCapability),
 		From:       get(fFrom),
 		Until:      get(fUntil),
+		At:         get(fAt),
+		Completed:  get(fCompleted),
 	}
-	e.Datetime = timeOf(get(fDatetime))
+	if told := get(fDatetime); told != "" {
+		d, _ := scanDatetime(told)
+		if e.Datetime = d.time; !d.complete() {
+			e.DatetimeTold = told
+		}
+	}
 	return e
 }
 
@@ -191,9 +198,13 @@ func oneSpaced(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
+// space is the white space of XML 1.0 (§2.3).
+const space = " \t\r\n"
+
 // trimmed is s without the white space around it.
 func (w *raw) trimmed(s span) span {
 	b := w.get(s)
-	left := len(b) - len(bytes.TrimLeft(b, " \t\r\n"))
-	return span{s.from + left, s.from + left + len(bytes.TrimSpace(b))}
+	rest := bytes.TrimLeft(b, space)
+	left := s.from + len(b) - len(rest)
+	return span{left, left + len(bytes.TrimRight(rest, space))}
 }

@@ -54,7 +54,7 @@ func TestReadForeignNotification(t *testing.T) {
 			Loc: "https://vendor.example/b", Change: payload.Updated, Datetime: start.Add(30 * time.Minute), Length: "12",
 			Hash: "md5:1e0d5cb8ef6ba40c99b14c0237be735e " + sha256,
 		},
-		{Loc: "https://vendor.example/c", Change: payload.Deleted, Datetime: start.Add(time.Hour)},
+		{Loc: "https://vendor.example/c", Change: payload.Deleted, Datetime: start.Add(time.Hour), DatetimeTold: "2026-03-01T11:00:00+01:00"},
 	}
 	if !reflect.DeepEqual(entries, want) {
 		t.Errorf("got %+v", entries)
@@ -113,7 +113,7 @@ func TestReadTolerantly(t *testing.T) {
 		"nothing in an entry":  {`<url/>`, []payload.Entry{{}}},
 		"attributes on url":    {`<url a="1"><loc>u</loc></url>`, []payload.Entry{{Loc: "u"}}},
 		"unknown change":       {`<url><rs:md change="moved"/></url>`, []payload.Entry{{Change: "moved"}}},
-		"unreadable datetime":  {`<url><rs:md datetime="now" length="big"/></url>`, []payload.Entry{{Length: "big"}}},
+		"unreadable datetime":  {`<url><rs:md datetime="now" length="big"/></url>`, []payload.Entry{{DatetimeTold: "now", Length: "big"}}},
 		"first of several":     {`<url><loc>1</loc><loc>2</loc><rs:md type="1"/><rs:md type="2"/></url>`, []payload.Entry{{Loc: "1", Type: "1"}}},
 		"empty loc then a loc": {`<url><loc> </loc><loc>2</loc></url>`, []payload.Entry{{Loc: "2"}}},
 		"loc split":            {`<url><loc>a<!-- x -->b<?y z?>&amp;c</loc></url>`, []payload.Entry{{Loc: "ab&c"}}},
@@ -122,7 +122,7 @@ func TestReadTolerantly(t *testing.T) {
 		"prefixed attributes":  {`<url xmlns:x="u"><rs:md rs:type="a" x:length="1"/></url>`, []payload.Entry{{Type: "a"}}},
 		"date as datetime": {
 			`<url><rs:md datetime="2026-03-01"/></url>`,
-			[]payload.Entry{{Datetime: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}},
+			[]payload.Entry{{Datetime: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), DatetimeTold: "2026-03-01"}},
 		},
 		"unordered": {
 			`<url><rs:md datetime="2026-03-02T00:00:00Z"/></url><url><rs:md datetime="2026-03-01T00:00:00Z"/></url>`,

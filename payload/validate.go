@@ -36,14 +36,17 @@ func (e *FieldError) Error() string { return e.Field + " " + e.Reason }
 // whether each field is what its clause says, and can be told in XML 1.0
 // without loss. The error is a *FieldError for the first field that is not.
 // Datetime is not looked at: AppendEntry demands it.
-func (e *Entry) Validate() error {
+func (e *Entry) Validate() error { return e.validate(true) }
+
+// validate is Validate; a resource of a Resource List has no change.
+func (e *Entry) validate(change bool) error {
 	for _, c := range [...]struct {
 		field, value string
 		required     bool
 		rule         func(string) string
 	}{
 		{"loc", e.Loc, true, webURIRule},
-		{"change", string(e.Change), true, changeRule},
+		{"change", string(e.Change), change, changeRule},
 		{"lastmod", e.LastMod, false, datetimeRule},
 		{"hash", e.Hash, false, hashRule},
 		{"length", e.Length, false, lengthRule},
@@ -134,14 +137,22 @@ func charsRule(s string) string {
 // takes more than maxEscape bytes for each of its own.
 func (e *Entry) size() int {
 	n := len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding)
+	total := maxEscape*n + 2*maxMarkup
 	for i := range e.Links {
-		l := &e.Links[i]
-		n += len(l.Rel) + len(l.Href) + len(l.Hash) + len(l.Length) + len(l.Type) +
-			len(l.Encoding) + len(l.Modified) + len(l.Path) + len(l.Pri)
+		total += e.Links[i].size()
 	}
-	const markup = 256 // tags and attribute names of one element, rounded up
-	return maxEscape*n + markup*(2+len(e.Links))
+	return total
 }
+
+// size is that of an Entry, for one of its links.
+func (l *Link) size() int {
+	n := len(l.Rel) + len(l.Href) + len(l.Hash) + len(l.Length) + len(l.Type) +
+		len(l.Encoding) + len(l.Modified) + len(l.Path) + len(l.Pri)
+	return maxEscape*n + maxMarkup
+}
+
+// maxMarkup is the length of the tags and attribute names of one element, rounded up.
+const maxMarkup = 256
 
 func changeRule(s string) string {
 	switch Change(s) {
