@@ -1,191 +1,93 @@
-// Command destination subscribes to the change notifications of a topic and
-// prints each change: what a newcomer runs to see that a Source and a hub work,
-// and what an operator runs to see what a Destination sees.
+// Command destination is the Destination's side of a change notification channel.
 //
-// It prints one line when it listens, then one line for each change. With
-// --json every line is an object: the first has the member "ready", changes have
-// "change", content of other kinds has "content". Logs, gaps in the chain
-// of notifications among them, go to stderr.
+// Without a command it subscribes to a topic and prints each change: what a
+// newcomer runs to see that a Source and a hub work, and what an operator runs to
+// see what a Destination sees. It prints one line when it listens, then one line for
+// each change. With --json every line is an object: the first has the member
+// "ready", changes have "change", content of other kinds has "content".
+//
+// destination follow is what people run: it keeps its place, sees what is missing,
+// catches up on it, and hands every change on in order.
+//
+// Logs, gaps in the chain of notifications among them, go to stderr.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"strings"
-	"time"
 
 	"carillon/cmd/internal/program"
-	"carillon/destination"
 )
 
 const (
 	name    = "destination"
-	summary = "Subscribe to the change notifications of a topic and print each change. Unsubscribes when it is stopped."
+	summary = "Subscribe to the change notifications of a topic and print each change. Unsubscribes when it is stopped. The commands do more: destination follow misses nothing."
 )
 
 // commands are the command line (and the environment, and the configuration file).
 type commands struct {
 	program.Common
 
-	Serve    flags                         `cmd:"" default:"withargs" hidden:"" help:"Subscribe and print. It is what happens where no command is given."`
+	Serve  flags         `cmd:"" default:"withargs" hidden:"" help:"Subscribe and print. It is what happens where no command is given."`
+	Follow followCommand `cmd:"" help:"Hand on every change of a Source, in order: by push, and from the hub's memory and the Source's Change Lists what push has missed."`
+
 	Settings program.ConfigCommands[flags] `cmd:"" name:"config" help:"Look at the configuration without starting."`
 	About    program.VersionCommand        `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
-}
-
-// flags are those of the destination itself.
-type flags struct {
-	TLS    program.TLS   `embed:"" set:"listener=callback listener" group:"Listener"`
-	Topic  string        `required:"" placeholder:"URL" help:"Topic to subscribe to. Its hub is found from its Link headers, or from the links in the document." group:"Subscription"`
-	Listen string        `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one." group:"Listener"`
-	URL    string        `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address, https:// with --tls-cert." group:"Listener"`
-	Data   string        `default:"destination-data" placeholder:"DIR" help:"Directory for the state, one for each topic. After a crash the subscription in it goes on." group:"Subscription"`
-	JSON   bool          `name:"json" help:"Print NDJSON." group:"Output"`
-	Lease  time.Duration `default:"0s" placeholder:"DURATION" help:"Lease to ask for, in whole seconds; 0s leaves it to the hub." group:"Subscription" range:"0s, or whole seconds"`
 }
 
 //go:generate go run . config reference --into ../../docs/configuration.md
 
 func main() { os.Exit(program.Main(run)) }
 
+// command is one of the things that the program does.
+type command interface {
+	run(ctx context.Context, in surroundings) error
+}
+
+// surroundings are what a command works in.
+type surroundings struct {
+	logger         *slog.Logger
+	stdout, stderr io.Writer
+	again          program.Reloading // for what takes a change of its settings while it runs
+}
+
+// errTold ends the program with status 1 where its output has said why.
+var errTold = errors.New("told already")
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := command(ctx, args, stdout, stderr)
-	if err == nil || errors.Is(err, program.ErrDone) {
+	err := runChosen(ctx, args, stdout, stderr)
+	switch {
+	case err == nil, errors.Is(err, program.ErrDone):
 		return 0
+	case errors.Is(err, errTold):
+		return 1
 	}
 	return program.Fail(stderr, name, err)
 }
 
-// command does what the arguments say.
-func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+// runChosen does what the arguments say.
+func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var c commands
 	read, err := program.Read(name, summary, &c, args, stdout)
 	if err != nil {
 		return err
 	}
-	switch command := read.Command.(type) {
+	switch chosen := read.Command.(type) {
 	case *program.CheckCommand[flags]:
-		return command.Check(ctx, name, &commands{}, stdout, stderr)
+		return chosen.Check(ctx, name, &commands{}, stdout, stderr)
 	case *program.ReferenceCommand:
-		return command.Write(name, &commands{}, stdout)
+		return chosen.Write(name, &commands{}, stdout)
 	case *program.VersionCommand:
-		return command.Print(stdout, name, nil)
+		return chosen.Print(stdout, name, nil)
 	}
 	level := program.NewLogLevel(c.LogLevel)
 	logger := program.Logger(stderr, level)
 	program.WarnOfVariables(logger, name, &commands{})
-	return serve(ctx, c.Serve, logger, stdout, program.Reloading{
+	return read.Command.(command).run(ctx, surroundings{logger, stdout, stderr, program.Reloading{
 		InForce: read, Level: level, Logger: logger,
 		Read: func() (*program.Settings, error) { return program.Read(name, summary, &commands{}, args, io.Discard) },
-	})
-}
-
-// endpoint is the listener.
-func (f *flags) endpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger}
-}
-
-// config is what the flags say of a destination.
-func (f *flags) config(stdout io.Writer, logger *slog.Logger) destination.Config {
-	return destination.Config{
-		Topic: f.Topic, URL: f.URL, Data: f.Data, Lease: f.Lease,
-		Sink:      destination.NewPrinter(stdout, f.JSON),
-		Logger:    logger,
-		UserAgent: "Carillon-Destination/" + program.Version,
-	}
-}
-
-// Look implements program.Looker.
-func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
-	all := []error{f.endpoint(logger).Check(f.URL)}
-	cfg := f.config(io.Discard, logger)
-	if f.URL == "" {
-		all = append(all, program.NeedsURL(f.Listen))
-		cfg.URL = "http://localhost/" // the listener's, which is good
-	}
-	if err := cfg.Validate(); err != nil {
-		all = append(all, flagError(err))
-	}
-	if f.Data != "" {
-		if err := program.CheckDirectory(f.Data); err != nil {
-			all = append(all, fmt.Errorf("--data: %w", err))
-		}
-	}
-	for _, warning := range program.ExposedDirectory("--data", f.Data) {
-		logger.Warn(warning)
-	}
-	return errors.Join(all...)
-}
-
-func serve(ctx context.Context, f flags, logger *slog.Logger, stdout io.Writer, again program.Reloading) (err error) {
-	reloads := program.NewReloader(again)
-	ln, err := program.Listen(ctx, f.endpoint(logger))
-	if err != nil {
-		return err
-	}
-	if f.URL == "" {
-		if f.URL, err = ln.BaseURL("/"); err != nil {
-			_ = ln.Close() // nothing was served on it
-			return err
-		}
-	}
-	ln.ToldAs(f.URL, logger)
-	d, err := destination.New(f.config(stdout, logger))
-	if err != nil {
-		ln.Close()
-		return flagError(err)
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-
-	// The first line is this one: nothing is answered before it is out.
-	ready(stdout, f, ln.Addr().String())
-	// The hub verifies the unsubscription too: the callback is served until
-	// Run has returned.
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- program.Serve(serving, ln, d, logger) }()
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ran := make(chan error, 1)
-	go func() { ran <- d.Run(running) }()
-	reloads.Prepare = func(command any) (c program.Change, err error) {
-		err = c.Renew(ln, command.(*flags).TLS, "")
-		return c, err
-	}
-	go func() { _ = reloads.Run(running) }() // what goes wrong is in the log
-	select {
-	case err = <-ran:
-		stop()
-		return errors.Join(err, <-served)
-	case err = <-served:
-		stop()
-		cancel()
-		return errors.Join(err, <-ran)
-	}
-}
-
-// ready prints the ready line, as an object among objects where they are.
-func ready(stdout io.Writer, f flags, listen string) {
-	if !f.JSON {
-		program.Ready(stdout, name, program.Address{Name: "listen", Value: listen}, program.Address{Name: "url", Value: f.URL})
-		return
-	}
-	line, _ := json.Marshal(struct { // strings always marshal
-		Ready  string `json:"ready"`
-		Listen string `json:"listen"`
-		URL    string `json:"url"`
-	}{name, listen, f.URL})
-	fmt.Fprintf(stdout, "%s\n", line)
-}
-
-// flagError names a setting as the command line does.
-func flagError(err error) error {
-	if setting, _, ok := strings.Cut(err.Error(), ": "); ok && !strings.Contains(setting, " ") {
-		return fmt.Errorf("--%w", err)
-	}
-	return err
+	}})
 }

@@ -90,6 +90,8 @@ type Store interface {
 
 // Errors of following.
 var (
+	// ErrUnavailable: the Store cannot be read or written now; trying again may help.
+	ErrUnavailable = errors.New("the store is unavailable")
 	// ErrNothing: the inbox is empty.
 	ErrNothing = errors.New("the inbox is empty")
 	// ErrGap: changes are missing, and nobody has them any more.

@@ -1,0 +1,228 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon/destination/follow"
+	"carillon/subscription"
+)
+
+// followVersion is the version of the records of following.
+const followVersion = 1
+
+// Following keeps the position of a follower and its inbox.
+type Following struct {
+	engine *engine
+
+	mu    sync.Mutex
+	count int   // guarded by mu: notifications in the inbox
+	bytes int64 // guarded by mu: of their bodies
+}
+
+var _ follow.Store = (*Following)(nil)
+
+// load counts the inbox.
+func (f *Following) load() error {
+	var damage error
+	err := f.engine.scan(context.Background(), []byte{kindFollowPlace}, func(key, value []byte) bool {
+		var size int64
+		if _, size, damage = followDecodePlace(key, value); damage == nil {
+			f.count++
+			f.bytes += size
+		}
+		return damage == nil
+	})
+	return errors.Join(err, damage)
+}
+
+// Claim notes whom the store belongs to, once; false, and the owner, where that is
+// somebody else.
+func (f *Following) Claim(ctx context.Context, owner string) (is string, ours bool, err error) {
+	err = f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
+		record, err := f.engine.get([]byte{kindFollowOwner})
+		if err != nil {
+			return err
+		}
+		if record == nil {
+			is = owner
+			record := newEncoder(followVersion, len(owner)+4)
+			record.string(owner)
+			return b.Set([]byte{kindFollowOwner}, record, nil)
+		}
+		d := newDecoder(record, followVersion)
+		is = d.string()
+		return d.done()
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("read whom the store belongs to: %w", followError(err))
+	}
+	return is, is == owner, nil
+}
+
+// Position implements follow.Store.
+func (f *Following) Position(ctx context.Context) (follow.Position, error) {
+	if err := f.engine.enter(ctx); err != nil {
+		return follow.Position{}, fmt.Errorf("read the position: %w", followError(err))
+	}
+	defer f.engine.leave()
+	record, err := f.engine.get([]byte{kindFollowPosition})
+	if err != nil || record == nil {
+		return follow.Position{}, followError(err)
+	}
+	d := newDecoder(record, followVersion)
+	p := follow.Position{At: d.time(), Keys: d.strings()}
+	if err := d.done(); err != nil {
+		return follow.Position{}, fmt.Errorf("read the position: %w", err)
+	}
+	return p, nil
+}
+
+// Keep implements follow.Store.
+func (f *Following) Keep(ctx context.Context, p follow.Pushed) error {
+	if p.ID == "" {
+		return errors.New("keep a notification: it has no id")
+	}
+	// Also for one that is there: the empty change waits until that is durable.
+	err := f.engine.change(ctx, grows, &f.mu, func(b *pebble.Batch) error {
+		known, err := f.engine.get(followIDKey(kindFollowID, p.ID))
+		if err != nil || known != nil {
+			return err
+		}
+		place := followPlaceKey(p)
+		size := newEncoder(followVersion, 10)
+		size.uint(uint64(len(p.Body)))
+		if err := errors.Join(
+			b.Set(place, size, nil),
+			b.Set(followIDKey(kindFollowID, p.ID), place, nil),
+			b.Set(followIDKey(kindFollowBody, p.ID), p.Body, nil),
+		); err != nil {
+			return unavailable(err)
+		}
+		f.count++
+		f.bytes += int64(len(p.Body))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("keep a notification: %w", followError(err))
+	}
+	return nil
+}
+
+// First implements follow.Store.
+func (f *Following) First(ctx context.Context) (follow.Pushed, error) {
+	if err := f.engine.enter(ctx); err != nil {
+		return follow.Pushed{}, fmt.Errorf("read the inbox: %w", followError(err))
+	}
+	defer f.engine.leave()
+	p, found, damage := follow.Pushed{}, false, error(nil)
+	err := f.engine.scan(ctx, []byte{kindFollowPlace}, func(key, value []byte) bool {
+		found = true
+		p, _, damage = followDecodePlace(key, value)
+		return false
+	})
+	if err := errors.Join(err, damage); err != nil {
+		return follow.Pushed{}, fmt.Errorf("read the inbox: %w", followError(err))
+	}
+	if !found {
+		return follow.Pushed{}, follow.ErrNothing
+	}
+	if p.Body, err = f.engine.get(followIDKey(kindFollowBody, p.ID)); err == nil && p.Body == nil {
+		err = fmt.Errorf("%w: a notification has no body", ErrDamaged)
+	}
+	if err != nil {
+		return follow.Pushed{}, fmt.Errorf("read the inbox: %w", followError(err))
+	}
+	return p, nil
+}
+
+// Kept implements follow.Store.
+func (f *Following) Kept(context.Context) (n int, bytes int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count, f.bytes, nil
+}
+
+// Advance implements follow.Store.
+func (f *Following) Advance(ctx context.Context, to follow.Position, drop ...string) error {
+	record := newEncoder(followVersion, 32+48*len(to.Keys))
+	record.time(to.At)
+	record.uint(uint64(len(to.Keys)))
+	for _, key := range to.Keys {
+		record.string(key)
+	}
+	drop = slices.Compact(slices.Sorted(slices.Values(drop)))
+	err := f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
+		count, bytes := f.count, f.bytes
+		for _, id := range drop {
+			place, err := f.engine.get(followIDKey(kindFollowID, id))
+			if err != nil {
+				return err
+			}
+			if place == nil {
+				continue
+			}
+			value, err := f.engine.get(place)
+			if err != nil {
+				return err
+			}
+			_, size, err := followDecodePlace(place, value)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(b.Delete(place, nil), b.Delete(followIDKey(kindFollowID, id), nil),
+				b.Delete(followIDKey(kindFollowBody, id), nil)); err != nil {
+				return unavailable(err)
+			}
+			count, bytes = count-1, bytes-size
+		}
+		if err := b.Set([]byte{kindFollowPosition}, record, nil); err != nil {
+			return unavailable(err)
+		}
+		f.count, f.bytes = count, bytes
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("move the position: %w", followError(err))
+	}
+	return nil
+}
+
+func followIDKey(kind byte, id string) []byte { return append([]byte{kind}, id...) }
+
+func followPlaceKey(p follow.Pushed) []byte {
+	key := appendTime(appendTime([]byte{kindFollowPlace}, p.From), p.Until)
+	return append(key, p.ID...)
+}
+
+// followTime reads what appendTime wrote.
+func followTime(b []byte) time.Time {
+	return time.Unix(int64(binary.BigEndian.Uint64(b)^1<<63), int64(binary.BigEndian.Uint32(b[8:]))).UTC()
+}
+
+// followDecodePlace reads what the inbox has besides the body.
+func followDecodePlace(key, value []byte) (p follow.Pushed, size int64, err error) {
+	if len(key) <= 1+2*timeLen {
+		return p, 0, fmt.Errorf("%w: inbox key %x", ErrDamaged, key)
+	}
+	d := newDecoder(value, followVersion)
+	size = int64(d.uintMax(math.MaxInt64))
+	p = follow.Pushed{ID: string(key[1+2*timeLen:]), From: followTime(key[1:]), Until: followTime(key[1+timeLen:])}
+	return p, size, d.done()
+}
+
+// followError puts the engine's trouble in the words of following.
+func followError(err error) error {
+	if errors.Is(err, subscription.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", follow.ErrUnavailable, err)
+	}
+	return err
+}
