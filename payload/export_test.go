@@ -72,3 +72,9 @@ func AppendEscaped(dst []byte, s string) []byte { return appendEscaped(dst, s) }
 
 // AppendDatetime is appendDatetime.
 func AppendDatetime(dst []byte, t time.Time) []byte { return appendDatetime(dst, t) }
+
+// Plain is h without how the document's elements stood.
+func Plain(h Header) Header {
+	h.shape = shape{}
+	return h
+}

@@ -84,8 +84,12 @@ type raw struct {
 	md      fields
 	mds     int // how many rs:md there were: the first counts
 	links   []fields
-	attrs   bool // the url element had attributes
-	limit   int  // of len(text)
+	limit   int // of len(text)
+
+	// What was otherwise than the clauses have it, beside mds.
+	attrs    bool // the url element had attributes
+	mdFirst  bool // rs:md stood before loc
+	prefixed bool // attributes had a prefix
 }
 
 func (w *raw) reset() {
@@ -110,6 +114,7 @@ func (w *raw) take(attrs []attr) (fs fields, err error) {
 		if a.space != "" && a.space != spaceRS {
 			continue
 		}
+		w.prefixed = w.prefixed || a.space != ""
 		if f := fieldOf(a.local); f < fieldCount {
 			if fs[f], err = w.put(a.value); err != nil {
 				return fs, err
@@ -121,6 +126,7 @@ func (w *raw) take(attrs []attr) (fs fields, err error) {
 
 func (w *raw) takeMD(attrs []attr) (err error) {
 	if w.mds++; w.mds == 1 {
+		w.mdFirst = w.loc == (span{})
 		w.md, err = w.take(attrs)
 	}
 	return err

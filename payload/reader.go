@@ -28,7 +28,22 @@ type Header struct {
 	// Datetime.
 	FromTime, UntilTime, AtTime, CompletedTime time.Time
 	Links                                      []Link
+
+	shape shape
 }
+
+// shape is how the elements of a document stood where that is otherwise than core §7
+// has it: for each oddity the first entry that has it, or inHead.
+type shape struct {
+	mds      int // several rs:md in the head
+	prefixed int // attributes of ours with a prefix
+	attrs    int // attributes of an entry
+	repeated int // several rs:md in an entry
+	mdFirst  int // rs:md before loc
+	misnamed int // sitemap in urlset, or url in sitemapindex
+}
+
+const inHead = -1
 
 // Reader reads one ResourceSync document of any kind, entry by entry, and takes
 // what real Sources send: entries in any order, with any field missing,
@@ -48,6 +63,7 @@ type Reader struct {
 	head    raw
 	cur     raw
 	entries int
+	shape   shape
 	inEntry bool // the start tag of the next entry was read
 	err     error
 }
@@ -79,6 +95,13 @@ func (r *Reader) Header() (Header, error) {
 		Capability: get(fCapability),
 		From:       get(fFrom), Until: get(fUntil), At: get(fAt), Completed: get(fCompleted),
 		Links: r.head.linksFrom(text),
+		shape: r.shape,
+	}
+	if r.head.mds > 1 {
+		h.shape.mds = inHead
+	}
+	if r.head.prefixed {
+		h.shape.prefixed = inHead
 	}
 	h.FromTime, h.UntilTime = timeOf(h.From), timeOf(h.Until)
 	h.AtTime, h.CompletedTime = timeOf(h.At), timeOf(h.Completed)
@@ -128,8 +151,23 @@ func (r *Reader) next() error {
 	}
 	r.entries++
 	r.inEntry = false
-	r.err = r.entry()
+	if r.err = r.entry(); r.err == nil {
+		r.shape.entry(r.entries, &r.cur)
+	}
 	return r.err
+}
+
+// entry remembers what is odd in entry n.
+func (s *shape) entry(n int, w *raw) {
+	first := func(at *int, odd bool) {
+		if odd && *at == 0 {
+			*at = n
+		}
+	}
+	first(&s.attrs, w.attrs)
+	first(&s.repeated, w.mds > 1)
+	first(&s.mdFirst, w.mdFirst)
+	first(&s.prefixed, w.prefixed)
 }
 
 // open reads the root's start tag.
@@ -160,6 +198,9 @@ func (r *Reader) advance() error {
 		switch r.element() {
 		case elemEntry:
 			r.inEntry = true
+			if isURL := string(r.scan.local()) == "url"; isURL != (r.root == RootURLSet) && r.shape.misnamed == 0 {
+				r.shape.misnamed = r.entries + 1
+			}
 			return nil
 		case elemMD:
 			err = r.head.takeMD(r.scan.attrs)
