@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon/internal/retryafter"
+	"carillon/internal/weblink"
 )
 
 // ErrRefused: the hub refuses the request itself, and would do so again.
@@ -21,6 +22,9 @@ const maxRetryAfter = time.Hour
 
 // maxReason is how much of a hub's explanation is repeated, bytes.
 const maxReason = 500
+
+// maxMemory is how long the address of a change memory may be that is kept, bytes.
+const maxMemory = 4096
 
 // busyError is a refusal that may pass: 429, 5xx and the like.
 type busyError struct {
@@ -33,10 +37,15 @@ func (e *busyError) Error() string {
 	return strings.TrimSuffix("the hub answers "+e.status+": "+e.reason, ": ")
 }
 
+// relMemory is the relation by which a hub that accepts a subscription names its change
+// memory: a document of what it relayed before (IANA: a collection of records of the past).
+const relMemory = "archives"
+
 // ask sends a subscribe or unsubscribe request (WebSub §5.1). A hub may send us
 // on to another with 307 or 308 (WebSub §5.1.2); the request holds a secret, so it
-// does not follow from https to http.
-func (d *Destination) ask(ctx context.Context, hub string, form url.Values) error {
+// does not follow from https to http. Where the hub that accepted has a change memory,
+// its address comes back.
+func (d *Destination) ask(ctx context.Context, hub string, form url.Values) (memory string, err error) {
 	client := http.Client{
 		Transport:     d.cfg.Transport,
 		Timeout:       requestTimeout,
@@ -45,22 +54,36 @@ func (d *Destination) ask(ctx context.Context, hub string, form url.Values) erro
 	for range maxRedirects + 1 {
 		req, err := d.request(ctx, http.MethodPost, hub, form)
 		if err != nil {
-			return err
+			return "", err
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			return err
+			return "", err
 		}
 		next, err := outcome(resp)
 		if err != nil || next == "" {
-			return err
+			return memoryOf(hub, resp.Header), err
 		}
 		if scheme(next) < scheme(hub) {
-			return fmt.Errorf("the hub %s sends us from https to http: %s", hub, next)
+			return "", fmt.Errorf("the hub %s sends us from https to http: %s", hub, next)
 		}
 		hub = next
 	}
-	return fmt.Errorf("the hub sends us on more than %d times", maxRedirects)
+	return "", fmt.Errorf("the hub sends us on more than %d times", maxRedirects)
+}
+
+// memoryOf reads where a hub has its change memory. It is the hub's own: an address
+// of anybody else does not count.
+func memoryOf(hub string, header http.Header) string {
+	links, _ := weblink.Parse(header.Values("Link")) // what is broken does not spoil the rest
+	asked, err := url.Parse(hub)
+	for _, l := range weblink.Find(weblink.Resolve(hub, links), relMemory) {
+		u, bad := url.Parse(l.URI)
+		if err == nil && bad == nil && u.Scheme == asked.Scheme && u.Host == asked.Host && u.User == nil && len(l.URI) <= maxMemory {
+			return l.URI
+		}
+	}
+	return ""
 }
 
 // outcome reads the hub's answer: done, or the hub to go on to, or an error. 202

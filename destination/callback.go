@@ -217,7 +217,11 @@ func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := d.take(d.read(notificationID(r, body), r.Header.Get("Content-Type"), body)); err != nil {
-		d.cfg.Logger.Error("a delivery could not be taken", "error", err)
+		if errors.Is(err, ErrNotNow) {
+			d.cfg.Logger.Warn("a delivery is asked to come again later", "error", err)
+		} else {
+			d.cfg.Logger.Error("a delivery could not be taken", "error", err)
+		}
 		w.Header().Set("Retry-After", retrySeconds)
 		http.Error(w, "Not now.", http.StatusServiceUnavailable)
 		return

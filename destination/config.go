@@ -36,6 +36,9 @@ type Config struct {
 	Lease time.Duration
 	// Sink takes what is delivered.
 	Sink Sink
+	// Stay keeps the subscription when Run's context ends: what is published
+	// meanwhile waits at the hub, for as long as that keeps it and the lease lasts.
+	Stay bool
 	// Logger tells what happens; gaps are told as warnings. Default: nowhere.
 	Logger *slog.Logger
 

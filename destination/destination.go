@@ -35,8 +35,9 @@ type Destination struct {
 	state    *state
 	unsaved  bool // state has what the directory has not
 	pending  *pending
-	leaving  *pending // beside pending: the hub that the topic has left
-	callback string   // the latest, also after its subscription ended
+	leaving  *pending  // beside pending: the hub that the topic has left
+	callback string    // the latest, also after its subscription ended
+	last     time.Time // of the last delivery that was taken; since the start
 }
 
 // pending is a request that the hub may verify.
@@ -83,7 +84,7 @@ func (d *Destination) Close() error {
 }
 
 // Run subscribes and renews until ctx ends; then it unsubscribes, within
-// StopWithin, and returns nil. The callback must be served until it has
+// StopWithin, unless it is to Stay, and returns nil. The callback must be served until it has
 // returned. A subscription in the data directory whose lease lasts is carried
 // on: its deliveries are taken from the start, and it is renewed at once, in
 // case the hub has forgotten it.
@@ -95,6 +96,9 @@ func (d *Destination) Run(ctx context.Context) error {
 	err := d.keep(ctx)
 	if ctx.Err() == nil {
 		return err
+	}
+	if d.cfg.Stay {
+		return nil
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StopWithin)
 	defer cancel()
@@ -206,7 +210,8 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 	if d.cfg.Lease > 0 {
 		form.Set("hub.lease_seconds", strconv.FormatInt(int64(d.cfg.Lease/time.Second), 10))
 	}
-	if err := d.ask(ctx, hub, form); err != nil {
+	memory, err := d.ask(ctx, hub, form)
+	if err != nil {
 		return fmt.Errorf("asking the hub %s: %w", hub, err)
 	}
 	if err := d.wait(ctx, d.cfg.VerifyWithin, p.confirmed); err != nil {
@@ -214,6 +219,9 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 	}
 	select {
 	case <-p.confirmed:
+		if err := d.remember(memory); err != nil {
+			return err
+		}
 		granted := d.current()
 		if granted != nil {
 			d.cfg.Logger.Info("subscribed", "topic", granted.Topic, "hub", granted.Hub, "until", granted.LeaseEnd)
@@ -247,7 +255,7 @@ func (d *Destination) leave(ctx context.Context, sub subscription) error {
 	p := &pending{mode: modeUnsubscribe, topic: sub.Topic, hub: former, confirmed: make(chan struct{})}
 	d.leaving, d.pending.left = p, ""
 	d.mu.Unlock()
-	err := d.ask(ctx, former, unsubscription(sub))
+	_, err := d.ask(ctx, former, unsubscription(sub))
 	if err == nil {
 		if err := d.wait(ctx, d.cfg.VerifyWithin, p.confirmed); err != nil {
 			return err
@@ -288,7 +296,11 @@ func (d *Destination) begin(hub, topic string) (subscription, *pending, error) {
 	defer d.mu.Unlock()
 	sub := d.state.Subscription
 	if !d.reusable(sub, topic) || sub.Hub != hub && !sub.active(time.Now()) {
-		sub = &subscription{Hub: hub, Topic: topic, Callback: d.callbackBase() + newSecret()}
+		memory := ""
+		if sub != nil && sub.Hub == hub && sub.Topic == topic {
+			memory = sub.Memory
+		}
+		sub = &subscription{Hub: hub, Topic: topic, Callback: d.callbackBase() + newSecret(), Memory: memory}
 	}
 	if sub.Next == "" {
 		sub.Next = newSecret()
@@ -324,7 +336,7 @@ func (d *Destination) unsubscribe(ctx context.Context) error {
 	p := &pending{mode: modeUnsubscribe, topic: sub.Topic, hub: sub.Hub, confirmed: make(chan struct{})}
 	d.pending, d.leaving = p, nil
 	d.mu.Unlock()
-	if err := d.ask(ctx, sub.Hub, unsubscription(sub)); err != nil {
+	if _, err := d.ask(ctx, sub.Hub, unsubscription(sub)); err != nil {
 		return err
 	}
 	select {
@@ -334,6 +346,18 @@ func (d *Destination) unsubscribe(ctx context.Context) error {
 	case <-ctx.Done():
 		return errUnverified
 	}
+}
+
+// remember notes where the hub that has the subscription can be asked for what it
+// delivered before.
+func (d *Destination) remember(memory string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sub := d.state.Subscription; sub != nil && sub.Memory != memory {
+		sub.Memory = memory
+		return d.save()
+	}
+	return nil
 }
 
 // save writes the state; d.mu is held.

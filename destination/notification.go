@@ -20,6 +20,7 @@ type Notification struct {
 	Topic       string
 	ContentType string
 	Size        int // of the body, bytes
+	Body        []byte
 	Received    time.Time
 	// ChangeNotification tells that the body is a well-formed ResourceSync
 	// notification; what follows is empty otherwise.
@@ -32,10 +33,14 @@ type Notification struct {
 
 // Sink takes notifications. Take is called for one at a time, in the order of
 // their acceptance, and the delivery is answered when it has returned. An error
-// ends Run: the notification comes again when the process does.
+// ends Run: the notification comes again when the process does. But with ErrNotNow the
+// hub is only asked to come again later.
 type Sink interface {
 	Take(n *Notification) error
 }
+
+// ErrNotNow is what a Sink returns, wrapped, that has no room at the moment.
+var ErrNotNow = errors.New("not now")
 
 var errSink = errors.New("handing on a notification")
 
@@ -44,7 +49,7 @@ func isNotification(body []byte) bool { return payload.IsNotification(body) }
 // read reads a delivery. What is broken is told, and handed on as content
 // of no known kind: a hub cannot mend it by sending it again.
 func (d *Destination) read(id, contentType string, body []byte) *Notification {
-	n := &Notification{ID: id, ContentType: contentType, Size: len(body), Received: time.Now().UTC()}
+	n := &Notification{ID: id, ContentType: contentType, Size: len(body), Body: body, Received: time.Now().UTC()}
 	if !isNotification(body) {
 		return n
 	}
@@ -80,13 +85,16 @@ func (d *Destination) take(n *Notification) error {
 	if known || err != nil {
 		return err
 	}
-	if err := d.cfg.Sink.Take(n); err != nil {
+	if err := d.cfg.Sink.Take(n); errors.Is(err, ErrNotNow) {
+		return err
+	} else if err != nil {
 		err = fmt.Errorf("%w: %w", errSink, err)
 		d.fail(err)
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.last = n.Received
 	if n.ID != "" {
 		d.state.see(n.ID)
 	}

@@ -33,42 +33,52 @@ func NewPrinter(w io.Writer, json bool) *Printer { return &Printer{w: w, json: j
 // Take prints the notification.
 func (p *Printer) Take(n *Notification) error {
 	p.buf.Reset()
-	if err := p.lines(n); err != nil {
-		return err
-	}
+	p.lines(n)
 	if _, err := p.w.Write(p.buf.Bytes()); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
 	return nil
 }
 
-func (p *Printer) lines(n *Notification) error {
+func (p *Printer) lines(n *Notification) {
 	if !n.ChangeNotification {
-		return p.content(n)
+		p.content(n)
+		return
 	}
 	for i := range n.Changes {
 		if !p.json {
 			p.buf.Write(append(appendChange(p.buf.AvailableBuffer(), &n.Changes[i]), '\n'))
 			continue
 		}
-		if err := p.object(changeOf(n, &n.Changes[i])); err != nil {
-			return err
-		}
+		p.buf.Write(AppendChange(p.buf.AvailableBuffer(), &n.Changes[i], Origin{Topic: n.Topic, Notification: n.ID}))
 	}
-	return nil
 }
 
-func (p *Printer) content(n *Notification) error {
+// Origin is where a change came from.
+type Origin struct {
+	Topic        string
+	Notification string // the ID of the notification; empty if it came by none
+	Key, Via     string // as package follow gives them; empty where a change is only printed
+}
+
+// AppendChange appends a change to dst as one line of JSON: in the words of ResourceSync,
+// as the notifier's intake takes it, with its Origin. It is for terminals too: everything
+// that is not printable is escaped.
+func AppendChange(dst []byte, e *payload.Entry, from Origin) []byte {
+	return appendObject(dst, changeOf(e, from))
+}
+
+func (p *Printer) content(n *Notification) {
 	if p.json {
-		return p.object(contentJSON{
+		p.buf.Write(appendObject(p.buf.AvailableBuffer(), contentJSON{
 			Topic: n.Topic, Notification: n.ID, Received: payload.FormatDatetime(n.Received),
 			Content: contentType{Length: n.Size, Type: n.ContentType},
-		})
+		}))
+		return
 	}
 	b := append(p.buf.AvailableBuffer(), payload.FormatDatetime(n.Received)...)
 	b = fmt.Appendf(b, " content length=%d", n.Size)
 	p.buf.Write(append(appendField(b, "type", n.ContentType), '\n'))
-	return nil
 }
 
 func appendChange(b []byte, e *payload.Entry) []byte {
@@ -104,21 +114,16 @@ func appendField(b []byte, name, value string) []byte {
 	return appendWord(append(b, '='), value)
 }
 
-// object writes one line of JSON.
-func (p *Printer) object(v any) error {
+// appendObject appends one line of JSON.
+func appendObject(dst []byte, v any) []byte {
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("printing: %w", err)
-	}
-	text := bytes.TrimSuffix(plain.Bytes(), []byte("\n"))
-	p.buf.Write(append(appendEscaped(p.buf.AvailableBuffer(), text), '\n'))
-	return nil
+	_ = enc.Encode(v) // strings, and numbers that were looked at, always encode
+	return append(appendEscaped(dst, bytes.TrimSuffix(plain.Bytes(), []byte("\n"))), '\n')
 }
 
-// changeJSON is a change in the words of ResourceSync, as the notifier's intake
-// takes it, with the topic and the notification that it came by.
+// changeJSON is what AppendChange writes.
 type changeJSON struct {
 	Loc          string          `json:"loc"`
 	Change       string          `json:"change"`
@@ -131,6 +136,8 @@ type changeJSON struct {
 	Links        []linkJSON      `json:"ln,omitempty"`
 	Topic        string          `json:"topic"`
 	Notification string          `json:"notification,omitempty"`
+	Key          string          `json:"key,omitempty"`
+	Via          string          `json:"via,omitempty"`
 }
 
 type linkJSON struct {
@@ -157,11 +164,11 @@ type contentType struct {
 	Length int    `json:"length"`
 }
 
-func changeOf(n *Notification, e *payload.Entry) changeJSON {
+func changeOf(e *payload.Entry, from Origin) changeJSON {
 	c := changeJSON{
 		Loc: e.Loc, Change: string(e.Change), Datetime: datetimeOf(e, ""), LastMod: e.LastMod, Hash: e.Hash,
 		Length: number(e.Length), Type: e.Type, Encoding: e.Encoding,
-		Topic: n.Topic, Notification: n.ID,
+		Topic: from.Topic, Notification: from.Notification, Key: from.Key, Via: from.Via,
 	}
 	for _, l := range e.Links {
 		c.Links = append(c.Links, linkJSON{

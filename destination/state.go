@@ -50,6 +50,8 @@ type subscription struct {
 	Secret   string `json:"secret,omitempty"`
 	Next     string `json:"next_secret,omitempty"`
 	Previous string `json:"previous_secret,omitempty"`
+	// Memory is where the hub has its change memory for the topic; empty: it has none.
+	Memory string `json:"memory,omitempty"`
 	// Lease is what was granted, in seconds, and LeaseEnd when it ends; zero
 	// until the hub verified the first request.
 	Lease    int64     `json:"lease_seconds,omitempty"`
