@@ -108,13 +108,13 @@ func TestIntakeOfLinks(t *testing.T) {
 
 // heldAppend is a journal that a test can stop before an Append.
 type heldAppend struct {
-	notifier.Journal
+	notifier.Store
 	before func()
 }
 
 func (h *heldAppend) Append(ctx context.Context, events []notifier.Event, now time.Time) error {
 	h.before()
-	return h.Journal.Append(ctx, events, now)
+	return h.Store.Append(ctx, events, now)
 }
 
 // TestIntakeOfLargeRequests: they go through the journal one at a time, and small
@@ -127,7 +127,7 @@ func TestIntakeOfLargeRequests(t *testing.T) {
 		w.cfg.Transport = w.hub
 		hold, inside := make(chan struct{}), make(chan struct{}, 10)
 		var free atomic.Bool
-		w.wrap = func(j notifier.Journal) notifier.Journal {
+		w.wrap = func(j notifier.Store) notifier.Store {
 			return &heldAppend{j, func() {
 				if !free.Load() {
 					inside <- struct{}{}
@@ -162,7 +162,7 @@ func TestIntakeOverAJournalThatHangs(t *testing.T) {
 		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
 		w.cfg.Transport = w.hub
 		hangs := func() { time.Sleep(time.Minute) }
-		w.wrap = func(j notifier.Journal) notifier.Journal { return &heldAppend{j, hangs} }
+		w.wrap = func(j notifier.Store) notifier.Store { return &heldAppend{j, hangs} }
 		w.start()
 		defer w.stop()
 		begun := time.Now()

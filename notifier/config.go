@@ -29,7 +29,7 @@ const (
 // the other fields have defaults.
 type Config struct {
 	// Journal keeps the events. Its Close is the caller's, after Run returned.
-	Journal Journal
+	Journal Store
 	// URL is the base of every public URI: absolute, http or https, without query
 	// and fragment. A path in it is a prefix of every public route; it ends with a
 	// slash, which is added if it is not there.

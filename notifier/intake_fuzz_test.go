@@ -20,7 +20,7 @@ import (
 
 // noting is a journal whose Append keeps the events of the last call only.
 type noting struct {
-	notifier.Journal
+	notifier.Store
 	appended []notifier.Event
 }
 
@@ -41,7 +41,7 @@ func FuzzIntake(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	note := &noting{Journal: journal}
+	note := &noting{Store: journal}
 	n, err := notifier.New(context.Background(), notifier.Config{
 		URL: base, Hub: hubURL, Sets: []string{"a", "b"}, Journal: note, Logger: slog.New(slog.DiscardHandler), Transport: &hub{},
 	})

@@ -122,7 +122,7 @@ func TestIntakeWithoutItsJournal(t *testing.T) {
 		broken := false
 		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
 		w.cfg.Transport = w.hub
-		w.wrap = func(j notifier.Journal) notifier.Journal {
+		w.wrap = func(j notifier.Store) notifier.Store {
 			return journaltest.NewFaulty(j, func(call string) journaltest.Fault {
 				if call == "Append" && broken {
 					return journaltest.Lost

@@ -77,7 +77,8 @@ type Journal interface {
 	Append(ctx context.Context, events []Event, now time.Time) error
 
 	// Last returns the datetime of the newest event, in whichever set, or a later
-	// one that no event to come will have or be before.
+	// one that no event to come will have or be before. Every event dated so or
+	// before is durable when it returns.
 	Last(ctx context.Context) (time.Time, error)
 
 	// Events gives the events of a set with a datetime of from or later, with
@@ -98,7 +99,7 @@ type Journal interface {
 	// Accept notes that the hub took the outstanding notification, which
 	// becomes the channel's Accepted; the bytes of the one before may go. Events
 	// of the set that are dated before keepFrom may go, too, if they are in
-	// accepted notifications. No error if n is the one accepted last;
+	// accepted notifications and in no list of Lists. No error if n is the one accepted last;
 	// ErrOutOfOrder if it is neither.
 	Accept(ctx context.Context, n Notification, keepFrom time.Time) error
 }

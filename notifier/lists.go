@@ -21,11 +21,22 @@ type ChangeList struct {
 	From, Until time.Time
 	// Entries is how many events it has; of the open one it is not counted.
 	Entries int
+	// Closed is when it was closed; zero of the open one.
+	Closed time.Time
+}
+
+// Store is all that a notifier keeps.
+type Store interface {
+	Journal
+	Lists
+	ResourceStore
 }
 
 // Lists keeps where the Change Lists of each set end; their entries are the journal's
 // events. A set has one open list, the last; each begins where the one before ended.
-// Guarantees are those of Journal.
+// The first began when the channel was made, or with the first event that was still
+// there when lists were begun to be kept. Guarantees are those of Journal; its methods
+// may be called from any goroutine.
 type Lists interface {
 	// ChangeLists returns the lists of a set, oldest first: closed ones, and the
 	// open one last. ErrNoSet if it has no channel.
@@ -33,11 +44,12 @@ type Lists interface {
 
 	// CloseList closes the open list of l.Set at l.Until; the next begins there.
 	// No event to come is dated before l.Until. ErrOutOfOrder unless l.From is
-	// the open list's, and l.Until is later.
+	// the open list's, and l.Until is later; ErrNoSet.
 	CloseList(ctx context.Context, l ChangeList) error
 
-	// DropLists forgets the closed lists that ended at keepFrom or before. Accept
-	// lets no event go that a list still has.
+	// DropLists forgets the closed lists that ended at keepFrom or before, whose
+	// events may go, too, as far as they are in accepted notifications. No event
+	// goes, here and in Accept, that a list still has. ErrNoSet.
 	DropLists(ctx context.Context, set string, keepFrom time.Time) error
 }
 

@@ -193,7 +193,7 @@ func survives(t *testing.T, call string, fault journaltest.Fault, restart bool) 
 	w := &world{t: t, hub: h, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL, Transport: h}}
 	var mu sync.Mutex
 	armed, failed := false, 0
-	w.wrap = func(j notifier.Journal) notifier.Journal {
+	w.wrap = func(j notifier.Store) notifier.Store {
 		return journaltest.NewFaulty(j, func(name string) journaltest.Fault {
 			mu.Lock()
 			defer mu.Unlock()

@@ -66,20 +66,20 @@ func TestTopic(t *testing.T) {
 
 // held is a journal in which a test can stop a call at a moment of its choice.
 type held struct {
-	notifier.Journal
+	notifier.Store
 	accepted func() // Accept has changed the journal, and is not durable yet
 	body     func() // Body is about to look
 }
 
 func (h *held) Accept(ctx context.Context, n notifier.Notification, keepFrom time.Time) error {
-	err := h.Journal.Accept(ctx, n, keepFrom)
+	err := h.Store.Accept(ctx, n, keepFrom)
 	h.accepted()
 	return err
 }
 
 func (h *held) Body(ctx context.Context, n notifier.Notification) (io.ReadCloser, error) {
 	h.body()
-	return h.Journal.Body(ctx, n)
+	return h.Store.Body(ctx, n)
 }
 
 // TestTopicWhileAnAcceptanceIsNoted: the topic URI has the latest notification at
@@ -90,7 +90,7 @@ func TestTopicWhileAnAcceptanceIsNoted(t *testing.T) {
 		h := &held{accepted: func() {}, body: func() {}}
 		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
 		w.cfg.Transport = w.hub
-		w.wrap = func(j notifier.Journal) notifier.Journal { h.Journal = j; return h }
+		w.wrap = func(j notifier.Store) notifier.Store { h.Store = j; return h }
 		w.start()
 		defer w.stop()
 		w.add(inDefault, "1")

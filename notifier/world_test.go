@@ -177,7 +177,7 @@ type world struct {
 	fs   vfs.FS
 	hub  *hub
 	cfg  notifier.Config
-	wrap func(notifier.Journal) notifier.Journal
+	wrap func(notifier.Store) notifier.Store
 	stop func()
 }
 

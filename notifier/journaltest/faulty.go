@@ -27,9 +27,9 @@ const (
 // ErrInjected is the cause of every failure that a Faulty journal makes up.
 var ErrInjected = fmt.Errorf("%w: injected", notifier.ErrUnavailable)
 
-// Faulty is a journal whose calls fail as Decide says.
+// Faulty is a store whose calls fail as decide says.
 type Faulty struct {
-	notifier.Journal
+	notifier.Store
 
 	mu     sync.Mutex
 	decide func(call string) Fault
@@ -37,8 +37,8 @@ type Faulty struct {
 
 // NewFaulty makes calls of j fail. Decide gets the name of the method and is
 // called for one call at a time; nil lets everything through.
-func NewFaulty(j notifier.Journal, decide func(call string) Fault) *Faulty {
-	return &Faulty{Journal: j, decide: decide}
+func NewFaulty(j notifier.Store, decide func(call string) Fault) *Faulty {
+	return &Faulty{Store: j, decide: decide}
 }
 
 func (f *Faulty) fault(call string) Fault {
@@ -67,7 +67,7 @@ func (f *Faulty) do(call string, do func() error) error {
 // Open implements notifier.Journal.
 func (f *Faulty) Open(ctx context.Context, set string, now time.Time) (ch notifier.Channel, err error) {
 	err = f.do("Open", func() (err error) {
-		ch, err = f.Journal.Open(ctx, set, now)
+		ch, err = f.Store.Open(ctx, set, now)
 		return err
 	})
 	return ch, err
@@ -75,13 +75,13 @@ func (f *Faulty) Open(ctx context.Context, set string, now time.Time) (ch notifi
 
 // Append implements notifier.Journal.
 func (f *Faulty) Append(ctx context.Context, events []notifier.Event, now time.Time) error {
-	return f.do("Append", func() error { return f.Journal.Append(ctx, events, now) })
+	return f.do("Append", func() error { return f.Store.Append(ctx, events, now) })
 }
 
 // Last implements notifier.Journal.
 func (f *Faulty) Last(ctx context.Context) (last time.Time, err error) {
 	err = f.do("Last", func() (err error) {
-		last, err = f.Journal.Last(ctx)
+		last, err = f.Store.Last(ctx)
 		return err
 	})
 	return last, err
@@ -91,7 +91,7 @@ func (f *Faulty) Last(ctx context.Context) (last time.Time, err error) {
 func (f *Faulty) Events(ctx context.Context, set string, from time.Time) iter.Seq2[notifier.Event, error] {
 	return func(yield func(notifier.Event, error) bool) {
 		fails := f.fault("Events") != Works
-		for e, err := range f.Journal.Events(ctx, set, from) {
+		for e, err := range f.Store.Events(ctx, set, from) {
 			if !yield(e, err) {
 				return
 			}
@@ -105,7 +105,7 @@ func (f *Faulty) Events(ctx context.Context, set string, from time.Time) iter.Se
 
 // Seal implements notifier.Journal.
 func (f *Faulty) Seal(ctx context.Context, n notifier.Notification, body []byte) error {
-	return f.do("Seal", func() error { return f.Journal.Seal(ctx, n, body) })
+	return f.do("Seal", func() error { return f.Store.Seal(ctx, n, body) })
 }
 
 // Body implements notifier.Journal.
@@ -113,10 +113,29 @@ func (f *Faulty) Body(ctx context.Context, n notifier.Notification) (io.ReadClos
 	if f.fault("Body") != Works {
 		return nil, ErrInjected
 	}
-	return f.Journal.Body(ctx, n)
+	return f.Store.Body(ctx, n)
 }
 
 // Accept implements notifier.Journal.
 func (f *Faulty) Accept(ctx context.Context, n notifier.Notification, keepFrom time.Time) error {
-	return f.do("Accept", func() error { return f.Journal.Accept(ctx, n, keepFrom) })
+	return f.do("Accept", func() error { return f.Store.Accept(ctx, n, keepFrom) })
+}
+
+// ChangeLists implements notifier.Lists.
+func (f *Faulty) ChangeLists(ctx context.Context, set string) (lists []notifier.ChangeList, err error) {
+	err = f.do("ChangeLists", func() (err error) {
+		lists, err = f.Store.ChangeLists(ctx, set)
+		return err
+	})
+	return lists, err
+}
+
+// CloseList implements notifier.Lists.
+func (f *Faulty) CloseList(ctx context.Context, l notifier.ChangeList) error {
+	return f.do("CloseList", func() error { return f.Store.CloseList(ctx, l) })
+}
+
+// DropLists implements notifier.Lists.
+func (f *Faulty) DropLists(ctx context.Context, set string, keepFrom time.Time) error {
+	return f.do("DropLists", func() error { return f.Store.DropLists(ctx, set, keepFrom) })
 }

@@ -1,4 +1,4 @@
-// Package journaltest says what a notifier.Journal does, as tests that every
+// Package journaltest says what a notifier.Store does, as tests that every
 // engine runs, and helps to test what is built on one: Faulty makes its calls fail.
 package journaltest
 
@@ -19,7 +19,7 @@ import (
 // Place is where a journal lives: each call closes the journal that the call
 // before opened, if there was one, and opens it again. The last is closed when the
 // test ends.
-type Place func() notifier.Journal
+type Place func() notifier.Store
 
 // Run runs the suite; start makes a new, empty place.
 func Run(t *testing.T, start func(t *testing.T) Place) {
@@ -41,6 +41,11 @@ func Run(t *testing.T, start func(t *testing.T) Place) {
 		"EndedContext":         testEndedContext,
 		"SetsAreApart":         testSetsAreApart,
 		"NothingBeforeSealEnd": testNothingBeforeSealEnd,
+		"ChangeLists":          testChangeLists,
+		"CloseListOutOfOrder":  testCloseListOutOfOrder,
+		"NothingBeforeListEnd": testNothingBeforeListEnd,
+		"DropLists":            testDropLists,
+		"ListsOfNoSet":         testListsOfNoSet,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, start(t)) })
 	}
@@ -56,7 +61,7 @@ func Created(loc string, sets ...string) notifier.Event {
 	return notifier.Event{Entry: payload.Entry{Loc: loc, Change: payload.Created}, Sets: sets}
 }
 
-func open(t *testing.T, j notifier.Journal, set string, now time.Time) notifier.Channel {
+func open(t *testing.T, j notifier.Store, set string, now time.Time) notifier.Channel {
 	t.Helper()
 	ch, err := j.Open(t.Context(), set, now)
 	if err != nil {
@@ -65,14 +70,14 @@ func open(t *testing.T, j notifier.Journal, set string, now time.Time) notifier.
 	return ch
 }
 
-func add(t *testing.T, j notifier.Journal, now time.Time, events ...notifier.Event) {
+func add(t *testing.T, j notifier.Store, now time.Time, events ...notifier.Event) {
 	t.Helper()
 	if err := j.Append(t.Context(), events, now); err != nil {
 		t.Fatalf("Append: %v", err)
 	}
 }
 
-func all(t *testing.T, j notifier.Journal, set string, from time.Time) []notifier.Event {
+func all(t *testing.T, j notifier.Store, set string, from time.Time) []notifier.Event {
 	t.Helper()
 	var events []notifier.Event
 	for e, err := range j.Events(t.Context(), set, from) {
@@ -84,7 +89,7 @@ func all(t *testing.T, j notifier.Journal, set string, from time.Time) []notifie
 	return events
 }
 
-func seal(t *testing.T, j notifier.Journal, n notifier.Notification, body []byte) notifier.Notification {
+func seal(t *testing.T, j notifier.Store, n notifier.Notification, body []byte) notifier.Notification {
 	t.Helper()
 	n.Size = int64(len(body))
 	if err := j.Seal(t.Context(), n, body); err != nil {
@@ -93,14 +98,14 @@ func seal(t *testing.T, j notifier.Journal, n notifier.Notification, body []byte
 	return n
 }
 
-func accept(t *testing.T, j notifier.Journal, n notifier.Notification, keepFrom time.Time) {
+func accept(t *testing.T, j notifier.Store, n notifier.Notification, keepFrom time.Time) {
 	t.Helper()
 	if err := j.Accept(t.Context(), n, keepFrom); err != nil {
 		t.Fatalf("Accept: %v", err)
 	}
 }
 
-func read(t *testing.T, j notifier.Journal, n notifier.Notification) []byte {
+func read(t *testing.T, j notifier.Store, n notifier.Notification) []byte {
 	t.Helper()
 	r, err := j.Body(t.Context(), n)
 	if err != nil {
@@ -407,6 +412,7 @@ func testKeepFrom(t *testing.T, at Place) {
 		add(t, j, noon.Add(time.Duration(i+1)*time.Minute), Created(fmt.Sprint("http://a.example/", i), "a", "b"))
 	}
 	n := seal(t, j, notifier.Notification{Set: "a", From: from, Until: noonMicro.Add(3*time.Minute + time.Microsecond)}, nil)
+	endLists(t, j, from, noonMicro.Add(time.Hour))
 	accept(t, j, n, noonMicro.Add(2*time.Minute))
 	if got := all(t, j, "a", time.Time{}); len(got) != 3 || got[0].Loc != "http://a.example/1" {
 		t.Errorf("kept from minute 2: %v", got)
@@ -420,6 +426,13 @@ func testKeepFrom(t *testing.T, at Place) {
 	if got := all(t, j, "b", time.Time{}); len(got) != 4 {
 		t.Errorf("the other set has %d events, want 4", len(got))
 	}
+}
+
+// endLists closes the open list of a at until and forgets it, so that it keeps no events.
+func endLists(t *testing.T, j notifier.Store, from, until time.Time) {
+	t.Helper()
+	closeList(t, j, notifier.ChangeList{Set: "a", From: from, Until: until, Closed: until})
+	drop(t, j, until)
 }
 
 func testNewSetAfterEvents(t *testing.T, at Place) {

@@ -14,26 +14,34 @@ import (
 	"carillon/subscription"
 )
 
-// journalLayout is a journal's.
-func journalLayout() layout { return layout{kind: "carillon notifier", version: 1} }
+// journalLayout is a journal's. Layout 2 has the Change Lists, which load begins for
+// the sets of layout 1.
+func journalLayout() layout { return layout{kind: "carillon notifier", version: 2} }
 
 // Journal keeps a notifier's events and notifications in a directory of its
 // own, with the guarantees of this package.
 //
-// What it keeps: each event once for each of its sets, until Accept lets it go;
-// the bytes of at most two notifications for each set, the one outstanding and the
-// one accepted last; and a small record for each set. So the directory grows
-// with the events that are kept and the backlog, not with the notifications.
+// What it keeps: each event once for each of its sets, until no Change List has it
+// and Accept or DropLists lets it go; a small record for each Change List; the bytes of
+// at most two notifications for each set, the one outstanding and the one accepted
+// last; and a small record for each set. So the directory grows with the events
+// that are kept and the backlog, not with the notifications.
 type Journal struct {
 	engine *engine
 
 	mu       sync.Mutex
-	last     int64                        // guarded by mu: the greatest datetime given, Unix microseconds
-	channels map[string]*notifier.Channel // guarded by mu
-	gone     map[string]int64             // guarded by mu: up to where the events of a set were let go
+	last     int64                            // guarded by mu: the greatest datetime given, Unix microseconds
+	channels map[string]*notifier.Channel     // guarded by mu
+	gone     map[string]int64                 // guarded by mu: up to where the events of a set were let go
+	lists    map[string][]notifier.ChangeList // guarded by mu: those of a set, the open one last
+
+	resources journalResources // guarded by mu
 }
 
-var _ notifier.Journal = (*Journal)(nil)
+var (
+	_ notifier.Journal = (*Journal)(nil)
+	_ notifier.Lists   = (*Journal)(nil)
+)
 
 // OpenJournal opens the journal in cfg.Dir, or makes one there. ErrInUse,
 // ErrForeign and ErrNewer say why it cannot.
@@ -42,7 +50,10 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{engine: e, channels: map[string]*notifier.Channel{}, gone: map[string]int64{}}
+	j := &Journal{
+		engine: e, channels: map[string]*notifier.Channel{}, gone: map[string]int64{},
+		lists: map[string][]notifier.ChangeList{},
+	}
 	if err := j.load(); err != nil {
 		_ = e.close()
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
@@ -52,7 +63,10 @@ func OpenJournal(cfg Config) (*Journal, error) {
 
 // Close waits for the calls that are under way, and for the readers that Body
 // gave, and closes the journal. Every later call is notifier.ErrUnavailable.
-func (j *Journal) Close() error { return j.engine.close() }
+func (j *Journal) Close() error {
+	j.dropViews()
+	return j.engine.close()
+}
 
 // load reads what is held in memory.
 func (j *Journal) load() error {
@@ -78,6 +92,12 @@ func (j *Journal) load() error {
 	if err := errors.Join(err, damage); err != nil {
 		return err
 	}
+	if err := j.loadLists(); err != nil {
+		return err
+	}
+	if err := j.loadResources(); err != nil {
+		return err
+	}
 	return j.forgetStrays()
 }
 
@@ -93,7 +113,7 @@ func (j *Journal) Open(ctx context.Context, set string, now time.Time) (notifier
 			j.last = made - 1
 			ch = &notifier.Channel{Set: set, Next: journalTime(made)}
 			j.channels[set] = ch
-			if err := j.putChannel(b, ch); err != nil {
+			if err := j.makeChannel(b, ch); err != nil {
 				return err
 			}
 		}
@@ -104,6 +124,14 @@ func (j *Journal) Open(ctx context.Context, set string, now time.Time) (notifier
 		return notifier.Channel{}, fmt.Errorf("open the channel %s: %w", set, journalError(err))
 	}
 	return found, nil
+}
+
+// makeChannel writes what a new channel begins with; j.mu is held.
+func (j *Journal) makeChannel(b *pebble.Batch, ch *notifier.Channel) error {
+	if err := j.putChannel(b, ch); err != nil {
+		return err
+	}
+	return j.beginList(b, ch.Set, ch.Next)
 }
 
 // Append implements notifier.Journal. Datetimes are given and the batch is put
@@ -123,8 +151,8 @@ func (j *Journal) Append(ctx context.Context, events []notifier.Event, now time.
 		for i := range events {
 			datetime := j.stamp(events[i].Datetime, now)
 			for _, set := range events[i].Sets {
-				if err := b.Set(journalEventKey(set, datetime), records[start:ends[i]], nil); err != nil {
-					return unavailable(err)
+				if err := j.appendEvent(b, set, datetime, &events[i], records[start:ends[i]]); err != nil {
+					return err
 				}
 			}
 			start = ends[i]
@@ -135,6 +163,15 @@ func (j *Journal) Append(ctx context.Context, events []notifier.Event, now time.
 		return fmt.Errorf("append to the journal: %w", journalError(err))
 	}
 	return nil
+}
+
+// appendEvent puts one event of a set into the batch, with what it makes of the set's
+// resources; j.mu is held.
+func (j *Journal) appendEvent(b *pebble.Batch, set string, datetime int64, e *notifier.Event, record []byte) error {
+	if err := b.Set(journalEventKey(set, datetime), record, nil); err != nil {
+		return unavailable(err)
+	}
+	return j.applyToResources(b, set, datetime, &e.Entry)
 }
 
 // journalRecords encodes the events into one buffer; ends says where each ends.
@@ -164,8 +201,13 @@ func (j *Journal) Last(ctx context.Context) (time.Time, error) {
 	}
 	defer j.engine.leave()
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	return journalTime(j.last), nil
+	last := j.last
+	j.mu.Unlock()
+	// What was given up to here was applied under the lock.
+	if err := j.engine.settled(); err != nil {
+		return time.Time{}, fmt.Errorf("read the journal's last datetime: %w", journalError(err))
+	}
+	return journalTime(last), nil
 }
 
 // Events implements notifier.Journal.

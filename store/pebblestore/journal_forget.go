@@ -33,10 +33,11 @@ func (j *Journal) forgetBody(b *pebble.Batch, n *notifier.Notification) error {
 // journalChunks is how many records the bytes of a notification have.
 func journalChunks(size int64) int { return int((size + journalChunk - 1) / journalChunk) }
 
-// forgetEvents lets go the events before n's end that are dated before keepFrom;
-// j.mu is held.
+// forgetEvents lets go the events before n's end that are dated before keepFrom
+// and that no Change List has; j.mu is held.
 func (j *Journal) forgetEvents(b *pebble.Batch, n notifier.Notification, keepFrom time.Time) error {
-	begin, end := j.gone[n.Set], min(keepFrom.UnixMicro(), n.Until.UnixMicro())
+	listed := j.lists[n.Set][0].From
+	begin, end := j.gone[n.Set], min(keepFrom.UnixMicro(), n.Until.UnixMicro(), listed.UnixMicro())
 	if end < begin+forgetEvery {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// round appends an event, seals a notification of it, accepts that, and reads
-// on, as a notifier does all day. Events of a second ago are let go.
+// round appends an event, seals a notification of it, accepts that, closes its list and
+// reads on, as a notifier does all day. Lists and events of a second ago are let go.
 func round(t *testing.T, j *pebblestore.Journal, now time.Time) {
 	t.Helper()
 	ch, err := j.Open(t.Context(), "a", now)
@@ -29,8 +29,26 @@ func round(t *testing.T, j *pebblestore.Journal, now time.Time) {
 	if err := j.Accept(t.Context(), n, now.Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
+	endList(t, j, n.Until)
 	for _, err := range j.Events(t.Context(), "a", n.Until) {
 		t.Errorf("an event, %v; none is left to read", err)
+	}
+}
+
+// endList closes the open list and forgets those of a second ago.
+func endList(t *testing.T, j *pebblestore.Journal, until time.Time) {
+	t.Helper()
+	lists, err := j.ChangeLists(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lists[len(lists)-1]
+	l.Until, l.Entries, l.Closed = until, 1, until
+	if err := j.CloseList(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.DropLists(t.Context(), "a", until.Add(-time.Second)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 //	41                         the last datetime given
 //	42 set 00 datetime         event
 //	43 set 00 from chunk       part of a notification's bytes
+//	44 set 00 from             Change List (layout 2)
 //
 // set is a name without zero bytes, datetime and from 8 bytes of Unix
 // microseconds, chunk 4 bytes.
@@ -25,6 +26,7 @@ const (
 	kindJournalLast    = 0x41
 	kindJournalEvent   = 0x42
 	kindJournalBody    = 0x43
+	kindJournalList    = 0x44
 )
 
 // journalChunk is how many bytes of a notification one record has, and so how
@@ -36,6 +38,11 @@ const journalVersion = 1
 
 func journalSetPrefix(kind byte, set string) []byte {
 	return append(append([]byte{kind}, set...), 0)
+}
+
+// journalMicros adds a time as keys have it.
+func journalMicros(key []byte, t time.Time) []byte {
+	return binary.BigEndian.AppendUint64(key, uint64(t.UnixMicro()))
 }
 
 func journalEventKey(set string, datetime int64) []byte {

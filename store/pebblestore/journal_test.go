@@ -40,7 +40,7 @@ func journalPlace(t *testing.T, open func() *pebblestore.Journal) journaltest.Pl
 		}
 	}
 	t.Cleanup(shut)
-	return func() notifier.Journal {
+	return func() notifier.Store {
 		shut()
 		last = open()
 		return last

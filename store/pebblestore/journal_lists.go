@@ -1,0 +1,217 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon/notifier"
+)
+
+// journalListVersion is the version of a Change List's record.
+const journalListVersion = 1
+
+func journalListKey(set string, from time.Time) []byte {
+	return journalMicros(journalSetPrefix(kindJournalList, set), from)
+}
+
+// ChangeLists implements notifier.Lists.
+func (j *Journal) ChangeLists(ctx context.Context, set string) ([]notifier.ChangeList, error) {
+	lists, err := j.changeLists(ctx, set)
+	if err != nil {
+		return nil, fmt.Errorf("read the Change Lists of %s: %w", set, journalError(err))
+	}
+	return lists, nil
+}
+
+func (j *Journal) changeLists(ctx context.Context, set string) ([]notifier.ChangeList, error) {
+	if err := j.engine.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer j.engine.leave()
+	j.mu.Lock()
+	lists := slices.Clone(j.lists[set])
+	j.mu.Unlock()
+	if lists == nil {
+		return nil, notifier.ErrNoSet
+	}
+	// What the world is told of a list must not change with a crash.
+	return lists, j.engine.settled()
+}
+
+// CloseList implements notifier.Lists. Both records are of one batch, so that there is
+// always one open list.
+func (j *Journal) CloseList(ctx context.Context, l notifier.ChangeList) error {
+	l.From, l.Until = journalTime(l.From.UnixMicro()), journalTime(l.Until.UnixMicro())
+	l.Closed = journalTime(l.Closed.UnixMicro())
+	err := j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+		lists := j.lists[l.Set]
+		if len(lists) == 0 {
+			return notifier.ErrNoSet
+		}
+		open := &lists[len(lists)-1]
+		if !l.From.Equal(open.From) || !l.Until.After(l.From) {
+			return fmt.Errorf("%w: a list from %s until %s; the open one is from %s",
+				notifier.ErrOutOfOrder, l.From, l.Until, open.From)
+		}
+		*open = l
+		if err := putList(b, l); err != nil {
+			return err
+		}
+		// Whoever appends from now on is behind the list.
+		j.last = max(j.last, l.Until.UnixMicro()-1)
+		if err := j.putLast(b); err != nil {
+			return err
+		}
+		return j.beginList(b, l.Set, l.Until)
+	})
+	if err != nil {
+		return fmt.Errorf("close a Change List of %s: %w", l.Set, journalError(err))
+	}
+	return nil
+}
+
+// DropLists implements notifier.Lists.
+func (j *Journal) DropLists(ctx context.Context, set string, keepFrom time.Time) error {
+	err := j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+		lists, ch := j.lists[set], j.channels[set]
+		if len(lists) == 0 {
+			return notifier.ErrNoSet
+		}
+		dropped := 0
+		for ; !lists[dropped].Until.IsZero() && !lists[dropped].Until.After(keepFrom); dropped++ {
+			if err := b.Delete(journalListKey(set, lists[dropped].From), nil); err != nil {
+				return unavailable(err)
+			}
+		}
+		if dropped == 0 {
+			return nil
+		}
+		j.lists[set] = slices.Clone(lists[dropped:])
+		if ch.Accepted == nil {
+			return nil
+		}
+		return j.forgetEvents(b, *ch.Accepted, keepFrom)
+	})
+	if err != nil {
+		return fmt.Errorf("forget Change Lists of %s: %w", set, journalError(err))
+	}
+	return nil
+}
+
+// beginList makes the open list of a set; j.mu is held.
+func (j *Journal) beginList(b *pebble.Batch, set string, from time.Time) error {
+	l := notifier.ChangeList{Set: set, From: from}
+	j.lists[set] = append(j.lists[set], l)
+	return putList(b, l)
+}
+
+// loadLists reads the lists, and begins those of sets that have none: they are of
+// layout 1.
+func (j *Journal) loadLists() error {
+	b := j.engine.db.NewBatch()
+	for set, ch := range j.channels {
+		if err := j.loadListsOf(set); err != nil {
+			return errors.Join(err, b.Close())
+		}
+		if len(j.lists[set]) > 0 {
+			continue
+		}
+		from, err := j.firstKept(ch)
+		if err == nil {
+			err = j.beginList(b, set, from)
+		}
+		if err != nil {
+			return errors.Join(err, b.Close())
+		}
+		j.engine.log.Info("Change Lists are kept from here on", "set", set, "from", from)
+	}
+	if b.Empty() {
+		return b.Close()
+	}
+	return j.engine.commit(b)
+}
+
+// loadListsOf reads the lists of a set. Each must begin where the one before ended, and
+// the last be open: with a hole in them Destinations would miss changes.
+func (j *Journal) loadListsOf(set string) error {
+	prefix := journalSetPrefix(kindJournalList, set)
+	var lists []notifier.ChangeList
+	var damage error
+	err := j.engine.scan(context.Background(), prefix, func(key, value []byte) bool {
+		var l notifier.ChangeList
+		if len(key) != len(prefix)+seqLen {
+			damage = fmt.Errorf("%w: Change List %x", ErrDamaged, key)
+			return false
+		}
+		if l, damage = decodeList(set, int64(seqOf(key)), value); damage != nil {
+			return false
+		}
+		if n := len(lists); n > 0 && !lists[n-1].Until.Equal(l.From) {
+			damage = fmt.Errorf("%w: the Change List of %q from %s does not follow the one before", ErrDamaged, set, l.From)
+		}
+		lists = append(lists, l)
+		return damage == nil
+	})
+	if err := errors.Join(err, damage); err != nil {
+		return err
+	}
+	if n := len(lists); n > 0 && !lists[n-1].Until.IsZero() {
+		return fmt.Errorf("%w: the set %q has no open Change List", ErrDamaged, set)
+	}
+	j.lists[set] = lists
+	return nil
+}
+
+// firstKept is the datetime of the first event that a set of layout 1 has left, or the
+// end of its notifications where that is earlier: from there on it has all.
+func (j *Journal) firstKept(ch *notifier.Channel) (time.Time, error) {
+	prefix := journalSetPrefix(kindJournalEvent, ch.Set)
+	from := ch.Next
+	err := j.engine.scan(context.Background(), prefix, func(key, _ []byte) bool {
+		if first := journalTime(int64(seqOf(key))); first.Before(from) {
+			from = first
+		}
+		return false
+	})
+	return from, err
+}
+
+func putList(b *pebble.Batch, l notifier.ChangeList) error {
+	if err := b.Set(journalListKey(l.Set, l.From), encodeList(l), nil); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+func encodeList(l notifier.ChangeList) []byte {
+	record := newEncoder(journalListVersion, 32)
+	if l.Until.IsZero() {
+		record.byte(0)
+		return record
+	}
+	record.byte(1)
+	record.int(l.Until.UnixMicro())
+	record.uint(uint64(l.Entries))
+	record.int(l.Closed.UnixMicro())
+	return record
+}
+
+func decodeList(set string, from int64, record []byte) (notifier.ChangeList, error) {
+	d := newDecoder(record, journalListVersion)
+	l := notifier.ChangeList{Set: set, From: journalTime(from)}
+	if d.byte() != 0 {
+		l.Until = journalTime(d.int())
+		l.Entries = int(d.uintMax(math.MaxInt32))
+		l.Closed = journalTime(d.int())
+	}
+	if err := d.done(); err != nil {
+		return l, fmt.Errorf("Change List of %q: %w", set, err)
+	}
+	return l, nil
+}
