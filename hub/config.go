@@ -49,6 +49,10 @@ const (
 	DefaultClients            = 65_536
 	DefaultAnswerRate         = 10
 	DefaultAnswerBurst        = 100
+	DefaultMemoryRate         = 10
+	DefaultMemoryBurst        = 200
+	DefaultMemoryReadings     = 64
+	DefaultMemoryPerClient    = 4
 )
 
 // Config is what an operator may set. Only URL has no default.
@@ -183,6 +187,16 @@ type Config struct {
 	AnswerRate  int
 	AnswerBurst int
 
+	// MemoryRate is how many times a second one client may read the change memory, and
+	// MemoryBurst how many times at once; clients are those of ClientRate. MemoryReadings is how many
+	// readings are under way at a time, and MemoryReadingsPerClient how many of them of one client:
+	// one more is 503, or 429. Each has BodyIdle and what it takes at BodyRate, BodyTimeout at
+	// most, and all together a quarter of MaxBodiesBytes. Default 10, 200, 64 and 4.
+	MemoryRate              int
+	MemoryBurst             int
+	MemoryReadings          int
+	MemoryReadingsPerClient int
+
 	// OwnCallbacks is the origin of callbacks that are the hub's own: 403 to a request for one at its
 	// host, which nobody else can have. Empty: there are none.
 	OwnCallbacks string
@@ -225,6 +239,8 @@ func (c Config) validSizes() error {
 		"TopicChecks": int64(c.TopicChecks), "TopicChecksPerHost": int64(c.TopicChecksPerHost),
 		"TopicRefusals": int64(c.TopicRefusals), "SlowTopicChecks": int64(c.SlowTopicChecks),
 		"AnswerRate": int64(c.AnswerRate), "AnswerBurst": int64(c.AnswerBurst),
+		"MemoryRate": int64(c.MemoryRate), "MemoryBurst": int64(c.MemoryBurst),
+		"MemoryReadings": int64(c.MemoryReadings), "MemoryReadingsPerClient": int64(c.MemoryReadingsPerClient),
 		"ClientRate": int64(c.ClientRate), "ClientBurst": int64(c.ClientBurst), "Clients": int64(c.Clients),
 		"SlowFetches": int64(c.SlowFetches), "Fetches": int64(c.Fetches), "FetchesPerHost": int64(c.FetchesPerHost),
 	} {
@@ -306,6 +322,10 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Clients, DefaultClients)
 	orDefault(&c.AnswerRate, DefaultAnswerRate)
 	orDefault(&c.AnswerBurst, DefaultAnswerBurst)
+	orDefault(&c.MemoryRate, DefaultMemoryRate)
+	orDefault(&c.MemoryBurst, DefaultMemoryBurst)
+	orDefault(&c.MemoryReadings, DefaultMemoryReadings)
+	orDefault(&c.MemoryReadingsPerClient, DefaultMemoryPerClient)
 	return c
 }
 

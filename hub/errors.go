@@ -34,6 +34,13 @@ var (
 	// errTopicBusy: the topic's site is in bad standing and was asked just now. It is
 	// ErrBusy to package subscription.
 	errTopicBusy = fmt.Errorf("topics of this site have refused many times in a row: %w", subscription.ErrBusy)
+	// errReadsBusy: a client has as many readings of the memory under way as Config allows.
+	errReadsBusy = errors.New("too many readings of one client")
+	// errMoved: the log was trimmed, or replaced, while it was looked through.
+	errMoved = errors.New("the log changed while it was read")
+	// errCutOff: an answer broke off after its header was sent. The connection has to end with it,
+	// so that nobody takes what there is for the whole.
+	errCutOff = errors.New("the answer broke off")
 	// errPingsBusy: as many topics wait to be fetched as the store takes.
 	errPingsBusy = errors.New("too many pings wait")
 	// errClosing: the hub is shutting down.
@@ -93,6 +100,8 @@ var answers = []struct {
 	{errClosing, answer{status: http.StatusServiceUnavailable, message: "The hub is shutting down. Try again later.", retry: true}},
 	{errTooFast, answer{status: http.StatusTooManyRequests, message: "Too many requests came from your network. Try again later.", retry: true, limit: limitRate}},
 	{errAsksTooFast, answer{status: http.StatusTooManyRequests, message: "You ask too often what became of your notifications. Try again later.", retry: true, limit: limitRate}},
+	{errReadsBusy, answer{status: http.StatusTooManyRequests, message: "Too many readings of the change memory are under way in your network. Try again later.", retry: true, limit: limitReadings}},
+	{errMoved, answer{status: http.StatusServiceUnavailable, message: "The log of this topic was trimmed meanwhile. Try again later.", retry: true}},
 	{errTopicBusy, answer{status: http.StatusTooManyRequests, message: "Topics of this host did not name this hub, or did not answer, many times in a row. Try again later.", retry: true, limit: limitTopicHost}},
 	{errBusy, answer{status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.", retry: true, limit: limitBusy}},
 	{errHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics of this host wait to be fetched. Try again later.", retry: true, limit: limitPings}},

@@ -76,6 +76,9 @@ func (h *Hub) submit(w http.ResponseWriter, r *http.Request, values url.Values, 
 	if err := h.parts.Requests.Submit(ctx, wish); err != nil {
 		return err
 	}
+	if mode == subscription.ModeSubscribe && h.parts.Memory != nil {
+		w.Header().Set("Link", h.memoryLink(wish.Topic))
+	}
 	writeText(w, http.StatusAccepted, "Accepted. The hub will now ask the callback to confirm.")
 	return nil
 }

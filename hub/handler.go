@@ -30,6 +30,9 @@ func (h *Hub) Handler() http.Handler {
 	if h.answers() {
 		r.Path(answersFor(h.cfg.URL)).Handler(h.handle(h.getAnswer))
 	}
+	if paths := endpointPaths(h.cfg.URL); len(paths) > 0 && h.parts.Memory != nil {
+		r.Path(paths[len(paths)-1] + memoryPath).Handler(h.handle(h.getMemory))
+	}
 	r.NotFoundHandler = h.handle(h.notFound)
 	return postsFirst(endpointPaths(h.cfg.URL), h.handle(h.post), r)
 }
@@ -60,7 +63,7 @@ func endpointPaths(hubURL string) []string {
 }
 
 // handle makes an http.Handler of a function that tells what kind of request it
-// found and what went wrong. On error nothing was written yet.
+// found and what went wrong. On error nothing was written yet, but with errCutOff.
 func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -71,6 +74,10 @@ func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, er
 		rec, body := &both.statusRecorder, &both.trackedBody
 		r.Body = body
 		kind, err := f(rec, r)
+		if errors.Is(err, errCutOff) {
+			h.metrics.answered(kind, rec.status, began)
+			panic(http.ErrAbortHandler)
+		}
 		if err != nil {
 			if !body.done {
 				abandon(rec)

@@ -51,8 +51,8 @@ type Addresses interface {
 }
 
 // Parts are what a Hub works with. All are needed but Sources, without which everybody may
-// publish, and a token that is sent is not looked at; and Answers, without which no Source can ask
-// what became of what it published.
+// publish, and a token that is sent is not looked at; Answers, without which no Source can ask
+// what became of what it published; and Memory, without which there is no change memory.
 //
 // Transport makes the requests to topics and callbacks. It asks for no
 // compression and refuses forbidden addresses with egress.ErrForbidden, as that of
@@ -68,6 +68,7 @@ type Parts struct {
 	Addresses Addresses
 	Sources   Sources
 	Answers   Answers
+	Memory    Memory
 }
 
 func (p Parts) validate() error {
@@ -91,11 +92,15 @@ type Hub struct {
 	bodies  *room
 	clients *clients
 	askers  *clients // Sources that ask what became of notifications
-	closing atomic.Bool
-	origin  http.CrossOriginProtection // of the hub's own pages only
-	outage  outage
-	logger  *slog.Logger
-	metrics *metrics
+	readers *clients // those who read the memory
+	// readings are under way, and have this room for bodies, within that for all.
+	readings    *readings
+	remembering *room
+	closing     atomic.Bool
+	origin      http.CrossOriginProtection // of the hub's own pages only
+	outage      outage
+	logger      *slog.Logger
+	metrics     *metrics
 }
 
 // New returns a Hub, or an error that says what is wrong with the Config. The
@@ -119,13 +124,17 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		clients: newClients(cfg, logger),
 		askers:  newClients(Config{ClientRate: cfg.AnswerRate, ClientBurst: cfg.AnswerBurst, Clients: registered.MaxSources}, logger),
 		logger:  logger,
+
+		readers:     newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
+		readings:    &readings{all: cfg.MemoryReadings, perClient: cfg.MemoryReadingsPerClient, byClient: map[string]int{}},
+		remembering: newRoom(max(cfg.MaxBody, cfg.MaxBodiesBytes/memoryShare), cfg.MaxBody),
 	}
 	var err error
 	if h.page, err = newPage(cfg, parts.Sources != nil); err != nil {
 		return nil, fmt.Errorf("hub: the page: %w", err)
 	}
 	h.fetcher = newFetcher(cfg, parts, logger)
-	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount); err != nil {
+	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount, h.readings.count); err != nil {
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
 	h.fetcher.metrics = h.metrics

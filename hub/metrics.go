@@ -39,6 +39,15 @@ const (
 	verifyTold      = "told"
 )
 
+// The results of readings of the change memory, as metrics show them.
+const (
+	readAnswered = "answered" // also with nothing new, and 304
+	readGone     = "gone"
+	readUnknown  = "unknown"
+	readCutOff   = "cut_off"
+	readFailed   = "failed"
+)
+
 // The results of fetches, as metrics show them.
 const (
 	fetchPublished = "published"
@@ -56,6 +65,7 @@ const (
 	limitClient    limitMet = "client_pending" // unsettled requests of one client
 	limitHost      limitMet = "host_pending"   // unsettled requests for one host
 	limitTopicHost limitMet = "topic_host"     // a topic's host that refuses or does not answer
+	limitReadings  limitMet = "readings"       // readings of the change memory of one client
 	limitPings     limitMet = "pings"          // topics that wait to be fetched
 	limitBusy      limitMet = "busy"           // all that is done at once
 )
@@ -68,6 +78,8 @@ type metrics struct {
 	bytes    prometheus.Counter
 	fetches  *prometheus.CounterVec
 	denied   prometheus.Counter
+	readings *prometheus.CounterVec
+	recalled prometheus.Counter
 }
 
 func counter(name, help string) prometheus.Counter {
@@ -99,13 +111,15 @@ func register(reg prometheus.Registerer, all ...prometheus.Collector) error {
 	return errors.Join(errs...)
 }
 
-func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metrics, error) {
 	m := &metrics{
 		limits:   counters("limited_total", "Requests refused for now as a limit was met, by limit.", "limit"),
 		requests: counters("requests_total", "Requests answered, by kind and status.", "kind", "status"),
 		bytes:    counter("publication_bytes_total", "Bytes of content publishes that were accepted."),
 		fetches:  counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
 		denied:   counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
+		readings: counters("memory_answers_total", "Readings of the change memory, by result: answered (also with nothing new), gone (not kept any more), no such topic (unknown), cut off in the middle, failed.", "result"),
+		recalled: counter("memory_entries_total", "Changes that readers of the change memory were told of."),
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "request_duration_seconds",
@@ -114,16 +128,20 @@ func newMetrics(reg prometheus.Registerer, waiting func() int) (*metrics, error)
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"kind"})
 	m.seconds = map[string]prometheus.Observer{}
-	for _, kind := range []string{kindPage, kindSubscribe, kindUnsubscribe, kindPing, kindPublish, kindAnswer, kindOther} {
+	for _, kind := range []string{kindPage, kindSubscribe, kindUnsubscribe, kindPing, kindPublish, kindAnswer, kindMemory, kindOther} {
 		m.seconds[kind] = seconds.WithLabelValues(kind)
 	}
 	for _, r := range []string{fetchPublished, fetchEmpty, fetchRefused, fetchFailed, fetchGivenUp} {
 		m.fetches.WithLabelValues(r)
 	}
-	for _, l := range []limitMet{limitRate, limitClient, limitHost, limitTopicHost, limitPings, limitBusy} {
+	for _, r := range []string{readAnswered, readGone, readUnknown, readCutOff, readFailed} {
+		m.readings.WithLabelValues(r)
+	}
+	for _, l := range []limitMet{limitRate, limitClient, limitHost, limitTopicHost, limitReadings, limitPings, limitBusy} {
 		m.limits.WithLabelValues(string(l))
 	}
-	return m, register(reg, m.limits, m.requests, seconds, m.bytes, m.fetches, m.denied,
+	return m, register(reg, m.limits, m.requests, seconds, m.bytes, m.fetches, m.denied, m.readings, m.recalled,
+		gauge("memory_readings", "Readings of the change memory under way.", func() float64 { return float64(reading()) }),
 		gauge("pings_waiting", "Topics of this process's shards that wait to be fetched or are being fetched.",
 			func() float64 { return float64(waiting()) }))
 }
@@ -134,6 +152,23 @@ func (m *metrics) answered(kind string, status int, began time.Time) {
 	if seconds := m.seconds[kind]; seconds != nil {
 		seconds.Observe(time.Since(began).Seconds())
 	}
+}
+
+// remembered notes what came of a reading of the change memory.
+func (m *metrics) remembered(err error) {
+	result := readFailed
+	gone := (*goneError)(nil)
+	switch {
+	case err == nil:
+		result = readAnswered
+	case errors.As(err, &gone):
+		result = readGone
+	case errors.Is(err, errNoMemory):
+		result = readUnknown
+	case errors.Is(err, errCutOff):
+		result = readCutOff
+	}
+	m.readings.WithLabelValues(result).Inc()
 }
 
 // checkMetrics are those of the Checker.

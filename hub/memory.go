@@ -1,0 +1,172 @@
+package hub
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon/delivery"
+	"carillon/internal/weblink"
+	"carillon/payload"
+	"carillon/subscription"
+)
+
+// The change memory: a Destination that was away, or for which a notification was given
+// up, may read what was published meanwhile from the log of the topic:
+//
+//	GET {hub URI}memory?topic=URL&from=DATETIME
+//
+// The answer is a Change List (core §12.1). Its from is what was asked for, and its until
+// where to ask again from.
+
+// kindMemory is the kind of these requests, as metrics show it.
+const kindMemory = "memory"
+
+// memoryPath is where they are below the hub URI.
+const memoryPath = "memory"
+
+// relArchives is the relation by which the answer to a request to subscribe names the
+// memory of its topic ("archives" is registered at IANA: historical records).
+const relArchives = "archives"
+
+// earliestHeader tells, with a 410, from when on the memory has something.
+const earliestHeader = "X-Hub-Memory-Earliest"
+
+// memoryShare is the part of the room for bodies that those have who read: one body of the
+// largest kind at least.
+const memoryShare = 4
+
+// mediaXML is the media type of ResourceSync documents (CN §4.1).
+const mediaXML = "application/xml"
+
+// Memory is what the change memory is read from. A delivery.Log is one.
+type Memory interface {
+	State(ctx context.Context, topic string) (delivery.TopicState, error)
+	Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error)
+	Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error)
+	Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error)
+}
+
+// belowHub is an address below the hub URI.
+func (h *Hub) belowHub(path string) string {
+	return strings.TrimSuffix(h.cfg.URL, "/") + "/" + path
+}
+
+// memoryLink is the Link value that tells of the memory of a topic.
+func (h *Hub) memoryLink(topic string) string {
+	return weblink.Link{
+		URI: appendQuery(h.belowHub(memoryPath), query{"topic", topic}), Rel: []string{relArchives},
+		Params: []weblink.Param{{Name: "type", Value: mediaXML}},
+	}.String()
+}
+
+// memoryWish is what somebody wants to read.
+type memoryWish struct {
+	topic string // its key
+	// from is a whole microsecond: what is finer is in no document of ours. Zero: the
+	// oldest that there is.
+	from time.Time
+}
+
+// getMemory answers a reader of the memory.
+func (h *Hub) getMemory(w http.ResponseWriter, r *http.Request) (string, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		return kindMemory, refuse(http.StatusMethodNotAllowed, "The change memory is read by GET or HEAD.")
+	}
+	if h.closing.Load() {
+		return kindMemory, errClosing
+	}
+	wish, err := h.parseMemory(r.URL.RawQuery)
+	if err != nil {
+		return kindMemory, err
+	}
+	client := h.clients.of(r)
+	if client != "" {
+		if wait := h.readers.take(client, 1, time.Now()); wait > 0 {
+			return kindMemory, &subscription.Later{Err: errTooFast, After: wait}
+		}
+	}
+	leave, err := h.readings.enter(client)
+	if err != nil {
+		return kindMemory, err
+	}
+	defer leave()
+	err = h.remember(w, r, wish)
+	h.metrics.remembered(err)
+	return kindMemory, err
+}
+
+// parseMemory reads the query of such a request. What it does not know it refuses: a
+// misspelled from would be answered with all that there is.
+func (h *Hub) parseMemory(raw string) (memoryWish, error) {
+	var wish memoryWish
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return wish, badRequest("The query is not form-encoded.")
+	}
+	for name := range values {
+		if !slices.Contains([]string{"topic", "from"}, name) {
+			return wish, badRequest("The query has a parameter that is neither topic nor from.")
+		}
+	}
+	topic, err := required(values, "topic")
+	if err != nil {
+		return wish, err
+	}
+	if len(topic) > h.cfg.MaxURL {
+		return wish, badRequest("topic is longer than %d bytes.", h.cfg.MaxURL)
+	}
+	wish.topic = subscription.Key(topic)
+	from, err := single(values, "from")
+	if err != nil || !values.Has("from") {
+		return wish, err
+	}
+	at, err := payload.ParseDatetime(from)
+	if wish.from = at.Truncate(time.Microsecond); err != nil || wish.from.IsZero() {
+		return wish, badRequest("from must be a W3C Datetime, as the from and until of documents are: 2026-05-01T12:00:00.000000Z")
+	}
+	return wish, nil
+}
+
+// readings counts who reads the memory.
+type readings struct {
+	all, perClient int // the bounds
+
+	mu       sync.Mutex
+	now      int            // owned by mu
+	byClient map[string]int // owned by mu
+}
+
+// enter takes a place, which leave gives back. A client without a name has no bound of its own.
+func (g *readings) enter(client string) (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case client != "" && g.byClient[client] >= g.perClient:
+		return nil, errReadsBusy
+	case g.now >= g.all:
+		return nil, errBusy
+	}
+	g.now++
+	g.byClient[client]++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.now--
+		if g.byClient[client]--; g.byClient[client] == 0 {
+			delete(g.byClient, client)
+		}
+	}, nil
+}
+
+// count is how many read.
+func (g *readings) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now
+}

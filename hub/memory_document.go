@@ -1,0 +1,327 @@
+package hub
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"carillon/delivery"
+	"carillon/internal/weblink"
+	"carillon/payload"
+)
+
+// memoryVersion is part of every ETag: it rises when the same notifications are told otherwise.
+const memoryVersion = "1"
+
+// memoryFlush is how much of a document is gathered before it is written.
+const memoryFlush = 32 << 10
+
+// searches is how often a search is made where the log changes under it.
+const searches = 2
+
+// remember answers with what the memory has. After the header was sent the error is errCutOff.
+func (h *Hub) remember(w http.ResponseWriter, r *http.Request, wish memoryWish) error {
+	zipped := acceptsGzip(r.Header.Values("Accept-Encoding"))
+	for again := 1; ; again++ {
+		found, err := h.search(r, wish)
+		if err != nil {
+			return h.notRemembered(w, err)
+		}
+		head := w.Header()
+		head.Set("Content-Type", mediaXML)
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Cache-Control", "no-cache") // it grows
+		head.Set("Vary", "Accept-Encoding")
+		tag := found.tag(wish.topic, zipped)
+		head.Set("ETag", tag)
+		if matches(r.Header.Values("If-None-Match"), tag) {
+			head.Del("Content-Type")
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+		if zipped {
+			head.Set("Content-Encoding", "gzip")
+		}
+		if r.Method == http.MethodHead {
+			w.WriteHeader(http.StatusOK)
+			return nil
+		}
+		err = h.recite(w, r, wish.topic, found, zipped)
+		if err == nil || errors.Is(err, errCutOff) {
+			return err
+		}
+		for _, name := range []string{"ETag", "Content-Encoding", "Cache-Control"} {
+			head.Del(name)
+		}
+		if !errors.Is(err, errMoved) || again == searches {
+			return err
+		}
+	}
+}
+
+// search looks for what is wanted, within the time that the store has.
+func (h *Hub) search(r *http.Request, wish memoryWish) (chain, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.StoreTimeout)
+	defer cancel()
+	return (&search{log: h.parts.Memory, topic: wish.topic}).find(ctx, wish.from)
+}
+
+// notRemembered says what there is instead.
+func (h *Hub) notRemembered(w http.ResponseWriter, err error) error {
+	if gone := (*goneError)(nil); errors.As(err, &gone) {
+		earliest := payload.FormatDatetime(gone.earliest)
+		w.Header().Set(earliestHeader, earliest)
+		return &requestError{http.StatusGone, "The hub does not have the changes from then on: the earliest that it has is " + earliest +
+			". What is missing may be in the Source's own Change List or Resource List.", err}
+	}
+	if errors.Is(err, errNoMemory) {
+		return &requestError{http.StatusNotFound, "The hub has no change notification of this topic (ResourceSync).", err}
+	}
+	return err
+}
+
+// tag is the strong ETag of a representation of the chain: the log never changes a
+// notification.
+func (c chain) tag(topic string, zipped bool) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %d %d %s ", memoryVersion, c.from.UnixMicro(), len(c.notes), c.origin.id)
+	for _, n := range c.notes {
+		_, _ = sum.Write(n.id[:])
+	}
+	_, _ = io.WriteString(sum, topic)
+	tag := hex.EncodeToString(sum.Sum(nil)[:16])
+	if zipped {
+		tag += "-gzip"
+	}
+	return `"` + tag + `"`
+}
+
+// matches tells whether If-None-Match names the tag (RFC 9110 §13.1.2). None of ours has a comma.
+func matches(lines []string, tag string) bool {
+	for item := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		item = strings.TrimSpace(item)
+		if item == "*" || strings.TrimPrefix(item, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// acceptsGzip tells whether gzip is among the codings that are accepted (RFC 9110 §12.5.3).
+func acceptsGzip(lines []string) bool {
+	accepted, named := false, false
+	for item := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		name, params, _ := strings.Cut(item, ";")
+		q := 1.0
+		if value, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(params)), "q="); ok {
+			q, _ = strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "gzip", "x-gzip":
+			accepted, named = q > 0, true
+		case "*":
+			accepted = named && accepted || !named && q > 0
+		}
+	}
+	return accepted
+}
+
+// recite writes the document. The room for bodies is taken before one is read: that of the
+// memory's own, so that readers leave enough to those who publish, and that of all.
+func (h *Hub) recite(w http.ResponseWriter, r *http.Request, topic string, c chain, zipped bool) error {
+	largest, size := c.origin.bytes, int64(0)
+	for _, n := range c.notes {
+		largest, size = max(largest, n.bytes), size+n.bytes
+	}
+	largest = min(largest, h.cfg.MaxBody) // the log may be from times of a higher limit
+	own, all := held{room: h.remembering}, held{room: h.bodies}
+	defer own.release()
+	defer all.release()
+	if err := own.grow(largest); err != nil {
+		return err
+	}
+	if err := all.grow(largest); err != nil {
+		return err
+	}
+	d := &recital{hub: h, request: r, topic: topic, chain: c, out: w, raw: w, control: http.NewResponseController(w)}
+	first, err := d.origin()
+	if err != nil {
+		return err
+	}
+	head, err := c.head(upOf(first))
+	if err != nil {
+		return err
+	}
+	slowest := time.Duration(float64(size) / float64(h.cfg.BodyRate) * float64(time.Second))
+	d.begin(min(h.cfg.BodyIdle+slowest, h.cfg.BodyTimeout), zipped)
+	d.buf = head
+	if err := d.write(first); err != nil {
+		h.tellCutOff(topic, err)
+		return fmt.Errorf("%w: %w", errCutOff, err)
+	}
+	return nil
+}
+
+// tellCutOff logs why a reading broke off: mostly the client hung up.
+func (h *Hub) tellCutOff(topic string, err error) {
+	if errors.Is(err, delivery.ErrUnavailable) {
+		h.logFailure(http.MethodGet, http.StatusOK, err)
+		return
+	}
+	h.logger.Debug("a reading of the change memory was broken off", "topic", topic, "error", err)
+}
+
+// head is what the document begins with. A publication that names no Capability List leaves
+// it without rel=up (core §12.1 demands one).
+func (c chain) head(up string) ([]byte, error) {
+	head := payload.Head{Capability: payload.CapChangeList, From: c.from, Until: c.until, Orphan: true}
+	if up != "" {
+		head.Links = []payload.Link{{Rel: "up", Href: up}}
+		if written, err := payload.AppendHead(nil, head); err == nil {
+			return written, nil
+		}
+		head.Links = nil // what a stranger wrote is no URI
+	}
+	return payload.AppendHead(nil, head)
+}
+
+// upOf is the Capability List of what a notification is part of: as its publication's Link
+// says, or else as it says itself.
+func upOf(n *delivery.Notification) string {
+	if n == nil {
+		return ""
+	}
+	links, _ := weblink.Parse(n.Links)
+	if found := weblink.Find(links, "resourcesync"); len(found) > 0 {
+		return found[0].URI
+	}
+	header, err := payload.NewReader(bytes.NewReader(n.Body), payload.Limits{}).Header()
+	if err != nil {
+		return ""
+	}
+	for _, l := range header.Links {
+		if l.Rel == "up" {
+			return l.Href
+		}
+	}
+	return ""
+}
+
+// recital writes one document. It belongs to one goroutine.
+type recital struct {
+	hub     *Hub
+	request *http.Request
+	topic   string
+	chain   chain
+
+	raw     http.ResponseWriter
+	out     io.Writer // raw, or what compresses into it
+	zip     *gzip.Writer
+	control *http.ResponseController
+	buf     []byte
+	entries int
+}
+
+// origin reads the notification that tells the Capability List; nil where there is none any more.
+func (d *recital) origin() (*delivery.Notification, error) {
+	if d.chain.origin.seq == 0 {
+		return nil, nil
+	}
+	n, err := d.read(d.chain.origin)
+	if len(d.chain.notes) == 0 && errors.Is(err, errMoved) {
+		return nil, nil
+	}
+	return n, err
+}
+
+// read reads one notification of the chain. The error is errMoved where it is there no more.
+func (d *recital) read(sp span) (*delivery.Notification, error) {
+	ctx, cancel := context.WithTimeout(d.request.Context(), d.hub.cfg.StoreTimeout)
+	defer cancel()
+	n, err := d.hub.parts.Memory.Read(ctx, d.topic, sp.seq)
+	switch {
+	case errors.Is(err, delivery.ErrEndOfLog), err == nil && (n.Seq != sp.seq || n.ID != sp.id):
+		return nil, errMoved
+	}
+	return n, err
+}
+
+// begin sends the header. The client has so long to take the whole.
+func (d *recital) begin(within time.Duration, zipped bool) {
+	_ = d.control.SetWriteDeadline(time.Now().Add(within)) // a writer without deadlines has none
+	if zipped {
+		d.zip, _ = gzip.NewWriterLevel(d.raw, gzip.BestSpeed) // the level is one
+		d.out = d.zip
+	}
+	d.raw.WriteHeader(http.StatusOK)
+}
+
+// write writes all that follows the header, whose first notification was read already.
+func (d *recital) write(first *delivery.Notification) error {
+	for i, sp := range d.chain.notes {
+		n := first
+		if first = nil; i > 0 {
+			var err error
+			if n, err = d.read(sp); err != nil {
+				return err
+			}
+		}
+		if err := d.tell(n); err != nil {
+			return fmt.Errorf("notification %s: %w", sp.id, err)
+		}
+	}
+	d.buf = payload.AppendTail(d.buf, false)
+	if err := d.flush(); err != nil {
+		return err
+	}
+	if d.zip != nil {
+		if err := d.zip.Close(); err != nil {
+			return err
+		}
+	}
+	_ = d.control.SetWriteDeadline(time.Time{}) // the next answer on the connection has its own
+	d.hub.metrics.recalled.Add(float64(d.entries))
+	return nil
+}
+
+// tell adds the entries of a notification. The first of the chain may begin earlier than what
+// was asked for: what is known to be of before is left out.
+func (d *recital) tell(n *delivery.Notification) error {
+	in := payload.NewReader(bytes.NewReader(n.Body), payload.Limits{})
+	for {
+		e, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !e.Datetime.IsZero() && e.Datetime.Before(d.chain.from) {
+			continue
+		}
+		if d.buf, err = payload.AppendTold(d.buf, &e); err != nil {
+			return err
+		}
+		d.entries++
+		if len(d.buf) >= memoryFlush {
+			if err := d.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (d *recital) flush() error {
+	_, err := d.out.Write(d.buf)
+	d.buf = d.buf[:0]
+	return err
+}

@@ -1,0 +1,219 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/delivery"
+	"carillon/payload"
+)
+
+const (
+	// summariesAtOnce is how many summaries are asked for in one call at most.
+	summariesAtOnce = 500
+	// maxLooked is how many summaries are looked at for one request besides those of the
+	// answer: it stops the search for a few notifications among much that is none.
+	maxLooked = 20_000
+	// leastEntry is less than the shortest entry takes that a notification may have:
+	// <url><loc>a:b</loc><r:md change="created"/></url>
+	leastEntry = 48
+	// maxMemoryBodies is how much one document is made of, bytes, if that is more than one
+	// notification. So it has not more than payload.MaxEntries entries, which is known before a
+	// body is read, and not more than payload.MaxBytes, as nothing grows to its twentyfold.
+	maxMemoryBodies = payload.MaxEntries * leastEntry
+	// maxMemoryNotifications is how many notifications one document is made of.
+	maxMemoryNotifications = 10_000
+)
+
+// span is a change notification as the search sees it.
+type span struct {
+	seq delivery.Seq
+	id  uuid.UUID
+	// from and until are whole microseconds: what is finer is in no document of ours.
+	from, until time.Time
+	bytes       int64
+}
+
+// spanOf is the notification of a summary; ok is false for other content.
+func spanOf(s delivery.Summary) (sp span, ok bool) {
+	if s.From == "" || s.Until == "" {
+		return span{}, false
+	}
+	from, errFrom := payload.ParseDatetime(s.From)
+	until, errUntil := payload.ParseDatetime(s.Until)
+	sp = span{s.Seq, s.ID, from.Truncate(time.Microsecond), until.Truncate(time.Microsecond), s.Bytes}
+	return sp, errFrom == nil && errUntil == nil && !sp.until.Before(sp.from)
+}
+
+// reaches tells whether there is something from a time on in the notification. It is false for
+// those that a reader has who knows everything before that time.
+func (s span) reaches(from time.Time) bool { return s.until.After(from) || !s.from.Before(from) }
+
+// chain is what a request is answered with: notifications without a hole between them.
+type chain struct {
+	from, until time.Time
+	notes       []span // none: nothing newer was published
+	// origin tells the Capability List: the first of notes, or else the newest notification;
+	// zero where that is not kept.
+	origin span
+}
+
+// goneError: what was asked for is not kept.
+type goneError struct{ earliest time.Time }
+
+func (e *goneError) Error() string { return "not kept; earliest " + payload.FormatDatetime(e.earliest) }
+
+// errNoMemory: there is no notification of the topic, or too few among other content.
+var errNoMemory = errors.New("nothing of this topic can be remembered")
+
+// search looks through one log for one request.
+type search struct {
+	log    Memory
+	topic  string // its key
+	looked int
+}
+
+// find returns what there is from a time on, zero: from the oldest. The error is a *goneError
+// where the first that there is begins later, errNoMemory, or the log's.
+//
+// It goes by the order in which times rise in a log. Where a Source has published other
+// than in order, what is found is still a notification that covers the time, or none is.
+func (s *search) find(ctx context.Context, from time.Time) (chain, error) {
+	state, err := s.log.State(ctx, s.topic)
+	if err != nil {
+		return chain{}, err
+	}
+	newest, ok, err := s.before(ctx, state.Head+1, state.First)
+	if err != nil {
+		return chain{}, err
+	}
+	if !ok {
+		return forgotten(state, from)
+	}
+	if !from.IsZero() && !newest.reaches(from) {
+		return chain{from: from, until: from, origin: newest}, nil
+	}
+	first, err := s.first(ctx, state.First, newest, from)
+	if err != nil {
+		return chain{}, err
+	}
+	if from.IsZero() {
+		from = first.from
+	}
+	if first.from.After(from) {
+		return chain{}, &goneError{first.from}
+	}
+	notes, err := s.follow(ctx, first)
+	return chain{from, notes[len(notes)-1].until, notes, first}, err
+}
+
+// forgotten answers for a log that keeps no notification.
+func forgotten(state delivery.TopicState, from time.Time) (chain, error) {
+	until, err := payload.ParseDatetime(state.Last.Until)
+	if err != nil {
+		return chain{}, errNoMemory
+	}
+	until = until.Truncate(time.Microsecond)
+	if from.IsZero() {
+		from = until
+	}
+	if from.Before(until) {
+		return chain{}, &goneError{until}
+	}
+	return chain{from: from, until: from, origin: span{id: state.Last.ID}}, nil
+}
+
+// first returns the first notification that reaches a time, of those from a number on up to one
+// that does: all before it do not, all behind it do.
+func (s *search) first(ctx context.Context, least delivery.Seq, found span, from time.Time) (span, error) {
+	for least < found.seq {
+		middle := least + (found.seq-least)/2
+		one, ok, err := s.before(ctx, middle+1, least)
+		if err != nil {
+			return span{}, err
+		}
+		if ok && one.reaches(from) {
+			found = one
+		} else {
+			least = middle + 1
+		}
+	}
+	return found, nil
+}
+
+// before returns the newest notification below a number, and not below another.
+func (s *search) before(ctx context.Context, below, least delivery.Seq) (found span, ok bool, err error) {
+	for step := 1; below > least; step = min(8*step, summariesAtOnce) {
+		page, err := s.log.Summaries(ctx, s.topic, below, step)
+		if err != nil {
+			return span{}, false, err
+		}
+		for _, one := range page {
+			if one.Seq < least {
+				return span{}, false, nil
+			}
+			if found, ok := spanOf(one); ok {
+				return found, true, nil
+			}
+			below = one.Seq
+		}
+		if len(page) < step {
+			break
+		}
+		if s.looked += len(page); s.looked > maxLooked {
+			return span{}, false, errNoMemory
+		}
+	}
+	return span{}, false, nil
+}
+
+// follow returns a notification and those that follow it, as many as go into one document.
+// It stops before a hole: nobody may take that for covered.
+func (s *search) follow(ctx context.Context, first span) ([]span, error) {
+	notes, size := []span{first}, first.bytes
+	at := first.seq + 1
+	for step := 16; ; step = min(2*step, summariesAtOnce) {
+		page, err := s.after(ctx, at, step)
+		if err != nil || len(page) == 0 {
+			return notes, err
+		}
+		for _, one := range page {
+			next, ok := spanOf(one)
+			if !ok {
+				if s.looked++; s.looked > maxLooked {
+					return notes, nil
+				}
+				continue
+			}
+			size += next.bytes
+			if !next.from.Equal(notes[len(notes)-1].until) || size > maxMemoryBodies || len(notes) == maxMemoryNotifications {
+				return notes, nil
+			}
+			notes = append(notes, next)
+		}
+		at = page[len(page)-1].Seq + 1
+	}
+}
+
+// after returns some of the summaries from a number on, in order; none at the end of the log.
+func (s *search) after(ctx context.Context, from delivery.Seq, limit int) ([]delivery.Summary, error) {
+	page, err := s.log.Summaries(ctx, s.topic, from+delivery.Seq(limit), limit)
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(page)
+	page = slices.DeleteFunc(page, func(one delivery.Summary) bool { return one.Seq < from })
+	if len(page) > 0 {
+		return page, nil
+	}
+	// Numbers need not be consecutive.
+	next, err := s.log.Summary(ctx, s.topic, from)
+	if errors.Is(err, delivery.ErrEndOfLog) {
+		return nil, nil
+	}
+	return []delivery.Summary{next}, err
+}
