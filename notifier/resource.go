@@ -1,0 +1,129 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"carillon/payload"
+)
+
+// ErrImporting: another import into the set is under way.
+var ErrImporting = errors.New("another import into the set is under way")
+
+// ResourceStore is what engines implement of the resources of sets: Resources to read
+// them, and what begins to keep them. A set's resources are kept from KeepResources
+// or from an import on; from then on every Append brings them up to date in the
+// step that makes its events durable.
+type ResourceStore interface {
+	Resources
+
+	// Snapshot is Resources at a moment of now or later: no event to come is dated
+	// before at, and no other Snapshot has the same one.
+	Snapshot(ctx context.Context, set string, now time.Time) (at time.Time, all iter.Seq2[payload.Entry, error], err error)
+
+	// KeepResources begins to keep the resources of a set, if that was not done before, and
+	// tells whether they are known whole: at once where the set has had no event yet.
+	KeepResources(ctx context.Context, set string) (whole bool, err error)
+
+	// ResourcesWhole tells whether the resources of a set are known whole; false where none
+	// are kept. ErrNoSet.
+	ResourcesWhole(ctx context.Context, set string) (bool, error)
+
+	// DeclareWhole says that the resources which are kept are those of the set: everything
+	// that it has was told by events since they are kept. ErrNotWhole where none are.
+	DeclareWhole(ctx context.Context, set string) error
+
+	// BeginImport begins an import of a snapshot into a set; ErrImporting while
+	// there is another. Events that come until its end are later than the snapshot, and win.
+	BeginImport(ctx context.Context, set string) (ResourceImport, error)
+
+	// ResumeImports returns the imports that were sealed and not applied to their
+	// ends, by a process that ended in between. Each can be had once.
+	ResumeImports(ctx context.Context) ([]ResourceImport, error)
+}
+
+// ResourceImport is one import: Put as often as it takes, Seal, then Apply until there
+// is no more. Close ends it; one that was not sealed has changed nothing.
+// It is for one goroutine.
+type ResourceImport interface {
+	// Set is the name of the set.
+	Set() string
+
+	// Put adds resources. A *DuplicateError tells of one that was there already;
+	// the import can then only be closed.
+	Put(ctx context.Context, resources []payload.Entry) error
+
+	// Seal ends the snapshot. What was put is durable then, and the import will be
+	// carried out. Where nobody can have relied on what the set's resources were,
+	// as they were not known whole, or it has had no event and no Snapshot, the
+	// snapshot takes their place at once, and there is nothing to apply.
+	Seal(ctx context.Context) error
+
+	// Apply takes a part of the differences into the journal as events, like Append.
+	// more is whether there are, or may be, others.
+	Apply(ctx context.Context, now time.Time) (done Differences, more bool, err error)
+
+	// Close ends the import in this process.
+	Close() error
+}
+
+// Differences are how many events an import has made.
+type Differences struct {
+	Created, Updated, Deleted int
+}
+
+// Total is how many events they are.
+func (d Differences) Total() int { return d.Created + d.Updated + d.Deleted }
+
+func (d *Differences) add(o Differences) {
+	d.Created += o.Created
+	d.Updated += o.Updated
+	d.Deleted += o.Deleted
+}
+
+// DuplicateError says that a snapshot has a resource twice.
+type DuplicateError struct {
+	Index int // among the resources of that Put
+}
+
+func (e *DuplicateError) Error() string { return "the resource stands twice" }
+
+// patchRel is a link of a change, not of a resource (core §14.4: only in Change Lists
+// and Change Dumps).
+const patchRel = "http://www.openarchives.org/rs/terms/patch"
+
+// AppendResourceRecord appends the form in which engines store a resource, as AppendRecord
+// does an event: everything but its Loc and its Datetime, which stand beside it. What
+// belongs to the change only is left out.
+func AppendResourceRecord(dst []byte, e *payload.Entry) []byte {
+	resource := Event{Entry: *e}
+	resource.Loc, resource.Change = "", ""
+	for i := range e.Links {
+		if e.Links[i].Rel == patchRel {
+			resource.Links = withoutPatches(e.Links)
+			break
+		}
+	}
+	return AppendRecord(dst, &resource)
+}
+
+func withoutPatches(links []payload.Link) []payload.Link {
+	var kept []payload.Link
+	for _, l := range links {
+		if l.Rel != patchRel {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
+
+// ParseResourceRecord reads what AppendResourceRecord wrote. The error is ErrRecord.
+func ParseResourceRecord(record []byte) (payload.Entry, error) {
+	e, err := ParseRecord(record)
+	if err == nil && (e.Loc != "" || e.Change != "") {
+		err = ErrRecord
+	}
+	return e.Entry, err
+}

@@ -1,0 +1,362 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon/notifier"
+	"carillon/payload"
+)
+
+// What is kept of the resources of a set. A generation of them is what events add up to,
+// or what an import puts together; the state names the one that counts.
+//
+//	45 set                     the state: whether they are whole, which generation counts
+//	46 set 00 generation loc   a resource
+//
+// generation is 8 bytes. Generations that no state names are left from imports that were
+// cut short; load deletes them.
+const (
+	kindResourceState = 0x45
+	kindResource      = 0x46
+)
+
+// resourcesVersion is the version of a state's record.
+const resourcesVersion = 1
+
+// Flags of a state.
+const (
+	flagWhole = 1 << iota
+	flagTold
+)
+
+// The first byte of a resource's record says where it is from; 8 bytes of the event's
+// datetime follow, and then what notifier.AppendResourceRecord gives.
+const (
+	fromEvent  = 1
+	fromImport = 2 // its datetime is zero: there was no event
+	deletedBy  = 3 // an event that came during an import; nothing follows the datetime
+)
+
+const resourceHead = 1 + 8
+
+// resourcesState is what is known of a set whose resources are kept.
+type resourcesState struct {
+	// whole: they are all that the set has.
+	whole bool
+	// told: there was a Snapshot, on which somebody may rely.
+	told       bool
+	generation uint64
+	// staged is the generation of an import that was sealed and is not yet applied
+	// to its end, generation+1; 0 if there is none.
+	staged uint64
+}
+
+// journalResources is what a Journal holds in memory of resources; Journal.mu guards it.
+type journalResources struct {
+	states map[string]resourcesState // of the sets whose resources are kept
+	// imports has the generation of the import into a set that is under way: events
+	// go there too.
+	imports map[string]uint64
+	// resumable are the sets whose import was sealed, and which nobody applies.
+	resumable map[string]bool
+	views     map[*resourcesView]bool // those that nobody has begun to read
+	closed    bool                    // no more views
+	scratch   []byte
+}
+
+func newJournalResources() journalResources {
+	return journalResources{
+		states: map[string]resourcesState{}, imports: map[string]uint64{},
+		resumable: map[string]bool{}, views: map[*resourcesView]bool{},
+	}
+}
+
+var _ notifier.ResourceStore = (*Journal)(nil)
+
+func resourceStateKey(set string) []byte { return append([]byte{kindResourceState}, set...) }
+
+func resourcesPrefix(set string, generation uint64) []byte {
+	return binary.BigEndian.AppendUint64(journalSetPrefix(kindResource, set), generation)
+}
+
+func resourceKey(set string, generation uint64, loc string) []byte {
+	return append(resourcesPrefix(set, generation), loc...)
+}
+
+// loadResources reads the states, and deletes what imports have left.
+func (j *Journal) loadResources() error {
+	j.resources = newJournalResources()
+	var damage error
+	err := j.engine.scan(context.Background(), []byte{kindResourceState}, func(key, value []byte) bool {
+		set := string(key[1:])
+		var state resourcesState
+		if state, damage = decodeResourcesState(set, value); damage != nil {
+			return false
+		}
+		j.resources.states[set] = state
+		if state.staged != 0 {
+			j.resources.imports[set] = state.staged
+			j.resources.resumable[set] = true
+		}
+		return true
+	})
+	if err := errors.Join(err, damage); err != nil {
+		return err
+	}
+	b := j.engine.db.NewBatch()
+	for set := range j.channels {
+		if err := j.forgetStagings(b, set); err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
+	return j.engine.lazily(b)
+}
+
+// forgetStagings deletes the generations that the state of a set does not name.
+func (j *Journal) forgetStagings(b *pebble.Batch, set string) error {
+	state := j.resources.states[set]
+	all := journalSetPrefix(kindResource, set)
+	err := j.forgetRange(b, all, resourcesPrefix(set, state.generation))
+	if err != nil {
+		return err
+	}
+	return j.forgetRange(b, resourcesPrefix(set, max(state.generation, state.staged)+1), keyEnd(all))
+}
+
+// forgetRange deletes the keys from from on and before end, if there are any.
+func (j *Journal) forgetRange(b *pebble.Batch, from, end []byte) error {
+	it, err := iterator(j.engine.db, from, end)
+	if err != nil {
+		return err
+	}
+	some := it.First()
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return readError(err)
+	}
+	if !some {
+		return nil
+	}
+	if err := b.DeleteRange(from, end, nil); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+func decodeResourcesState(set string, record []byte) (resourcesState, error) {
+	d := newDecoder(record, resourcesVersion)
+	flags := d.byte()
+	state := resourcesState{
+		whole: flags&flagWhole != 0, told: flags&flagTold != 0, generation: d.uint(), staged: d.uint(),
+	}
+	if state.staged != 0 && state.staged != state.generation+1 {
+		d.fail("an import is of no known generation")
+	}
+	if err := d.done(); err != nil {
+		return resourcesState{}, fmt.Errorf("resources of %q: %w", set, err)
+	}
+	return state, nil
+}
+
+// putResourcesState writes the state of a set, and holds it; j.mu is held.
+func (j *Journal) putResourcesState(b *pebble.Batch, set string, state resourcesState) error {
+	record := newEncoder(resourcesVersion, 1+2*binary.MaxVarintLen64)
+	var flags byte
+	if state.whole {
+		flags |= flagWhole
+	}
+	if state.told {
+		flags |= flagTold
+	}
+	record.byte(flags)
+	record.uint(state.generation)
+	record.uint(state.staged)
+	if err := b.Set(resourceStateKey(set), record, nil); err != nil {
+		return unavailable(err)
+	}
+	j.resources.states[set] = state
+	return nil
+}
+
+// applyToResources brings the resources of a set up to date with an event; j.mu is held.
+func (j *Journal) applyToResources(b *pebble.Batch, set string, datetime int64, e *payload.Entry) error {
+	state, kept := j.resources.states[set]
+	staged, importing := j.resources.imports[set]
+	if !kept && !importing {
+		return nil
+	}
+	kind := byte(fromEvent)
+	if e.Change == payload.Deleted {
+		kind = deletedBy
+	}
+	record := appendResourceHead(j.resources.scratch[:0], kind, datetime)
+	if kind == fromEvent {
+		record = notifier.AppendResourceRecord(record, e)
+	}
+	j.resources.scratch = record
+	var err error
+	switch {
+	case !kept:
+	case kind == deletedBy:
+		err = b.Delete(resourceKey(set, state.generation, e.Loc), nil)
+	default:
+		err = b.Set(resourceKey(set, state.generation, e.Loc), record, nil)
+	}
+	if importing && err == nil {
+		err = b.Set(resourceKey(set, staged, e.Loc), record, nil)
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+func appendResourceHead(dst []byte, kind byte, datetime int64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, kind), uint64(datetime))
+}
+
+// decodeResource reads a resource; ok is false where the record says that it was deleted.
+func decodeResource(loc string, record []byte) (e payload.Entry, ok bool, err error) {
+	if len(record) < resourceHead || record[0] < fromEvent || record[0] > deletedBy {
+		return payload.Entry{}, false, fmt.Errorf("%w: resource %q", ErrDamaged, loc)
+	}
+	if record[0] == deletedBy {
+		return payload.Entry{}, false, nil
+	}
+	if e, err = notifier.ParseResourceRecord(record[resourceHead:]); err != nil {
+		return payload.Entry{}, false, fmt.Errorf("%w: resource %q: %w", ErrDamaged, loc, err)
+	}
+	e.Loc = loc
+	if record[0] == fromEvent {
+		e.Datetime = journalTime(int64(binary.BigEndian.Uint64(record[1:])))
+	}
+	return e, true, nil
+}
+
+// sameResource tells whether two records say the same of a resource.
+func sameResource(a, b []byte) bool {
+	return len(a) >= resourceHead && len(b) >= resourceHead && bytes.Equal(a[resourceHead:], b[resourceHead:])
+}
+
+// KeepResources implements notifier.ResourceStore.
+func (j *Journal) KeepResources(ctx context.Context, set string) (whole bool, err error) {
+	err = j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+		if j.channels[set] == nil {
+			return notifier.ErrNoSet
+		}
+		state, kept := j.resources.states[set]
+		if !kept {
+			if state.whole, err = j.isNew(set); err != nil {
+				return err
+			}
+			state.generation = 1
+			if err := j.putResourcesState(b, set, state); err != nil {
+				return err
+			}
+		}
+		whole = state.whole
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("keep the resources of %s: %w", set, journalError(err))
+	}
+	return whole, nil
+}
+
+// isNew tells whether a set has had no event yet; j.mu is held.
+func (j *Journal) isNew(set string) (bool, error) {
+	if ch := j.channels[set]; ch.Sealed != nil || ch.Accepted != nil {
+		return false, nil
+	}
+	prefix := journalSetPrefix(kindJournalEvent, set)
+	it, err := iterator(j.engine.db, prefix, keyEnd(prefix))
+	if err != nil {
+		return false, err
+	}
+	some := it.First()
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return false, readError(err)
+	}
+	return !some, nil
+}
+
+// ResourcesWhole implements notifier.ResourceStore.
+func (j *Journal) ResourcesWhole(ctx context.Context, set string) (bool, error) {
+	if err := j.engine.enter(ctx); err != nil {
+		return false, journalError(err)
+	}
+	defer j.engine.leave()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.channels[set] == nil {
+		return false, notifier.ErrNoSet
+	}
+	return j.resources.states[set].whole, nil
+}
+
+// DeclareWhole implements notifier.ResourceStore.
+func (j *Journal) DeclareWhole(ctx context.Context, set string) error {
+	err := j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+		state, kept := j.resources.states[set]
+		switch {
+		case j.channels[set] == nil:
+			return notifier.ErrNoSet
+		case !kept:
+			return notifier.ErrNotWhole
+		case state.whole:
+			return nil
+		}
+		state.whole = true
+		return j.putResourcesState(b, set, state)
+	})
+	if err != nil {
+		return fmt.Errorf("declare the resources of %s whole: %w", set, journalError(err))
+	}
+	return nil
+}
+
+// Resource implements notifier.Resources.
+func (j *Journal) Resource(ctx context.Context, set, loc string) (payload.Entry, bool, error) {
+	e, found, err := j.resource(ctx, set, loc)
+	if err != nil {
+		return payload.Entry{}, false, fmt.Errorf("read a resource of %s: %w", set, journalError(err))
+	}
+	return e, found, nil
+}
+
+func (j *Journal) resource(ctx context.Context, set, loc string) (payload.Entry, bool, error) {
+	if err := j.engine.enter(ctx); err != nil {
+		return payload.Entry{}, false, err
+	}
+	defer j.engine.leave()
+	record, err := j.resourceRecord(set, loc)
+	if err != nil || record == nil {
+		return payload.Entry{}, false, err
+	}
+	return decodeResource(loc, record)
+}
+
+// resourceRecord reads again where an import has made another generation count meanwhile.
+func (j *Journal) resourceRecord(set, loc string) ([]byte, error) {
+	for before := uint64(0); ; {
+		j.mu.Lock()
+		known, generation := j.channels[set] != nil, j.resources.states[set].generation
+		j.mu.Unlock()
+		if !known {
+			return nil, notifier.ErrNoSet
+		}
+		if generation == 0 { // they are not kept
+			return nil, nil
+		}
+		record, err := j.engine.get(resourceKey(set, generation, loc))
+		if err != nil || record != nil || generation == before {
+			return record, err
+		}
+		before = generation
+	}
+}
