@@ -26,6 +26,8 @@ const (
 	// held of what was read.
 	DefaultMaxBytes   = 256 << 20
 	DefaultCacheBytes = 64 << 20
+	// DefaultRememberBytes is what all logs together may take before what nobody needs goes.
+	DefaultRememberBytes = 1 << 30
 	// DefaultKeepBytes is what all logs together may take.
 	DefaultKeepBytes = 10 << 30
 	// keepLonger is by how much what is kept may outlive Config.RetryFor.
@@ -134,6 +136,16 @@ type Config struct {
 	// has anything it stays as well, and comes on top. Default 10 GiB; negative: no bound.
 	KeepBytes int64
 
+	// RememberFor is the age up to which a notification stays that no subscription needs any
+	// more, for who asks for it later: a Destination that was away, or for which it was given
+	// up. 0, the default: KeepAtLeast. What KeepFor and KeepBytes say comes first.
+	RememberFor time.Duration
+	// RememberBytes is what all logs together may take before what is remembered goes, though it is
+	// younger: of the sites and topics that take most, as KeepBytes has it, but never what a
+	// subscription needs, nor what is younger than KeepAtLeast. So what is only remembered takes not
+	// more than that. Default 1 GiB; negative: no bound but KeepBytes.
+	RememberBytes int64
+
 	// Clock tells the wall clock, by which leases end and notifications grow old. It may
 	// be set back and forth. Nil: that of the system.
 	Clock func() time.Time
@@ -176,6 +188,7 @@ func (c Config) withDefaults() Config {
 	c.KeepAtLeast = cmp.Or(c.KeepAtLeast, 5*time.Minute)
 	c.KeepFor = max(cmp.Or(c.KeepFor, max(c.KeepAtLeast, c.RetryFor+min(keepLonger, math.MaxInt64-c.RetryFor))), 0)
 	c.KeepBytes = max(cmp.Or(c.KeepBytes, DefaultKeepBytes), 0)
+	c.RememberBytes = max(cmp.Or(c.RememberBytes, DefaultRememberBytes), 0)
 	c.TrimInterval = cmp.Or(c.TrimInterval, min(max(c.KeepAtLeast/5, time.Second), time.Minute))
 	c.CacheBytes = max(cmp.Or(c.CacheBytes, DefaultCacheBytes), 0)
 	return c
@@ -200,6 +213,9 @@ func (c Config) validate(marks bool) error {
 	positive("HandoverTimeout", c.HandoverTimeout)
 	positive("TrimInterval", c.TrimInterval)
 	positive("KeepAtLeast", c.KeepAtLeast)
+	if c.RememberFor < 0 {
+		errs = append(errs, fmt.Errorf("field RememberFor is %s: it must not be negative", c.RememberFor))
+	}
 	if c.MaxInFlight < 1 {
 		errs = append(errs, fmt.Errorf("field MaxInFlight is %d: it must be at least 1", c.MaxInFlight))
 	} else if c.MaxPerHost < 1 {

@@ -88,18 +88,21 @@ type sweep struct {
 	needs
 	now        time.Time // by the wall clock
 	young, old time.Time // nothing from young on may go, and all before old does, unless zero
+	remembered time.Time // from then on what is settled stays as well, as far as RememberBytes let it
 	ahead      map[string]glimpse
 	logs       []holding // those that are not empty, if they are bounded by size
 	found      logsState
 	odd        error // of a log that could not be trimmed, though the engine is there
 }
 
-// sweep trims every log by what is settled and by age, and then, if all together
-// take too much, by size those that take most of the sites that take most.
+// sweep trims every log by what is settled and by age. Then, if all together take more than
+// may be remembered, it trims those that take most, of the sites that take most, by what is
+// settled; and if they take too much all the same, by what is not.
 func (t *trimmer) sweep(ctx context.Context, n needs) error {
 	now := time.Now()
 	s := &sweep{needs: n, now: time.Unix(0, t.nowBy(now)), ahead: map[string]glimpse{}, logs: t.logs[:0]}
 	s.young = s.now.Add(-t.cfg.KeepAtLeast)
+	s.remembered = s.now.Add(-max(t.cfg.KeepAtLeast, t.cfg.RememberFor))
 	if t.since.IsZero() {
 		t.since = now
 	}
@@ -109,6 +112,13 @@ func (t *trimmer) sweep(ctx context.Context, n needs) error {
 		s.old = s.now.Add(-t.cfg.KeepFor)
 	}
 	err := t.eachLog(ctx, s, t.trimLog)
+	if bound := t.cfg.RememberBytes; err == nil && s.known && s.remembered.Before(s.young) && bound > 0 && s.found.bytes > bound {
+		all := shareOut(s.logs, bound)
+		s.logs = s.logs[:0]
+		err = t.eachLog(ctx, s, func(ctx context.Context, s *sweep, state TopicState) error {
+			return t.forgetLog(ctx, s, state, all)
+		})
+	}
 	if bound := t.cfg.KeepBytes; err == nil && bound > 0 && s.found.bytes > bound {
 		all := shareOut(s.logs, bound)
 		err = t.eachLog(ctx, s, func(ctx context.Context, s *sweep, state TopicState) error {
@@ -152,10 +162,9 @@ func (t *trimmer) trimLog(ctx context.Context, s *sweep, state TopicState) error
 	if s.found.oldest.IsZero() || state.Oldest.Before(s.found.oldest) {
 		s.found.oldest = state.Oldest
 	}
-	young, seen := t.youngOf(s, state)
-	before := min(state.Head, seen) + 1
-	if settled, subscribed := s.lowest[state.Topic]; subscribed {
-		before = min(before, settled+1)
+	before, young := t.settledOf(s, state)
+	if young.Equal(s.young) {
+		young = s.remembered
 	}
 	var settled, aged Trimmed
 	var err error
@@ -170,10 +179,46 @@ func (t *trimmer) trimLog(ctx context.Context, s *sweep, state TopicState) error
 	}
 	if left := state.Bytes - settled.Bytes - aged.Bytes; left > 0 {
 		s.found.bytes += left
-		if t.cfg.KeepBytes > 0 {
-			s.logs = append(s.logs, holding{t.sites.of(state.Topic), left})
-		}
+		t.hold(s, state.Topic, left)
 	}
+	return err
+}
+
+// hold counts what a log takes, where there are bounds.
+func (t *trimmer) hold(s *sweep, topic string, bytes int64) {
+	if t.cfg.KeepBytes > 0 || t.cfg.RememberBytes > 0 {
+		s.logs = append(s.logs, holding{t.sites.of(topic), bytes})
+	}
+}
+
+// settledOf is below which number no subscription needs a log any more, and from when on
+// nothing of it may go.
+func (t *trimmer) settledOf(s *sweep, state TopicState) (before Seq, young time.Time) {
+	young, seen := t.youngOf(s, state)
+	before = min(state.Head, seen) + 1
+	if settled, subscribed := s.lowest[state.Topic]; subscribed {
+		before = min(before, settled+1)
+	}
+	return before, young
+}
+
+// forgetLog trims a log to its share of what may be remembered, if its site is one that pays, by
+// what is settled only: what somebody waits for never pays for what nobody does.
+func (t *trimmer) forgetLog(ctx context.Context, s *sweep, state TopicState, all shares) error {
+	left := state.Bytes
+	defer func() { t.hold(s, state.Topic, left) }()
+	level, pays := all.levels[t.sites.of(state.Topic)]
+	if !pays || state.Bytes <= level {
+		return nil
+	}
+	before, young := t.settledOf(s, state)
+	if before <= state.First || !state.Oldest.Before(young) {
+		return nil
+	}
+	went, err := t.records.Shrink(ctx, state.Topic, level, before, young)
+	t.metrics.trim(trimSettled, went)
+	s.found.bytes -= went.Bytes
+	left -= went.Bytes
 	return err
 }
 

@@ -85,6 +85,8 @@ type serveCommand struct {
 	KeepFor     *time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then may have a gap; 0: no bound by age. Default: a day more than --retry-for." group:"What is kept" range:"0, or --keep-at-least or more"`
 	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the sites of topics that take most are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays, but for sites above their share. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound." group:"What is kept" range:"0, or 1MB or more"`
 
+	memoryFlags `group:"What is kept"`
+
 	DeliveryTimeout time.Duration `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer." group:"Deliveries" range:"more than 0"`
 	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512." group:"Deliveries"`
 	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub." group:"Publications" range:"more than 0"`
@@ -152,7 +154,7 @@ func (f *serveCommand) Validate() error {
 		"--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB", int64(f.KeepBytes))
 	refuse(f.Takeover < minTakeover || f.Takeover > maxTakeover, "--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
 	refuse(f.MaxBody < 1 || f.MaxBody > maxMaxBody, "--max-body must be from 1 to %s, not %s", byteSize(maxMaxBody), f.MaxBody)
-	return errors.Join(append(all, f.wayOutFlags.Validate(), f.clientFlags.Validate(), f.storeFlags.Validate())...)
+	return errors.Join(append(all, f.memoryFlags.validate(int64(f.KeepBytes)), f.wayOutFlags.Validate(), f.clientFlags.Validate(), f.storeFlags.Validate())...)
 }
 
 // warn tells of values that can be kept, but lose what others promise.

@@ -175,6 +175,7 @@ func deliveryConfig(f serveCommand) delivery.Config {
 	if f.KeepFor != nil {
 		cfg.KeepFor = cmp.Or(*f.KeepFor, -1) // likewise
 	}
+	f.remember(&cfg)
 	return cfg
 }
 
@@ -230,6 +231,7 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	h.hub, err = hub.New(cfg, hub.Parts{
 		Requests: h.service, Publisher: h.traces.Publisher(h.dispatcher), Audience: h.dispatcher, Pings: h.store.Pings,
 		Checker: checker, Transport: transport, Addresses: h.asking, Sources: h.publishers(), Answers: sourceAnswers{h},
+		Memory: h.memory(f),
 	}, h.logger, h.metrics)
 	return err
 }
