@@ -62,6 +62,7 @@ var mayDial = map[string]struct {
 	"internal/tracing/tracing.go": {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
 	"destination/ask.go":          {[]string{"net/http.Client"}, "as destination/config.go"},
 	"destination/discover.go":     {[]string{"net/http.Client"}, "as destination/config.go"},
+	"destination/lists/config.go": {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
 	"internal/h1/call_linux.go":   {[]string{"syscall.RawSyscall"}, "it reads and writes at connections that Config.Dial made"},
 }
 

@@ -1,0 +1,289 @@
+package lists
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"carillon/payload"
+)
+
+// Changes visits every change with a datetime of since or later that the Source tells
+// of at uri: a Change List, or an index of them (core §12), or the change memory of
+// a hub. Where one list ends the next is looked for (core §12.1): in the index, else
+// by the Capability List. Of an index only the lists are read that end after since.
+//
+// Entries come in the order of their datetimes, whatever order they stand in; those
+// that have no datetime come with a zero one, where they stand, unless a later
+// entry shows that they lie before since. Nothing else of an entry is judged: change may be
+// empty or anything, loc any text but an empty one. A zero since asks for all that there is.
+//
+// What visit returned nil for counts as taken: the list is asked for again only with
+// what tells whether it has changed (ETag, Last-Modified), if since says that all of it
+// was taken; see Forget. An error of visit ends the reading, and is returned.
+//
+// The error is ErrGone, as a *GoneError, where the lists begin later than since, and
+// where there is a hole behind since: a hole is never passed over. A *BusyError says when to
+// ask again. Covered says what was visited, also beside an error.
+func (c *Client) Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (Covered, error) {
+	r, at, err := c.begin(uri)
+	if err != nil {
+		return Covered{}, err
+	}
+	w := &walk{reading: r, visit: visit, since: since, end: since, ends: map[string]time.Time{}}
+	if isMemory(at) {
+		err = w.memory(ctx, at)
+	} else {
+		err = w.begin(ctx, at)
+	}
+	return w.covered(), err
+}
+
+// Memory is Changes for the change memory of a hub, wherever it is: it is asked page after
+// page, each from where the one before ended. Changes tells one by its name, memory?topic=URI.
+func (c *Client) Memory(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (Covered, error) {
+	r, at, err := c.begin(uri)
+	if err != nil {
+		return Covered{}, err
+	}
+	w := &walk{reading: r, visit: visit, since: since, end: since, ends: map[string]time.Time{}}
+	err = w.memory(ctx, at)
+	return w.covered(), err
+}
+
+// walk is one reading of changes, from list to list.
+type walk struct {
+	*reading
+	visit func(payload.Entry) error
+	since time.Time
+
+	// end is how far what was read is complete; at first it is since.
+	end  time.Time
+	from time.Time // where the first list begins, if since is zero
+	open bool      // the last list that was read is
+	// ahead: a list claims to cover what is still to come, and was not believed.
+	ahead bool
+	// ends are the ends of the closed lists that were read, by their addresses.
+	ends map[string]time.Time
+	// What was visited, how many lists were read, and how many of them were as before.
+	entries, lists, same int
+}
+
+func (w *walk) covered() Covered {
+	from := w.since
+	if from.IsZero() {
+		from = w.from
+	}
+	return Covered{
+		From: from, Until: w.end, Open: w.open, Entries: w.entries, Documents: w.documents,
+		Unchanged: w.lists > 0 && w.same == w.lists,
+	}
+}
+
+// list is a Change List and what is known of it, from itself or from an index.
+type list struct {
+	*document
+	at *url.URL // as it was asked for
+	// from and until are what it covers; until is zero for an open one, from where
+	// nobody knows.
+	from, until time.Time
+	indexURI    string
+	up          string
+}
+
+// fetch reads the list, or index, at an address; told is what an index says of it.
+func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error) {
+	k := w.c.recall(at, w.end)
+	d, err := w.reading.open(ctx, at, payload.CapChangeList, w.end, k)
+	if err != nil {
+		return nil, err
+	}
+	l := &list{document: d, at: at, from: told.from, until: told.until}
+	if d.unchanged {
+		l.from, l.until, l.indexURI, l.up = k.from, k.until, k.index, k.up
+		return l, nil
+	}
+	if !d.head.FromTime.IsZero() {
+		l.from = d.head.FromTime
+	}
+	if l.from.IsZero() {
+		l.from = d.oldest
+	}
+	if !d.head.UntilTime.IsZero() {
+		l.until = d.head.UntilTime
+	}
+	l.indexURI, l.up = d.link("index"), d.link("up")
+	return l, nil
+}
+
+// joins tells whether the list begins no later than what was read ends: whether there is
+// no hole before it.
+func (w *walk) joins(l *list) bool {
+	return w.end.IsZero() || l.from.IsZero() || !l.from.After(w.end)
+}
+
+// take visits what the list has from end on, and moves end.
+func (w *walk) take(ctx context.Context, l *list) error {
+	if w.lists++; l.unchanged {
+		w.same++
+	} else if err := w.visitAll(ctx, l); err != nil {
+		return err
+	}
+	if w.from.IsZero() {
+		w.from = l.from
+	}
+	until := l.until
+	if w.open = until.IsZero(); w.open {
+		until = later(l.from, l.newest)
+	}
+	// Nobody can promise what has not been yet: a datetime that was told wrong must
+	// not make everything up to then count as read.
+	if now := time.Now(); until.After(now) {
+		until, w.ahead = now, true
+		w.c.warn(l.uri, payload.Violation{Clause: "core §7", Message: "a datetime lies in the future"})
+	}
+	w.end = later(w.end, until)
+	if !w.open {
+		w.ends[l.at.String()] = l.until
+	}
+	if !l.unchanged {
+		w.c.remember(l.at, l.header, known{end: w.end, from: l.from, until: l.until, index: l.indexURI, up: l.up})
+	}
+	return nil
+}
+
+func (w *walk) visitAll(ctx context.Context, l *list) error {
+	return l.changes(ctx, w.end, func(e payload.Entry) error {
+		if err := w.visit(e); err != nil {
+			return err
+		}
+		w.entries++
+		return nil
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// begin reads the list or the index at which a reading begins, and goes on from it.
+func (w *walk) begin(ctx context.Context, at *url.URL) error {
+	l, err := w.fetch(ctx, at, part{})
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if l.index {
+		return w.index(ctx, l)
+	}
+	if !w.joins(l) {
+		return w.before(ctx, l)
+	}
+	if !l.until.IsZero() && !w.end.IsZero() && !l.until.After(w.end) {
+		w.lists++ // it has nothing of interest
+	} else if err := w.take(ctx, l); err != nil {
+		return err
+	}
+	if l.until.IsZero() {
+		return nil // core §12.1: an open list is asked again
+	}
+	return w.after(ctx, l)
+}
+
+// before looks for what lies before a list that begins too late.
+func (w *walk) before(ctx context.Context, l *list) error {
+	gone := &GoneError{URI: l.uri.String(), Earliest: l.from}
+	next, err := w.sibling(ctx, l)
+	if err != nil || next == nil {
+		return orElse(err, gone)
+	}
+	defer next.close()
+	if next.index {
+		return w.index(ctx, next)
+	}
+	if !w.joins(next) {
+		return gone
+	}
+	if err := w.take(ctx, next); err != nil {
+		return err
+	}
+	if !w.joins(l) {
+		return nil // up to there; who asks again from there hears of the hole
+	}
+	return w.take(ctx, l)
+}
+
+// after looks for what comes after a closed list.
+func (w *walk) after(ctx context.Context, l *list) error {
+	next, err := w.sibling(ctx, l)
+	if err != nil || next == nil {
+		return orElse(err, nil)
+	}
+	defer next.close()
+	if next.index {
+		return w.index(ctx, next)
+	}
+	if !w.joins(next) {
+		return w.hole(next)
+	}
+	return w.take(ctx, next)
+}
+
+// orElse is what is returned where no other list was found: err if asking again may
+// help, else other.
+func orElse(err, other error) error {
+	if err != nil && !final(err) {
+		return err
+	}
+	return other
+}
+
+// sibling reads what leads on from a list (core §12.1): its index, or what its
+// Capability List names; nil if that is the list itself.
+func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
+	ref, base := l.indexURI, l.uri
+	if ref == "" && l.up != "" {
+		up, err := w.lead(l.uri, l.up)
+		if err != nil {
+			return nil, w.toldOf(err)
+		}
+		set, err := w.capabilityList(ctx, up)
+		if err != nil {
+			return nil, w.toldOf(err)
+		}
+		ref, base = set.ChangeList, up
+	}
+	if ref == "" {
+		return nil, nil
+	}
+	at, err := w.lead(base, ref)
+	if err != nil {
+		return nil, w.toldOf(err)
+	}
+	if w.seen[at.String()] {
+		return nil, nil
+	}
+	next, err := w.fetch(ctx, at, part{})
+	return next, w.toldOf(err)
+}
+
+// toldOf logs an error that will not pass, and returns it: what it kept from being
+// read may not matter.
+func (w *walk) toldOf(err error) error {
+	if err != nil && final(err) {
+		w.c.cfg.Logger.Warn("what follows a Change List cannot be read", "reason", cut(err.Error()))
+	}
+	return err
+}
+
+// hole is returned where nothing covers what comes after end: nothing if something was
+// read before it, so that it counts, and who asks again from there hears of the hole.
+func (w *walk) hole(l *list) error {
+	if w.end.After(w.since) && w.lists > 0 {
+		return nil
+	}
+	return &GoneError{URI: l.uri.String(), Earliest: l.from}
+}

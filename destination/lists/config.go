@@ -1,0 +1,170 @@
+package lists
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon/payload"
+)
+
+// Defaults of Config and Limits.
+const (
+	DefaultTimeout   = 5 * time.Minute
+	DefaultParts     = payload.MaxEntries
+	DefaultDocuments = 2 * payload.MaxEntries
+	DefaultSets      = 1000
+	DefaultRedirects = 5
+)
+
+// Config says how to read. Its zero value is one that works.
+type Config struct {
+	// Transport carries the requests; default a transport with limits of its own
+	// and the proxy of the environment.
+	Transport http.RoundTripper
+	// UserAgent of requests; default "Carillon-Destination".
+	UserAgent string
+	// Logger tells what was left out, and why. Default: nowhere.
+	Logger *slog.Logger
+	// Warn is told what documents do otherwise than the specification has it. It is
+	// called by the goroutine that reads, maybe by several at a time; default: the
+	// Logger is told.
+	Warn func(Warning)
+	// Limits bound what a reading may cost.
+	Limits Limits
+	// Timeout bounds the reading of one document, from the request to its last
+	// byte; default 5 m.
+	Timeout time.Duration
+	// Dir is where documents are put down that are too large for memory; default
+	// the system's directory for temporary files. A document takes Limits.Bytes
+	// at most, and is gone when it was read.
+	Dir string
+	// Hosts are trusted besides the one at which a reading begins: documents may
+	// lead there. "lists.example.org" is that host at any port,
+	// "lists.example.org:8443" at that one.
+	Hosts []string
+}
+
+// Limits bound what a Source may make a Client do. Zero fields have the default.
+type Limits struct {
+	// Bytes of one document, as it comes and unpacked; default 52,428,800 (core §7).
+	Bytes int64
+	// Entries of one list; default 50,000 (core §7).
+	Entries int
+	// Parts of one index; default 50,000 (core §7).
+	Parts int
+	// Documents of one call of Discover, Changes or Resources, indexes and
+	// redirects among them; default 100,000.
+	Documents int
+	// Sets that one call of Discover finds; default 1,000.
+	Sets int
+	// Redirects from one address; default 5.
+	Redirects int
+}
+
+const (
+	// maxHeader bounds the header of an answer, bytes.
+	maxHeader = 64 << 10
+	// dialTimeout bounds the handshake of TLS, and the wait for the header of an
+	// answer; Timeout bounds all of it.
+	dialTimeout = 30 * time.Second
+	// idleTimeout is how long a connection is kept for the next document.
+	idleTimeout = time.Minute
+	// maxIdlePerHost is how many connections to one host are kept.
+	maxIdlePerHost = 4
+)
+
+// Client reads what Sources serve. Its methods may be called by several goroutines
+// at a time.
+type Client struct {
+	cfg  Config
+	http http.Client
+
+	mu    sync.Mutex
+	known map[string]known    // by address; guarded by mu
+	told  map[uint64]struct{} // the warnings that were told, by their hash; guarded by mu
+	seed  maphash.Seed
+}
+
+// New returns a Client. The error names the setting that is wrong.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg.withDefaults(), known: map[string]known{}, told: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+	c.http = http.Client{
+		Transport:     c.cfg.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+func (c *Config) validate() error {
+	for _, h := range c.Hosts {
+		if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Hostname() == "" || u.User != nil || strings.ContainsAny(h, " \t\r\n") {
+			return fmt.Errorf("hosts: %q is not the name of a host, with a port or without", h)
+		}
+	}
+	if c.Dir != "" {
+		if info, err := os.Stat(c.Dir); err != nil {
+			return fmt.Errorf("dir: %w", err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("dir: %s is not a directory", c.Dir)
+		}
+	}
+	l := c.Limits
+	if c.Timeout < 0 || l.Bytes < 0 || l.Entries < 0 || l.Parts < 0 || l.Documents < 0 || l.Sets < 0 || l.Redirects < 0 {
+		return errors.New("a limit is negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.Limits.Entries, payload.MaxEntries)
+	def(&c.Limits.Parts, DefaultParts)
+	def(&c.Limits.Documents, DefaultDocuments)
+	def(&c.Limits.Sets, DefaultSets)
+	def(&c.Limits.Redirects, DefaultRedirects)
+	if c.Limits.Bytes == 0 {
+		c.Limits.Bytes = payload.MaxReadBytes
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "Carillon-Destination"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Warn == nil {
+		logger := c.Logger
+		c.Warn = func(w Warning) {
+			logger.Warn("a document is not as the specification has it", "uri", cut(w.URI), "clause", w.Clause, "found", cut(w.Message))
+		}
+	}
+	if c.Transport == nil {
+		c.Transport = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			TLSHandshakeTimeout:    dialTimeout,
+			ResponseHeaderTimeout:  dialTimeout,
+			MaxResponseHeaderBytes: maxHeader,
+			MaxIdleConnsPerHost:    maxIdlePerHost,
+			IdleConnTimeout:        idleTimeout,
+			ForceAttemptHTTP2:      true,
+		}
+	}
+	return c
+}

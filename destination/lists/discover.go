@@ -1,0 +1,243 @@
+package lists
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"carillon/payload"
+)
+
+// wellKnown is where a Source Description should be (core §6.3.2).
+const wellKnown = "/.well-known/resourcesync"
+
+// Discover finds what a Source offers, from any of these: its Source Description, or an
+// index of such; a Capability List; another document of it, which leads up (core §6.3.4); a
+// resource, page or topic that links to its Capability List (rel=resourcesync, in the header
+// or the head of the page, core §6.3.3); a site, whose description is looked for where it
+// should be (core §6.3.2), and else on its first page.
+//
+// What a Source names at hosts that are not trusted is left out, and logged: it would
+// not be read. So is a Capability List that cannot be read, if others can; only what
+// may pass, such as a *BusyError, ends the whole. ErrNone: there is nothing of the kind.
+func (c *Client) Discover(ctx context.Context, start string) ([]Set, error) {
+	r, at, err := c.begin(start)
+	if err != nil {
+		return nil, err
+	}
+	d := &discovery{reading: r}
+	if at.Path == "" || at.Path == "/" {
+		err := d.look(ctx, at.ResolveReference(&url.URL{Path: wellKnown}))
+		if err == nil && len(d.sets) > 0 || err != nil && !final(err) {
+			return d.sets, err
+		}
+		d.sets, d.failed = nil, cmp.Or(d.failed, err)
+	}
+	if err := d.look(ctx, at); err != nil {
+		return nil, err
+	}
+	if len(d.sets) == 0 {
+		err := fmt.Errorf("%w: %s is no document of ResourceSync and links to none (rel=resourcesync)", ErrNone, at)
+		if d.failed != nil {
+			err = fmt.Errorf("%w; and %w", err, d.failed)
+		}
+		return nil, err
+	}
+	return d.sets, nil
+}
+
+// final tells that asking again would not help, as far as one can tell.
+func final(err error) bool {
+	for _, is := range []error{
+		ErrGone, ErrOtherHost, ErrLoop, ErrNone, ErrAnswer,
+		payload.ErrSyntax, payload.ErrDoctype, payload.ErrEncoding, payload.ErrTooLarge, payload.ErrTooDeep,
+		payload.ErrTooManyEntries, payload.ErrNotResourceSync,
+	} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// discovery is one call of Discover.
+type discovery struct {
+	*reading
+	sets []Set
+	// failed is why a part of what there is could not be read.
+	failed error
+}
+
+// look reads whatever is at an address, and what that leads to.
+func (d *discovery) look(ctx context.Context, at *url.URL) error {
+	f, err := d.find(ctx, at)
+	if err != nil {
+		return err
+	}
+	switch f.head.Capability {
+	case payload.CapDescription:
+		return d.description(ctx, f, true)
+	case payload.CapCapabilityList:
+		if f.head.Root == payload.RootSitemapIndex { // there should be none (core §9)
+			return d.each(ctx, f.uri, locs(f.entries), "")
+		}
+		return d.capabilities(f, "")
+	}
+	return d.each(ctx, f.uri, f.linked, "")
+}
+
+// description reads a Source Description, or an index of such (core §8).
+func (d *discovery) description(ctx context.Context, f *found, indexes bool) error {
+	if f.head.Root != payload.RootSitemapIndex {
+		return d.each(ctx, f.uri, locs(f.entries), f.uri.String())
+	}
+	if !indexes {
+		return fmt.Errorf("%w: %s is an index within an index", ErrLoop, f.uri)
+	}
+	for _, e := range f.entries {
+		if err := d.skip(f.uri, e.Loc, func(at *url.URL) error {
+			part, err := d.find(ctx, at)
+			if err != nil {
+				return err
+			}
+			return d.description(ctx, part, false)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func locs(entries []payload.Entry) (uris []string) {
+	for _, e := range entries {
+		if e.Capability == "" || e.Capability == payload.CapCapabilityList {
+			uris = append(uris, e.Loc)
+		}
+	}
+	return uris
+}
+
+// each reads Capability Lists.
+func (d *discovery) each(ctx context.Context, from *url.URL, uris []string, description string) error {
+	for _, uri := range uris {
+		if err := d.skip(from, uri, func(at *url.URL) error {
+			f, err := d.find(ctx, at)
+			if err != nil {
+				return err
+			}
+			return d.capabilities(f, description)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skip calls read with where a document leads, once, and passes over what is final: the rest
+// may be good.
+func (d *discovery) skip(from *url.URL, ref string, read func(at *url.URL) error) error {
+	at, err := d.lead(from, ref)
+	if err == nil {
+		if d.seen[at.String()] {
+			return nil
+		}
+		err = read(at)
+	}
+	if err == nil || !final(err) || errors.Is(err, ErrLoop) {
+		return err
+	}
+	d.c.cfg.Logger.Warn("left out of what the Source offers", "uri", cut(ref), "reason", cut(err.Error()))
+	if d.failed == nil {
+		d.failed = err
+	}
+	return nil
+}
+
+// capabilities adds the set of a Capability List.
+func (d *discovery) capabilities(f *found, description string) error {
+	set, err := d.set(f)
+	if err != nil {
+		return err
+	}
+	if description != "" {
+		set.Description = description
+	}
+	if len(d.sets) == d.c.cfg.Limits.Sets {
+		return fmt.Errorf("%w: more than %d sets of resources; begin at the Capability List of one", ErrLoop, len(d.sets))
+	}
+	d.sets = append(d.sets, set)
+	return nil
+}
+
+// capabilityList reads the Capability List at an address.
+func (r *reading) capabilityList(ctx context.Context, at *url.URL) (Set, error) {
+	f, err := r.find(ctx, at)
+	if err != nil {
+		return Set{}, err
+	}
+	return r.set(f)
+}
+
+// set reads what a Capability List offers (core §9, CN §5).
+func (r *reading) set(f *found) (Set, error) {
+	if f.head.Capability != payload.CapCapabilityList || f.head.Root != payload.RootURLSet {
+		return Set{}, fmt.Errorf("%w: %s is no Capability List", ErrAnswer, f.uri)
+	}
+	s := Set{CapabilityList: f.uri.String()}
+	if up := upOf(f.head); up != "" {
+		if u, err := f.uri.Parse(up); err == nil && isWeb(u) {
+			s.Description = u.String()
+		}
+	}
+	for i := range f.entries {
+		e := &f.entries[i]
+		switch e.Capability {
+		case payload.CapResourceList:
+			r.offer(&s.ResourceList, f, e)
+		case payload.CapChangeList:
+			r.offer(&s.ChangeList, f, e)
+		case payload.ChangeNotification:
+			if s.Topic == "" {
+				s.Topic, s.Hubs = e.Loc, hubs(f.uri, e.Links)
+			}
+		}
+	}
+	return s, nil
+}
+
+// offer takes the address of a capability; of several entries for one the first counts (core §9).
+func (r *reading) offer(to *string, f *found, e *payload.Entry) {
+	if *to != "" {
+		return
+	}
+	at, err := r.lead(f.uri, e.Loc)
+	if err != nil {
+		r.c.cfg.Logger.Warn("left out of what the Source offers", "uri", cut(e.Loc), "reason", cut(err.Error()))
+		return
+	}
+	*to = at.String()
+}
+
+func hubs(base *url.URL, links []payload.Link) (uris []string) {
+	for _, l := range links {
+		if l.Rel != "hub" {
+			continue
+		}
+		if u, err := base.Parse(l.Href); err == nil && isWeb(u) && !slices.Contains(uris, u.String()) {
+			uris = append(uris, u.String())
+		}
+	}
+	return uris
+}
+
+func upOf(h payload.Header) string {
+	for _, l := range h.Links {
+		if l.Rel == "up" && l.Href != "" {
+			return l.Href
+		}
+	}
+	return ""
+}

@@ -1,0 +1,249 @@
+package lists
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/payload"
+)
+
+// document is a list or an index that was read to its end and is well-formed.
+type document struct {
+	uri    *url.URL // after redirects
+	header http.Header
+	index  bool
+	head   payload.Header
+	// unchanged: it is as it was when it was read before, and has no entries here.
+	unchanged bool
+	parts     []part // of an index
+
+	lim     payload.Limits
+	spool   spool
+	entries int
+	// What the datetimes of the entries are: in order, the earliest, the latest.
+	ordered        bool
+	oldest, newest time.Time
+	// before is how many entries, from the first, are proven to lie before since, by a datetime
+	// of their own or of a later one.
+	before int
+}
+
+func (d *document) close() { d.spool.close() }
+
+// part is one list of an index.
+type part struct {
+	loc string
+	// What the index says of it; zero where it does not.
+	from, until, at time.Time
+}
+
+// open reads a document and puts it down. since is from when on its entries are
+// of interest, want the capability that it should have, and k what was read of it
+// before, nil for nothing.
+func (r *reading) open(ctx context.Context, at *url.URL, want string, since time.Time, k *known) (*document, error) {
+	a, err := r.get(ctx, at, k)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	r.seen[at.String()], r.seen[a.uri.String()] = true, true
+	if a.unchanged {
+		return &document{uri: a.uri, unchanged: true}, nil
+	}
+	d := &document{uri: a.uri, header: a.header, spool: spool{dir: r.c.cfg.Dir}, ordered: true}
+	if err := r.survey(d, a.body, want, since); err != nil {
+		d.close()
+		return nil, fmt.Errorf("reading %s: %w", a.uri, err)
+	}
+	return d, nil
+}
+
+// survey reads d to its end: what it is, what is odd in it, what its datetimes are.
+func (r *reading) survey(d *document, body io.Reader, want string, since time.Time) error {
+	d.lim = payload.Limits{Bytes: r.c.cfg.Limits.Bytes, Entries: max(r.c.cfg.Limits.Entries, r.c.cfg.Limits.Parts)}
+	xml := payload.NewReader(io.TeeReader(body, &d.spool), d.lim)
+	head, err := xml.Header()
+	if err != nil {
+		return err
+	}
+	d.index = head.Root == payload.RootSitemapIndex
+	limit := r.c.cfg.Limits.Entries
+	if d.index {
+		limit = r.c.cfg.Limits.Parts
+	}
+	odd := payload.NewInspector(want)
+	odd.Head(head)
+	for {
+		e, err := xml.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if d.entries++; d.entries > limit {
+			return fmt.Errorf("%w: more than %d", payload.ErrTooManyEntries, limit)
+		}
+		odd.Entry(&e)
+		d.note(&e, since)
+	}
+	if d.head, err = xml.Header(); err != nil {
+		return err
+	}
+	odd.End(d.head)
+	if err := d.is(want); err != nil {
+		return err
+	}
+	r.c.warn(d.uri, odd.Violations()...)
+	return nil
+}
+
+// note keeps what is needed of an entry before all are read.
+func (d *document) note(e *payload.Entry, since time.Time) {
+	if d.index {
+		p := part{loc: e.Loc}
+		p.from, _ = payload.ParseDatetime(e.From)
+		p.until, _ = payload.ParseDatetime(e.Until)
+		p.at, _ = payload.ParseDatetime(e.At)
+		d.parts = append(d.parts, p)
+		return
+	}
+	if e.Datetime.IsZero() {
+		return
+	}
+	if e.Datetime.Before(d.newest) {
+		d.ordered = false
+	}
+	if latest(e).Before(since) {
+		d.before = d.entries
+	}
+	if d.oldest.IsZero() || e.Datetime.Before(d.oldest) {
+		d.oldest = e.Datetime
+	}
+	if e.Datetime.After(d.newest) {
+		d.newest = e.Datetime
+	}
+}
+
+// latest is when the change can have been at the latest: a datetime without a time
+// of day stands for the whole day, month or year.
+func latest(e *payload.Entry) time.Time {
+	if e.DatetimeTold == "" || strings.Contains(e.DatetimeTold, "T") {
+		return e.Datetime
+	}
+	var years, months, days int
+	switch strings.Count(e.DatetimeTold, "-") {
+	case 0:
+		years = 1
+	case 1:
+		months = 1
+	default:
+		days = 1
+	}
+	return e.Datetime.AddDate(years, months, days).Add(-1)
+}
+
+// is refuses a document of another kind. One that does not say what it is, such as a plain
+// sitemap, is taken for what it should be.
+func (d *document) is(want string) error {
+	switch got := d.head.Capability; {
+	case got == want || got == "":
+		return nil
+	case want == payload.CapChangeList && got == payload.ChangeNotification:
+		return nil // the latest one, as a topic serves it (CN §4.1)
+	default:
+		return fmt.Errorf("%w: it is a %q, not a %s", ErrAnswer, cut(got), want)
+	}
+}
+
+// link returns where the document's first link of the relation leads, empty for none.
+func (d *document) link(rel string) string {
+	for _, l := range d.head.Links {
+		if l.Rel == rel && l.Href != "" {
+			return l.Href
+		}
+	}
+	return ""
+}
+
+// each visits the entries that have a loc, with their place; the first is 1.
+func (d *document) each(ctx context.Context, visit func(n int, e payload.Entry) error) error {
+	from, err := d.spool.reader()
+	if err != nil {
+		return err
+	}
+	xml := payload.NewReader(from, d.lim)
+	for n := 1; ; n++ {
+		e, err := xml.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s again: %w", d.uri, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if e.Loc == "" {
+			continue
+		}
+		if err := visit(n, e); err != nil {
+			return err
+		}
+	}
+}
+
+// changes visits the entries that do not provably lie before since, in the order of
+// their datetimes. One without a datetime stays behind the one before which it stands.
+func (d *document) changes(ctx context.Context, since time.Time, visit func(payload.Entry) error) error {
+	if !d.ordered {
+		return d.sorted(ctx, since, visit)
+	}
+	return d.each(ctx, func(n int, e payload.Entry) error {
+		if n <= d.before || before(&e, since) {
+			return nil
+		}
+		return visit(e)
+	})
+}
+
+func before(e *payload.Entry, since time.Time) bool {
+	return !e.Datetime.IsZero() && latest(e).Before(since)
+}
+
+// sorted is changes for a document whose entries are not in order, which is read into
+// memory: Limits bound it.
+func (d *document) sorted(ctx context.Context, since time.Time, visit func(payload.Entry) error) error {
+	type placed struct {
+		at time.Time
+		payload.Entry
+	}
+	var all []placed
+	var last time.Time
+	err := d.each(ctx, func(_ int, e payload.Entry) error {
+		if !e.Datetime.IsZero() {
+			last = e.Datetime
+		}
+		if !before(&e, since) {
+			all = append(all, placed{last, e})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return a.at.Compare(b.at) })
+	for _, p := range all {
+		if err := visit(p.Entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package lists
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"carillon/internal/retryafter"
+	"carillon/payload"
+)
+
+const (
+	// maxRetryAfter is how far a server's Retry-After is heeded.
+	maxRetryAfter = time.Hour
+	// maxDrain is how much of an unread answer is read so that its connection
+	// can be used again, bytes.
+	maxDrain = 64 << 10
+)
+
+// earliestHeader is where the change memory of a hub says from when on it has
+// something (410).
+const earliestHeader = "X-Hub-Memory-Earliest"
+
+// StatusError is a status that is no document: 404, 403 and what else will not
+// pass by itself. errors.Is tells it to be ErrAnswer.
+type StatusError struct {
+	URI    string
+	Status int
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s: %v: %d %s", e.URI, ErrAnswer, e.Status, http.StatusText(e.Status))
+}
+
+// Is makes errors.Is tell ErrAnswer.
+func (e *StatusError) Is(target error) bool { return target == ErrAnswer }
+
+// BusyError is a refusal that may pass: 429, 5xx and the like.
+type BusyError struct {
+	URI    string
+	Status int
+	// RetryAfter is how long the server asks to wait, an hour at most; 0 if it does not say.
+	RetryAfter time.Duration
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%s: is answered %d %s", e.URI, e.Status, http.StatusText(e.Status))
+}
+
+// reading is one call of a Client. It is for one goroutine.
+type reading struct {
+	c *Client
+	// start is where it began, whose host is trusted.
+	start     *url.URL
+	documents int
+	// seen are the addresses that were read.
+	seen map[string]bool
+}
+
+func (c *Client) begin(uri string) (*reading, *url.URL, error) {
+	u, err := address(uri)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &reading{c: c, start: u, seen: map[string]bool{}}, u, nil
+}
+
+// answer is an answer with a document, which the caller closes.
+type answer struct {
+	uri       *url.URL // after redirects
+	header    http.Header
+	unchanged bool // 304: there is no body
+	body      io.Reader
+	close     func()
+}
+
+// get asks for a document, and goes where it is sent. What was read of it before is
+// in k, nil for nothing.
+func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.c.cfg.Timeout)
+	for range r.c.cfg.Limits.Redirects + 1 {
+		resp, err := r.ask(ctx, at, k)
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("reading %s: %w", at, err)
+		}
+		next := resp.Header.Get("Location")
+		if !redirects(resp.StatusCode) || next == "" {
+			a, err := r.answer(at, resp, k != nil)
+			if err != nil {
+				resp.Body.Close()
+				cancel()
+				return nil, err
+			}
+			a.close = func() { resp.Body.Close(); cancel() }
+			return a, nil
+		}
+		drain(resp.Body)
+		if at, err = r.lead(at, next); err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	cancel()
+	return nil, fmt.Errorf("%w: %s is the last of more than %d redirects", ErrLoop, at, r.c.cfg.Limits.Redirects)
+}
+
+func redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// ask makes one request.
+func (r *reading) ask(ctx context.Context, at *url.URL, k *known) (*http.Response, error) {
+	if r.documents++; r.documents > r.c.cfg.Limits.Documents {
+		return nil, fmt.Errorf("%w: more than %d", ErrLoop, r.c.cfg.Limits.Documents)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", r.c.cfg.UserAgent)
+	req.Header.Set("Accept", "application/xml, text/xml;q=0.9, */*;q=0.5")
+	// Asked for by hand, so that what comes unpacked has a bound of ours.
+	req.Header.Set("Accept-Encoding", "gzip")
+	if k != nil {
+		k.ask(req.Header)
+	}
+	return r.c.http.Do(req)
+}
+
+// answer tells by its status what came.
+func (r *reading) answer(at *url.URL, resp *http.Response, conditional bool) (*answer, error) {
+	a := &answer{uri: at, header: resp.Header}
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotModified && conditional:
+		a.unchanged = true
+		return a, nil
+	case code == http.StatusOK || code == http.StatusNonAuthoritativeInfo || code == http.StatusNoContent:
+		body, err := r.c.unpacked(resp)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", at, err)
+		}
+		a.body = body
+		return a, nil
+	case code == http.StatusGone:
+		earliest, _ := payload.ParseDatetime(resp.Header.Get(earliestHeader))
+		return nil, &GoneError{URI: at.String(), Earliest: earliest}
+	case code/100 == 5 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code == http.StatusTooEarly:
+		wait := min(retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()), maxRetryAfter)
+		return nil, &BusyError{at.String(), code, wait}
+	default:
+		return nil, &StatusError{at.String(), code}
+	}
+}
+
+// unpacked returns the body without its coding. What is itself a gzip file, as
+// sitemaps often are, is unpacked too, whatever its header says.
+func (c *Client) unpacked(resp *http.Response) (io.Reader, error) {
+	body := c.bounded(resp.Body)
+	switch coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); {
+	case coding == "" || coding == "identity" || resp.Uncompressed:
+	case coding == "gzip" || coding == "x-gzip":
+		z, err := gzip.NewReader(body)
+		if errors.Is(err, io.EOF) { // nothing, packed as nothing
+			return body, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: it is said to be gzip: %w", ErrAnswer, err)
+		}
+		body = c.bounded(z)
+	default:
+		return nil, fmt.Errorf("%w: the coding %q is not known", ErrAnswer, cut(coding))
+	}
+	start := bufio.NewReader(body)
+	if magic, _ := start.Peek(2); string(magic) != "\x1f\x8b" {
+		return start, nil
+	}
+	z, err := gzip.NewReader(start)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it looks like gzip: %w", ErrAnswer, err)
+	}
+	return c.bounded(z), nil
+}
+
+func (c *Client) bounded(r io.Reader) io.Reader {
+	return &bounded{r: r, limit: c.cfg.Limits.Bytes, left: c.cfg.Limits.Bytes}
+}
+
+// bounded ends a document that has more than limit bytes with an error.
+type bounded struct {
+	r           io.Reader
+	limit, left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("%w: more than %d bytes", payload.ErrTooLarge, b.limit)
+	}
+	return n, err
+}
+
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, maxDrain)
+	body.Close()
+}

@@ -1,0 +1,102 @@
+package lists
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// address reads an address that a caller gave.
+func address(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || !isWeb(u) || u.User != nil {
+		return nil, fmt.Errorf("%q is not an absolute http or https URL without a user name", cut(raw))
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+func isWeb(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+// lead returns where a document leads by ref, and refuses what the reading must
+// not ask: another host than the one at which it began or those of Config.Hosts.
+//
+// From http to https of the same host it goes; what came by https and leads to
+// http of the same host is asked for by https too, so that nobody on the way can
+// take part.
+func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
+	u, err := from.Parse(strings.TrimSpace(ref))
+	if err != nil || !isWeb(u) || u.User != nil {
+		return nil, fmt.Errorf("%w: %s leads to %q, which is no http or https URL without a user name", ErrAnswer, from, cut(ref))
+	}
+	u.Fragment, u.RawFragment = "", ""
+	if from.Scheme == "https" && u.Scheme == "http" && sameName(from, u) && port(from) == "443" && port(u) == "80" {
+		u.Scheme, u.Host = from.Scheme, from.Host
+	}
+	if sameServer(r.start, u) || r.c.trusts(u) {
+		return u, nil
+	}
+	return nil, fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, cut(u.Host), r.start.Host)
+}
+
+// sameServer tells whether u is at the server of start, or at the same host by
+// https where that was http.
+func sameServer(start, u *url.URL) bool {
+	if !sameName(start, u) {
+		return false
+	}
+	return start.Scheme == u.Scheme && port(start) == port(u) ||
+		start.Scheme == "http" && u.Scheme == "https" && port(start) == "80" && port(u) == "443"
+}
+
+// trusts tells whether the host is one of Config.Hosts.
+func (c *Client) trusts(u *url.URL) bool {
+	for _, h := range c.cfg.Hosts {
+		t := &url.URL{Scheme: u.Scheme, Host: h}
+		if sameName(t, u) && (t.Port() == "" || t.Port() == port(u)) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameName(a, b *url.URL) bool { return hostname(a) == hostname(b) }
+
+func hostname(u *url.URL) string {
+	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+}
+
+// port is the port that u is asked at.
+func port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+// maxCut is how much of a stranger's text is repeated, bytes.
+const maxCut = 300
+
+// cut makes a stranger's text short, and fit for one line.
+func cut(s string) string {
+	if len(s) > maxCut {
+		end := maxCut
+		for end > 0 && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
