@@ -78,3 +78,9 @@ func Plain(h Header) Header {
 	h.shape = shape{}
 	return h
 }
+
+// Oddities is how many kinds of them there are.
+const Oddities = int(oddCount)
+
+// Noted has a bit for each kind that i noted.
+func Noted(i *Inspector) uint64 { return i.noted }

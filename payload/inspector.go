@@ -117,6 +117,7 @@ const (
 	oddListed
 	oddTwice
 	oddHub
+	oddCount
 )
 
 func (i *Inspector) judgeHead(h *Header) {

@@ -198,10 +198,10 @@ func (w *raw) link(rel string) string {
 
 // oneSpaced brings a list that is broken over lines to single spaces.
 func oneSpaced(s string) string {
-	if strings.TrimSpace(s) == s && !strings.ContainsAny(s, "\t\r\n") && !strings.Contains(s, "  ") {
+	if strings.Trim(s, space) == s && !strings.ContainsAny(s, "\t\r\n") && !strings.Contains(s, "  ") {
 		return s
 	}
-	return strings.Join(strings.Fields(s), " ")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(space, r) }), " ")
 }
 
 // space is the white space of XML 1.0 (§2.3).

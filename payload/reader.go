@@ -166,7 +166,7 @@ func (s *shape) entry(n int, w *raw) {
 	}
 	first(&s.attrs, w.attrs)
 	first(&s.repeated, w.mds > 1)
-	first(&s.mdFirst, w.mdFirst)
+	first(&s.mdFirst, w.mdFirst && w.loc.from < w.loc.to)
 	first(&s.prefixed, w.prefixed)
 }
 

@@ -1,0 +1,341 @@
+package payload_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"carillon/payload"
+)
+
+var up = payload.Link{Rel: "up", Href: museumUp}
+
+// put appends what add gives, which must not fail.
+func put(t testing.TB, doc []byte, add func([]byte) ([]byte, error)) []byte {
+	t.Helper()
+	longer, err := add(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return longer
+}
+
+func TestChangeListAsWritten(t *testing.T) {
+	doc := put(t, nil, func(dst []byte) ([]byte, error) {
+		return payload.AppendHead(dst, payload.Head{
+			Capability: payload.CapChangeList, From: museum.From, Until: museum.Until,
+			Links: []payload.Link{up, {Rel: "index", Href: "https://source.example/museum/changelist-index.xml"}},
+		})
+	})
+	all := museumEntries()
+	for _, e := range []payload.Entry{all[0], all[2]} {
+		doc = put(t, doc, func(dst []byte) ([]byte, error) { return payload.AppendEntry(dst, &e) })
+	}
+	doc = payload.AppendTail(doc, false)
+	if want := document(t, "changelist.xml"); string(doc) != string(want) {
+		t.Errorf("got\n%s", doc)
+	}
+}
+
+func TestResourceListAsWritten(t *testing.T) {
+	doc := put(t, nil, func(dst []byte) ([]byte, error) {
+		return payload.AppendHead(dst, payload.Head{
+			Capability: payload.CapResourceList, At: museum.From, Completed: museum.Until, Links: []payload.Link{up},
+		})
+	})
+	bare := payload.Entry{Loc: "https://source.example/objects/bell-1548", Datetime: start}
+	for _, e := range []payload.Entry{museumEntries()[1], bare} {
+		e.Change = ""
+		doc = put(t, doc, func(dst []byte) ([]byte, error) { return payload.AppendResource(dst, &e) })
+	}
+	doc = payload.AppendTail(doc, false)
+	if want := document(t, "resourcelist.xml"); string(doc) != string(want) {
+		t.Errorf("got\n%s", doc)
+	}
+}
+
+func TestResourceListIndexAsWritten(t *testing.T) {
+	doc := put(t, nil, func(dst []byte) ([]byte, error) {
+		return payload.AppendHead(dst, payload.Head{
+			Index: true, Capability: payload.CapResourceList, At: museum.From, Links: []payload.Link{up},
+		})
+	})
+	for _, p := range []payload.Part{
+		{Loc: "https://source.example/museum/resourcelist/1.xml", LastMod: "2026-03-01T09:00:01Z", At: museum.From, Completed: museum.Until},
+		{Loc: "https://source.example/museum/resourcelist/2.xml"},
+	} {
+		doc = put(t, doc, func(dst []byte) ([]byte, error) { return payload.AppendPart(dst, &p) })
+	}
+	doc = payload.AppendTail(doc, true)
+	if want := document(t, "resourcelist-index.xml"); string(doc) != string(want) {
+		t.Errorf("got\n%s", doc)
+	}
+}
+
+func TestAppendHeadRefuses(t *testing.T) {
+	changes := payload.Head{Capability: payload.CapChangeList, From: start, Links: []payload.Link{up}}
+	resources := payload.Head{Capability: payload.CapResourceList, At: start, Links: []payload.Link{up}}
+	index := payload.Link{Rel: "index", Href: "https://source.example/index.xml"}
+	late := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		head  payload.Head
+		field string
+		spoil func(*payload.Head)
+	}{
+		"another capability":      {changes, "capability", func(h *payload.Head) { h.Capability = payload.CapCapabilityList }},
+		"no capability":           {changes, "capability", func(h *payload.Head) { h.Capability = "" }},
+		"no from":                 {changes, "from", func(h *payload.Head) { h.From = time.Time{} }},
+		"until before from":       {changes, "until", func(h *payload.Head) { h.Until = start.Add(-time.Microsecond) }},
+		"at of changes":           {changes, "at", func(h *payload.Head) { h.At = start }},
+		"completed of changes":    {changes, "at", func(h *payload.Head) { h.Completed = start }},
+		"no at":                   {resources, "at", func(h *payload.Head) { h.At = time.Time{} }},
+		"completed before at":     {resources, "completed", func(h *payload.Head) { h.Completed = start.Add(-time.Second) }},
+		"until of resources":      {resources, "at", func(h *payload.Head) { h.Until = start }},
+		"year 10000":              {resources, "completed", func(h *payload.Head) { h.Completed = late }},
+		"no up":                   {changes, "ln", func(h *payload.Head) { h.Links = nil }},
+		"two ups":                 {changes, "ln", func(h *payload.Head) { h.Links = []payload.Link{up, up} }},
+		"two ups of an orphan":    {changes, "ln", func(h *payload.Head) { h.Links, h.Orphan = []payload.Link{up, up}, true }},
+		"two indexes":             {changes, "ln", func(h *payload.Head) { h.Links = []payload.Link{up, index, index} }},
+		"an index of an index":    {changes, "ln", func(h *payload.Head) { h.Links, h.Index = []payload.Link{up, index}, true }},
+		"a relative up":           {changes, "ln[1].href", func(h *payload.Head) { h.Links = []payload.Link{index, {Rel: "up", Href: "/up"}} }},
+		"too many links":          {changes, "ln", func(h *payload.Head) { h.Links = make([]payload.Link, payload.MaxLinks+1) }},
+		"links that fill it":      {changes, "ln", func(h *payload.Head) { h.Links = many(up, 2000) }},
+		"a broken media type":     {changes, "ln[0].type", func(h *payload.Head) { h.Links[0].Type = "xml" }},
+		"what XML does not carry": {changes, "ln[0].href", func(h *payload.Head) { h.Links[0].Href = "https://a.example/\x00" }},
+	} {
+		h := tt.head
+		h.Links = append([]payload.Link(nil), h.Links...)
+		tt.spoil(&h)
+		got, err := payload.AppendHead([]byte("before"), h)
+		wantFieldError(t, err, tt.field)
+		if string(got) != "before" {
+			t.Errorf("%s: wrote %q", name, got)
+		}
+	}
+}
+
+// many returns n links like l, as long as they may be, but one as it is.
+func many(l payload.Link, n int) []payload.Link {
+	long := payload.Link{Rel: "describedby", Href: "https://a.example/" + strings.Repeat("a", 2000)}
+	links := []payload.Link{l}
+	for range n {
+		links = append(links, long)
+	}
+	return links
+}
+
+// An empty list is legal, and a head need not name a Capability List that nobody knows.
+func TestAppendHeadAccepts(t *testing.T) {
+	for name, h := range map[string]payload.Head{
+		"empty":  {Capability: payload.CapChangeList, From: start, Until: start, Links: []payload.Link{up}},
+		"orphan": {Capability: payload.CapChangeList, From: start, Orphan: true},
+		// What is compared is what is written.
+		"below a microsecond": {Capability: payload.CapChangeList, From: start.Add(9), Until: start.Add(1), Links: []payload.Link{up}},
+	} {
+		doc, err := payload.AppendHead(nil, h)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, entries, err := readAll(string(payload.AppendTail(doc, false)), payload.Limits{})
+		if err != nil || len(entries) > 0 || !got.FromTime.Equal(start) || len(got.Links) != len(h.Links) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestAppendPartRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		field string
+		part  payload.Part
+	}{
+		"no loc":              {"loc", payload.Part{}},
+		"a relative loc":      {"loc", payload.Part{Loc: "changelist-1.xml"}},
+		"lastmod":             {"lastmod", payload.Part{Loc: museumUp, LastMod: "yesterday"}},
+		"until alone":         {"from", payload.Part{Loc: museumUp, Until: start}},
+		"completed alone":     {"at", payload.Part{Loc: museumUp, Completed: start}},
+		"until before from":   {"until", payload.Part{Loc: museumUp, From: start, Until: start.Add(-1e9)}},
+		"completed before at": {"completed", payload.Part{Loc: museumUp, At: start, Completed: start.Add(-1e9)}},
+		"both kinds":          {"at", payload.Part{Loc: museumUp, From: start, At: start}},
+		"before year 0":       {"from", payload.Part{Loc: museumUp, From: time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)}},
+	} {
+		got, err := payload.AppendPart([]byte("before"), &tt.part)
+		wantFieldError(t, err, tt.field)
+		if string(got) != "before" {
+			t.Errorf("%s: wrote %q", name, got)
+		}
+	}
+}
+
+func TestAppendResourceRefuses(t *testing.T) {
+	for field, e := range map[string]payload.Entry{
+		"change":     {Loc: museumUp, Change: payload.Updated},
+		"loc":        {Loc: "a"},
+		"hash":       {Loc: museumUp, Hash: "crc:00"},
+		"ln[0].href": {Loc: museumUp, Links: []payload.Link{{Rel: "up"}}},
+	} {
+		got, err := payload.AppendResource([]byte("before"), &e)
+		wantFieldError(t, err, field)
+		if string(got) != "before" {
+			t.Errorf("%s: wrote %q", field, got)
+		}
+	}
+}
+
+// drawSpan draws a time and, perhaps, a later one or the same.
+func drawSpan(t *rapid.T) (from, until time.Time) {
+	from = drawTime(t).In(time.FixedZone("", rapid.IntRange(-50_000, 50_000).Draw(t, "zone")))
+	if rapid.Bool().Draw(t, "has an end") {
+		until = from.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "span")))
+	}
+	return from, until
+}
+
+func drawHead(t *rapid.T) payload.Head {
+	h := payload.Head{Index: rapid.Bool().Draw(t, "index"), Links: []payload.Link{{Rel: "up", Href: genLoc.Draw(t, "up")}}}
+	if !h.Index && rapid.Bool().Draw(t, "has an index") {
+		h.Links = append(h.Links, payload.Link{Rel: "index", Href: genLoc.Draw(t, "index URI")})
+	}
+	if rapid.Bool().Draw(t, "of changes") {
+		h.Capability = payload.CapChangeList
+		h.From, h.Until = drawSpan(t)
+	} else {
+		h.Capability = payload.CapResourceList
+		h.At, h.Completed = drawSpan(t)
+	}
+	return h
+}
+
+// told is what is read where t was written.
+func told(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return payload.FormatDatetime(t)
+}
+
+// What was written reads back the same, of every kind of list; an Inspector has
+// nothing to say of it, and encoding/xml finds it well-formed.
+func TestListRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := drawHead(t)
+		doc, err := payload.AppendHead(nil, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []payload.Entry
+		if h.Index {
+			doc, want = drawParts(t, h, doc)
+		} else {
+			doc, want = drawEntries(t, h, doc)
+		}
+		doc = payload.AppendTail(doc, h.Index)
+		i := payload.NewInspector(h.Capability)
+		got, entries, err := inspect(iotest.HalfReader(bytes.NewReader(doc)), i)
+		if err != nil || len(entries) != len(want) || len(want) > 0 && !reflect.DeepEqual(entries, want) {
+			t.Fatalf("%v\ngot  %+v\nwant %+v\n%s", err, entries, want, doc)
+		}
+		if got.Capability != h.Capability || got.From != told(h.From) || got.Until != told(h.Until) || got.At != told(h.At) ||
+			got.Completed != told(h.Completed) || (got.Root == payload.RootSitemapIndex) != h.Index || !reflect.DeepEqual(got.Links, h.Links) {
+			t.Fatalf("head %+v of\n%s", got, doc)
+		}
+		if odd := i.Violations(); len(odd) > 0 {
+			t.Fatalf("odd: %v\n%s", odd, doc)
+		}
+		if err := xml.Unmarshal(doc, new(struct{})); err != nil {
+			t.Fatalf("encoding/xml: %v\n%s", err, doc)
+		}
+	})
+}
+
+func drawEntries(t *rapid.T, h payload.Head, doc []byte) ([]byte, []payload.Entry) {
+	var entries []payload.Entry
+	if h.From.Equal(h.Until) { // an empty list
+		return doc, nil
+	}
+	at := h.From.Truncate(time.Microsecond).UTC()
+	for range rapid.IntRange(0, 5).Draw(t, "entries") {
+		e, write := genEntry.Draw(t, "entry"), payload.AppendEntry
+		e.LastMod = utc(e.LastMod)
+		for i := range e.Links {
+			e.Links[i].Modified = utc(e.Links[i].Modified)
+		}
+		if e.Datetime = at; h.Capability == payload.CapResourceList {
+			e.Change, write = "", payload.AppendResource
+		}
+		var err error
+		if doc, err = write(doc, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Change == "" {
+			e.Datetime = time.Time{}
+		}
+		entries = append(entries, e)
+	}
+	return doc, entries
+}
+
+// utc is the datetime as core §7 recommends it, or nothing.
+func utc(told string) string {
+	at, err := payload.ParseDatetime(told)
+	if err != nil {
+		return ""
+	}
+	return payload.FormatDatetime(at)
+}
+
+func drawParts(t *rapid.T, h payload.Head, doc []byte) ([]byte, []payload.Entry) {
+	var entries []payload.Entry
+	from, n := h.From, rapid.IntRange(0, 4).Draw(t, "parts")
+	for i := range n {
+		p := payload.Part{Loc: genLoc.Draw(t, "loc"), LastMod: utc(genDatetime.Draw(t, "lastmod"))}
+		if h.Capability == payload.CapResourceList {
+			if rapid.Bool().Draw(t, "has at") {
+				p.At, p.Completed = drawSpan(t)
+			}
+		} else if p.From = from; i < n-1 || !h.Until.IsZero() {
+			p.Until = from.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "span")))
+			from = p.Until
+		}
+		var err error
+		if doc, err = payload.AppendPart(doc, &p); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, payload.Entry{
+			Loc: p.Loc, LastMod: p.LastMod, From: told(p.From), Until: told(p.Until), At: told(p.At), Completed: told(p.Completed),
+		})
+	}
+	return doc, entries
+}
+
+// inspect reads a document to its end beside an Inspector.
+func inspect(r io.Reader, i *payload.Inspector) (payload.Header, []payload.Entry, error) {
+	reader := payload.NewReader(r, payload.Limits{})
+	h, err := reader.Header()
+	if err != nil {
+		return h, nil, err
+	}
+	i.Head(h)
+	var entries []payload.Entry
+	for {
+		e, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			h, err = reader.Header()
+			i.End(h)
+			return h, entries, err
+		}
+		if err != nil {
+			return h, entries, err
+		}
+		i.Entry(&e)
+		entries = append(entries, e)
+	}
+}
