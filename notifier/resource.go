@@ -44,8 +44,8 @@ type ResourceStore interface {
 	ResumeImports(ctx context.Context) ([]ResourceImport, error)
 }
 
-// ResourceImport is one import: Put as often as it takes, Seal, then Apply until there
-// is no more. Close ends it; one that was not sealed has changed nothing.
+// ResourceImport is one import: Put as often as it takes, Seal, then Apply where that is
+// pending, until there is no more. Close ends it; one that was not sealed has changed nothing.
 // It is for one goroutine.
 type ResourceImport interface {
 	// Set is the name of the set.
@@ -58,8 +58,9 @@ type ResourceImport interface {
 	// Seal ends the snapshot. What was put is durable then, and the import will be
 	// carried out. Where nobody can have relied on what the set's resources were,
 	// as they were not known whole, or it has had no event and no Snapshot, the
-	// snapshot takes their place at once, and there is nothing to apply.
-	Seal(ctx context.Context) error
+	// snapshot takes their place at once; else pending tells that differences are to be
+	// applied.
+	Seal(ctx context.Context) (pending bool, err error)
 
 	// Apply takes a part of the differences into the journal as events, like Append.
 	// more is whether there are, or may be, others.

@@ -327,10 +327,15 @@ func begin(t *testing.T, j notifier.Store, resources ...payload.Entry) notifier.
 // finish seals an import and applies it.
 func finish(t *testing.T, i notifier.ResourceImport, now time.Time) notifier.Differences {
 	t.Helper()
-	if err := i.Seal(t.Context()); err != nil {
+	pending, err := i.Seal(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	return apply(t, i, now)
+	done := apply(t, i, now)
+	if !pending && done.Total() > 0 {
+		t.Errorf("an import that has nothing to apply made %+v", done)
+	}
+	return done
 }
 
 func apply(t *testing.T, i notifier.ResourceImport, now time.Time) (total notifier.Differences) {
@@ -488,8 +493,8 @@ func testImportResumed(t *testing.T, at Place) {
 	keep(t, j, "a", true)
 	add(t, j, noon, change(payload.Created, "1", ""), change(payload.Created, "3", ""))
 	i := begin(t, j, resource("2", ""), resource("3", ""))
-	if err := i.Seal(t.Context()); err != nil {
-		t.Fatal(err)
+	if pending, err := i.Seal(t.Context()); err != nil || !pending {
+		t.Fatalf("Seal: pending %t, %v", pending, err)
 	}
 	j = at() // the process ended before it was applied
 	wantResources(t, j, "a", "1: 3:")
@@ -539,7 +544,7 @@ func testEventsDuringImport(t *testing.T, at Place) {
 		if err := i.Put(t.Context(), []payload.Entry{resource("early", "md5:1"), resource("never", "md5:1"), resource("late", "md5:1")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := i.Seal(t.Context()); err != nil {
+		if _, err := i.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		add(t, j, noon, change(payload.Deleted, "gone", ""), change(payload.Updated, "late", "md5:2"))
@@ -565,8 +570,8 @@ func testManyDifferences(t *testing.T, at Place) {
 	}
 	add(t, j, noon, events...)
 	i := begin(t, j, resources...)
-	if err := i.Seal(t.Context()); err != nil {
-		t.Fatal(err)
+	if pending, err := i.Seal(t.Context()); err != nil || !pending {
+		t.Fatalf("Seal: pending %t, %v", pending, err)
 	}
 	if _, more, err := i.Apply(t.Context(), noon.Add(time.Minute)); err != nil || !more {
 		t.Fatalf("the first step: more %t, %v", more, err)

@@ -164,9 +164,9 @@ func (i *journalImport) putOne(b *pebble.Batch, e *payload.Entry, n int) error {
 
 // Seal implements notifier.ResourceImport. The write-ahead log keeps the order, so the
 // state never tells of a generation that is not there whole.
-func (i *journalImport) Seal(ctx context.Context) error {
+func (i *journalImport) Seal(ctx context.Context) (pending bool, err error) {
 	j := i.journal
-	err := j.engine.change(ctx, grows, &j.mu, func(b *pebble.Batch) error {
+	err = j.engine.change(ctx, grows, &j.mu, func(b *pebble.Batch) error {
 		if i.sealed || j.resources.imports[i.set] != i.generation {
 			return errSealed
 		}
@@ -180,7 +180,7 @@ func (i *journalImport) Seal(ctx context.Context) error {
 		}
 		if !fresh {
 			state.staged = i.generation
-			i.sealed = true
+			i.sealed, pending = true, true
 			return j.putResourcesState(b, i.set, state)
 		}
 		if err := b.DeleteRange(journalSetPrefix(kindResource, i.set), resourcesPrefix(i.set, i.generation), nil); err != nil {
@@ -191,9 +191,9 @@ func (i *journalImport) Seal(ctx context.Context) error {
 		return j.putResourcesState(b, i.set, resourcesState{whole: true, generation: i.generation})
 	})
 	if err != nil {
-		return fmt.Errorf("import into %s: %w", i.set, journalError(err))
+		return false, fmt.Errorf("import into %s: %w", i.set, journalError(err))
 	}
-	return nil
+	return pending, nil
 }
 
 // Apply implements notifier.ResourceImport. What differs is found without the lock, and looked
