@@ -163,3 +163,107 @@ func ExampleWriteSourceDescription() {
 	// </url>
 	// </urlset>
 }
+
+func ExampleAppendHead() {
+	from := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	doc, err := payload.AppendHead(nil, payload.Head{
+		Capability: payload.CapChangeList, From: from,
+		Links: []payload.Link{{Rel: "up", Href: "https://source.example/capabilitylist.xml"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	doc, err = payload.AppendEntry(doc, &payload.Entry{Loc: "https://source.example/a", Change: payload.Deleted, Datetime: from})
+	if err != nil {
+		log.Fatal(err)
+	}
+	os.Stdout.Write(payload.AppendTail(doc, false))
+	// Output:
+	// <?xml version="1.0" encoding="UTF-8"?>
+	// <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+	// <rs:ln rel="up" href="https://source.example/capabilitylist.xml"/>
+	// <rs:md capability="changelist" from="2026-03-01T09:00:00.000000Z"/>
+	// <url>
+	// <loc>https://source.example/a</loc>
+	// <rs:md change="deleted" datetime="2026-03-01T09:00:00.000000Z"/>
+	// </url>
+	// </urlset>
+}
+
+func ExampleAppendPart() {
+	from := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	part, err := payload.AppendPart(nil, &payload.Part{
+		Loc: "https://source.example/changelist/1.xml", From: from, Until: from.Add(time.Hour),
+	})
+	fmt.Println(string(part), err)
+	// Output:
+	// <sitemap>
+	// <loc>https://source.example/changelist/1.xml</loc>
+	// <rs:md from="2026-03-01T09:00:00.000000Z" until="2026-03-01T10:00:00.000000Z"/>
+	// </sitemap>
+	//  <nil>
+}
+
+func ExampleAppendResource() {
+	resource, err := payload.AppendResource(nil, &payload.Entry{Loc: "https://source.example/a", Length: "8876", Type: "application/pdf"})
+	fmt.Println(string(resource), err)
+	// Output:
+	// <url>
+	// <loc>https://source.example/a</loc>
+	// <rs:md length="8876" type="application/pdf"/>
+	// </url>
+	//  <nil>
+}
+
+func ExampleAppendTold() {
+	r := payload.NewReader(strings.NewReader(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+  xmlns:r="http://www.openarchives.org/rs/terms/"><url><r:md hash="crc:0" datetime="2026-03-01"/><loc>a</loc></url></urlset>`), payload.Limits{})
+	e, err := r.Next()
+	if err != nil {
+		log.Fatal(err)
+	}
+	entry, err := payload.AppendTold(nil, &e)
+	fmt.Println(string(entry), err)
+	// Output:
+	// <url>
+	// <loc>a</loc>
+	// <rs:md datetime="2026-03-01" hash="crc:0"/>
+	// </url>
+	//  <nil>
+}
+
+func ExampleInspector() {
+	r := payload.NewReader(strings.NewReader(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+  xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:ln rel="up" href="https://source.example/capabilitylist.xml"/>
+  <rs:md capability="changelist"/>
+  <url><loc>https://source.example/a</loc><rs:md change="updated"/></url>
+</urlset>`), payload.Limits{})
+	i := payload.NewInspector(payload.CapChangeList)
+	head, err := r.Header()
+	if err != nil {
+		log.Fatal(err)
+	}
+	i.Head(head)
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		i.Entry(&e)
+	}
+	head, err = r.Header() // complete now
+	if err != nil {
+		log.Fatal(err)
+	}
+	i.End(head)
+	for _, v := range i.Violations() {
+		fmt.Println(v)
+	}
+	// Output:
+	// core §12.1: from is missing: it is unknown since when changes are told
+	// core §12.1: entry 1: it should have a datetime, so that it is known which changes are new
+}

@@ -84,3 +84,6 @@ const Oddities = int(oddCount)
 
 // Noted has a bit for each kind that i noted.
 func Noted(i *Inspector) uint64 { return i.noted }
+
+// Listed is how many capabilities i remembers.
+func Listed(i *Inspector) int { return len(i.listed) }

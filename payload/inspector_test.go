@@ -216,7 +216,7 @@ func TestExampleDocuments(t *testing.T) {
 	}
 }
 
-// What is odd in each of many entries is told once.
+// What is odd in each of many entries is told once, and nothing grows with them.
 func TestInspectorTellsOnce(t *testing.T) {
 	const entries = 2000
 	var doc strings.Builder
@@ -230,6 +230,9 @@ func TestInspectorTellsOnce(t *testing.T) {
 	}
 	if n := len(i.Violations()); n != 5 {
 		t.Errorf("%d violations: %v", n, i.Violations())
+	}
+	if n := payload.Listed(i); n > 64 {
+		t.Errorf("%d capabilities are remembered", n)
 	}
 }
 

@@ -175,6 +175,24 @@ func TestAppendPartRefuses(t *testing.T) {
 	}
 }
 
+// One attribute alone makes an rs:md.
+func TestAppendResourceWritesEach(t *testing.T) {
+	for _, want := range []payload.Entry{
+		{Hash: md5},
+		{Length: "0"},
+		{Type: "text/html"},
+		{Encoding: "gzip"},
+		{LastMod: "2026-03-01T08:59:58Z"},
+	} {
+		want.Loc = museumUp
+		doc := put(t, nil, func(dst []byte) ([]byte, error) { return payload.AppendResource(dst, &want) })
+		_, got, err := readAll(urlset(string(doc)), payload.Limits{})
+		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+			t.Errorf("%v\ngot  %+v\nwant %+v", err, got, want)
+		}
+	}
+}
+
 func TestAppendResourceRefuses(t *testing.T) {
 	for field, e := range map[string]payload.Entry{
 		"change":     {Loc: museumUp, Change: payload.Updated},

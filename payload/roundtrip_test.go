@@ -133,7 +133,7 @@ func seeds(f *testing.F) []string {
 	docs := []string{"", "{}", "<a/>", urlset(goodHead + goodURL), urlset(goodURL + goodHead), urlset(`<rs:md/><rs:ln rel="up"/>` + "<url><loc>a</loc>")}
 	for _, name := range []string{
 		"changenotification.xml", "foreign-notification.xml", "capabilitylist.xml", "description.xml",
-		"changelist-index.xml", "resourcelist-late-head.xml",
+		"changelist-index.xml", "resourcelist-late-head.xml", "changelist.xml", "changelist-odd.xml", "resourcelist.xml", "resourcelist-index.xml",
 	} {
 		docs = append(docs, string(document(f, name)))
 	}
