@@ -59,7 +59,7 @@ type handler func(http.ResponseWriter, *http.Request) error
 func (n *Notifier) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	answer := answerOf(err)
 	header := w.Header()
-	for _, name := range []string{"Content-Length", "ETag", "Last-Modified", "Link"} {
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Cache-Control", "ETag", "Last-Modified", "Link"} {
 		header.Del(name)
 	}
 	for name, values := range answer.header {

@@ -52,6 +52,7 @@ func (b *batch) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		b.ch.n.complete(&event)
 		if b.scratch, err = payload.AppendEntry(b.scratch[:0], &event.Entry); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type channel struct {
 	log     *slog.Logger
 	metrics *setMetrics
 	header  http.Header // of every POST
+	hidden  bool        // the Capability List does not name the channel
+	lists   *changeLists
 
 	// state and open belong to the goroutine of run.
 	state Channel
@@ -54,6 +57,7 @@ func newChannel(n *Notifier, set string, state Channel) *channel {
 	ch := &channel{
 		n: n, set: set, up: n.capabilityListURL(set), state: state, accepted: state.Accepted,
 		log: n.log.With("set", set), metrics: n.metrics.of(set), wake: make(chan struct{}, 1),
+		hidden: slices.Contains(n.cfg.HideChannels, set),
 		header: http.Header{
 			"Content-Type": {"application/xml"}, // CN §4.1, without parameters
 			"Link":         {n.links(set)},
@@ -61,6 +65,7 @@ func newChannel(n *Notifier, set string, state Channel) *channel {
 		},
 	}
 	ch.open = newBatch(ch)
+	ch.lists = newChangeLists(ch)
 	return ch
 }
 
@@ -86,6 +91,7 @@ func (ch *channel) arrived() {
 	}
 	ch.mu.Unlock()
 	ch.poke()
+	ch.lists.poke()
 }
 
 func (ch *channel) poke() {
@@ -270,6 +276,7 @@ func (ch *channel) build(ctx context.Context, scratch []byte, note Notification)
 		if !event.Datetime.Before(note.Until) {
 			break
 		}
+		ch.n.complete(&event)
 		if err := w.Write(&event.Entry); err != nil {
 			return doc.Bytes(), err
 		}

@@ -23,6 +23,9 @@ const (
 	DefaultMaxEntries = payload.MaxEntries
 	DefaultMaxWait    = time.Second
 	DefaultKeep       = 31 * 24 * time.Hour
+
+	DefaultChangeListEntries = payload.MaxEntries
+	DefaultChangeListFor     = 24 * time.Hour
 )
 
 // Config says what a notifier serves and how. Journal, URL and Hub must be set;
@@ -52,11 +55,27 @@ type Config struct {
 	// MaxWait closes a notification by time: how long its first event may
 	// wait for others, over 0 to 1 h. Default 1 s.
 	MaxWait time.Duration
-	// Keep is how long the events of accepted notifications stay in the journal,
-	// where Change Lists can be made from them, at least 0 (taken as the
-	// default). Events that are not published yet stay for as long as it
-	// takes. Default 744 h (31 days, the longest lease of CN §4.2).
+	// Keep is how long Change Lists are kept after they were closed, and their events
+	// in the journal, at least 0 (taken as the default). Events that are not
+	// published yet stay for as long as it takes. Default 744 h (31 days, the longest lease of CN §4.2).
 	Keep time.Duration
+	// ChangeListEntries closes a Change List by count, 1 to 50,000 (core §7).
+	// Default 50,000.
+	ChangeListEntries int
+	// ChangeListBytes closes a Change List by size, 2 MiB to 50,000,000 bytes.
+	// Default 50,000,000.
+	ChangeListBytes int
+	// ChangeListFor closes a Change List by time: how long after its first entry,
+	// over 0 to 744 h. A list without entries stays open. Default 24 h.
+	ChangeListFor time.Duration
+	// HideChannels names sets whose Capability List does not tell of their change
+	// notifications: for readers that refuse one which does. The topic is
+	// served, and published, all the same.
+	HideChannels []string
+	// LastmodAlways gives every entry of Change Lists and notifications a lastmod,
+	// deletions too: where the event has none, the datetime of the change. For readers
+	// of ResourceSync 2014, which had no datetime.
+	LastmodAlways bool
 	// Tokens gives the token that the hub knows this Source by. Default: none is sent.
 	Tokens Tokens
 	// Transport makes the requests to the hub. Default: one like
@@ -76,7 +95,8 @@ type Config struct {
 const (
 	minMaxBytes = 2 << 20 // room for the largest entry and the markup around it
 	longestWait = time.Hour
-	longestURL  = 1024 // so that topic URIs stay far under 2,048 characters
+	longestList = DefaultKeep // so that a list is closed before its first events are due to go
+	longestURL  = 1024        // so that topic URIs stay far under 2,048 characters
 )
 
 var setName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -96,6 +116,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Keep == 0 {
 		c.Keep = DefaultKeep
+	}
+	if c.ChangeListEntries == 0 {
+		c.ChangeListEntries = DefaultChangeListEntries
+	}
+	if c.ChangeListBytes == 0 {
+		c.ChangeListBytes = payload.MaxBytes
+	}
+	if c.ChangeListFor == 0 {
+		c.ChangeListFor = DefaultChangeListFor
 	}
 	if c.Transport == nil {
 		if shared, ok := http.DefaultTransport.(*http.Transport); ok {
@@ -133,6 +162,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("max-wait must be over 0 and at most %s, not %s", longestWait, c.MaxWait)
 	case c.Keep < 0:
 		return fmt.Errorf("keep must not be negative, as %s is", c.Keep)
+	case c.ChangeListEntries < 1 || c.ChangeListEntries > payload.MaxEntries:
+		return fmt.Errorf("changelist-entries must be 1 to %d, not %d", payload.MaxEntries, c.ChangeListEntries)
+	case c.ChangeListBytes < minMaxBytes || c.ChangeListBytes > payload.MaxBytes:
+		return fmt.Errorf("ChangeListBytes must be %d to %d, not %d", minMaxBytes, payload.MaxBytes, c.ChangeListBytes)
+	case c.ChangeListFor < 0 || c.ChangeListFor > longestList:
+		return fmt.Errorf("changelist-for must be over 0 and at most %s, not %s", longestList, c.ChangeListFor)
 	case len(c.Sets) > maxSets:
 		return fmt.Errorf("set: there may be %d sets, not %d", maxSets, len(c.Sets))
 	}
@@ -143,6 +178,11 @@ func (c Config) Validate() error {
 		}
 		if slices.Contains(c.Sets[:i], name) {
 			return fmt.Errorf("set: %q is there twice", name)
+		}
+	}
+	for _, name := range c.HideChannels {
+		if !slices.Contains(c.Sets, name) {
+			return fmt.Errorf("hide-channel: %q is no set here", shown(name))
 		}
 	}
 	if err := checkURL("url", c.URL); err != nil {

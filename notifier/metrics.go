@@ -1,17 +1,20 @@
 package notifier
 
 import (
+	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // metrics are what an operator watches. The label set has the names of the
-// configured sets, the label outcome the outcomes of a POST, the label code the
+// configured sets, the label outcome the outcomes of a POST or of a request for a document, the label code the
 // status codes that intake answers.
 type metrics struct {
 	requests      *prometheus.CounterVec
 	journalErrors prometheus.Counter
+	readings      prometheus.Gauge
+	documents     *prometheus.CounterVec
 	sets          map[string]*setMetrics
 }
 
@@ -24,6 +27,9 @@ type setMetrics struct {
 	failures      prometheus.Gauge
 	clock         prometheus.Gauge
 	posts         map[outcome]prometheus.Counter
+	lists         prometheus.Gauge
+	listEntries   prometheus.Gauge
+	listsClosed   map[closing]prometheus.Counter
 }
 
 const metricsPrefix = "carillon_notifier_"
@@ -42,8 +48,14 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 	m := &metrics{
 		requests:      counter("intake_requests_total", "Requests with events, by the status code of the answer.", "code"),
 		journalErrors: counter("journal_errors_total", "Calls to the journal that failed.").WithLabelValues(),
+		readings:      prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "documents_under_way", Help: "Lists and indexes that are being sent."}),
+		documents:     counter("documents_total", "Requests for lists and indexes, by what became of them.", "document", "outcome"),
 		sets:          map[string]*setMetrics{},
 	}
+	reg.MustRegister(m.readings)
+	lists := gauge("change_lists", "Change Lists that are kept, with the open one.")
+	listEntries := gauge("change_list_entries", "Entries of the open Change List.")
+	listsClosed := counter("change_lists_closed_total", "Change Lists that were closed, by what for.", "set", "by")
 	events := counter("events_total", "Events that are in the journal, by set.", "set")
 	notifications := counter("notifications_accepted_total", "Notifications that the hub accepted.", "set")
 	entries := counter("entries_accepted_total", "Entries of notifications that the hub accepted.", "set")
@@ -56,7 +68,11 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 			events: events.WithLabelValues(set), notifications: notifications.WithLabelValues(set),
 			entries: entries.WithLabelValues(set), until: until.WithLabelValues(set),
 			failures: failures.WithLabelValues(set), clock: clock.WithLabelValues(set),
-			posts: map[outcome]prometheus.Counter{},
+			posts: map[outcome]prometheus.Counter{}, listsClosed: map[closing]prometheus.Counter{},
+			lists: lists.WithLabelValues(set), listEntries: listEntries.WithLabelValues(set),
+		}
+		for _, by := range closings {
+			s.listsClosed[by] = listsClosed.WithLabelValues(set, string(by))
 		}
 		for _, o := range outcomes {
 			s.posts[o] = posts.WithLabelValues(set, string(o))
@@ -71,3 +87,40 @@ func (m *metrics) of(set string) *setMetrics { return m.sets[set] }
 // answered counts a request by its status code, which is one of the few that
 // intake answers.
 func (m *metrics) answered(status int) { m.requests.WithLabelValues(strconv.Itoa(status)).Inc() }
+
+// fate is what became of a request for a document: the values of a metric's label.
+type fate string
+
+const (
+	fateServed    fate = "served"
+	fateUnchanged fate = "unchanged" // 304
+	fateMissing   fate = "missing"   // 404
+	fateGone      fate = "gone"      // 410: not kept any more
+	fateRefused   fate = "refused"   // any other 4xx
+	fateBusy      fate = "busy"      // 503
+	fateFailed    fate = "failed"    // any other 5xx
+	fateBroken    fate = "broken"    // broken off in the middle
+)
+
+func fateOf(status int) fate {
+	switch {
+	case status == http.StatusNotModified:
+		return fateUnchanged
+	case status == http.StatusNotFound:
+		return fateMissing
+	case status == http.StatusGone:
+		return fateGone
+	case status == http.StatusServiceUnavailable:
+		return fateBusy
+	case status >= http.StatusInternalServerError:
+		return fateFailed
+	case status >= http.StatusBadRequest:
+		return fateRefused
+	}
+	return fateServed
+}
+
+// asked counts a request for a document.
+func (m *metrics) asked(kind documentKind, f fate) {
+	m.documents.WithLabelValues(string(kind), string(f)).Inc()
+}

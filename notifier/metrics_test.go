@@ -23,6 +23,7 @@ func TestMetricsAreListed(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, notifier.Config{Sets: []string{"a"}, Registry: registry}, &hub{})
 	ask(w.Intake(), "POST", "/sets/a/events", "no JSON", asJSON) // counted by its answer
+	ask(w.Public(), "GET", "/a/changelist.xml", "")
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

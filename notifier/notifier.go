@@ -22,6 +22,7 @@ type Notifier struct {
 	channels []*channel          // in the order of Config.Sets
 	byName   map[string]*channel // the same
 	intake   *budget
+	readings *readings
 	builders chan []byte // scratch for the notifications under construction
 }
 
@@ -47,6 +48,7 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	for range builders {
 		n.builders <- nil
 	}
+	n.readings = newReadings(n.metrics.readings)
 	for _, name := range cfg.Sets {
 		state, err := cfg.Journal.Open(ctx, name, cfg.Now())
 		if err != nil {
@@ -62,14 +64,18 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Run publishes what the journal has and gets until ctx ends; each set on its
-// own, for as long as it takes. A POST that is under way when ctx ends has a few
+// Run publishes what the journal has and gets until ctx ends, and closes Change Lists;
+// each set on its own, for as long as it takes. A POST that is under way when ctx ends has a few
 // seconds to finish. It returns nil.
 func (n *Notifier) Run(ctx context.Context) error {
 	var g errgroup.Group
 	for _, ch := range n.channels {
 		g.Go(func() error {
 			ch.run(ctx)
+			return nil
+		})
+		g.Go(func() error {
+			ch.lists.run(ctx)
 			return nil
 		})
 	}

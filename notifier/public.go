@@ -17,7 +17,7 @@ import (
 )
 
 // Public returns what the world may see: the Source Description, and for each
-// set its Capability List and its topic URI (CN §4.1, §5). It answers GET and
+// set its Capability List, its topic URI (CN §4.1, §5) and its Change Lists. It answers GET and
 // HEAD and takes no events. Its paths are those of Config.URL; the Source
 // Description is also at /.well-known/resourcesync where the URL has a path.
 func (n *Notifier) Public() http.Handler {
@@ -33,6 +33,7 @@ func (n *Notifier) Public() http.Handler {
 	for _, ch := range n.channels {
 		router.Path(prefix + ch.set + "/capabilitylist.xml").Handler(n.readOnly(ch.serveCapabilityList))
 		router.Path(prefix + ch.set + "/change/").Handler(n.readOnly(ch.serveTopic))
+		ch.routeChangeLists(router, prefix)
 	}
 	return router
 }
@@ -54,12 +55,15 @@ func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request) erro
 
 func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) error {
 	list := payload.CapabilityList{
-		Up: ch.n.descriptionURL(),
-		Capabilities: []payload.Capability{{
+		Up:           ch.n.descriptionURL(),
+		Capabilities: []payload.Capability{{Loc: ch.changeListURL(), Capability: payload.CapChangeList}},
+	}
+	if !ch.hidden {
+		list.Capabilities = append(list.Capabilities, payload.Capability{
 			Loc:        ch.n.topicURL(ch.set),
 			Capability: payload.ChangeNotification,
 			Links:      []payload.Link{{Rel: "hub", Href: ch.n.cfg.Hub}}, // CN §5
-		}},
+		})
 	}
 	return writeDocument(w, r, func(buf *bytes.Buffer) error { return payload.WriteCapabilityList(buf, list) })
 }

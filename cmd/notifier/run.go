@@ -48,9 +48,15 @@ type flags struct {
 	Set          []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data." group:"Notifications"`
 	MaxEntries   int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take." group:"Notifications" range:"1 to 50000"`
 	MaxWait      time.Duration `default:"1s" help:"How long an event may wait for others to share its notification." group:"Notifications" range:"more than 0"`
-	Keep         time.Duration `default:"744h" help:"How long events that are published stay in the journal." group:"Journal" range:"more than 0"`
-	Stdin        bool          `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then." group:"Standard input"`
-	Strict       bool          `help:"With --stdin: stop reading at the first bad line." group:"Standard input"`
+	Keep         time.Duration `default:"744h" help:"How long Change Lists stay after they were closed, and the events of them in the journal." group:"Journal" range:"more than 0"`
+
+	ChangelistEntries int           `default:"50000" help:"Most entries of one Change List, 1 to 50000; then it is closed, and the next begins." group:"Change Lists" range:"1 to 50000"`
+	ChangelistFor     time.Duration `default:"24h" help:"How long after its first entry a Change List is closed; at most 744h. One without entries stays open." group:"Change Lists" range:"more than 0"`
+	HideChannel       []string      `placeholder:"NAME" help:"A set whose Capability List does not name its change notifications, for readers that refuse one which does; they are published all the same. Several by repeating the flag or separated by commas." group:"Change Lists"`
+	LastmodAlways     bool          `help:"Give every entry of Change Lists and notifications a lastmod, deletions too: where the event has none, the time of the change. For readers of ResourceSync from before 2017." group:"Change Lists"`
+
+	Stdin  bool `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then." group:"Standard input"`
+	Strict bool `help:"With --stdin: stop reading at the first bad line." group:"Standard input"`
 }
 
 // run is the program: it returns the exit status.
@@ -105,6 +111,8 @@ func (f *flags) Validate() error {
 	refuse(f.MaxEntries < 1, "--max-entries must be 1 to %d, not %d", notifier.DefaultMaxEntries, f.MaxEntries)
 	refuse(f.MaxWait <= 0, "--max-wait must be over 0, not %s", f.MaxWait)
 	refuse(f.Keep <= 0, "--keep must be over 0, not %s", f.Keep)
+	refuse(f.ChangelistEntries < 1, "--changelist-entries must be 1 to %d, not %d", notifier.DefaultChangeListEntries, f.ChangelistEntries)
+	refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
 	refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
 	refuse(f.Data == "", "--data must name a directory")
 	refuse(len(f.Set) == 0, "--set must name at least one set")
@@ -239,6 +247,8 @@ func (f *flags) config(logger *slog.Logger) notifier.Config {
 	return notifier.Config{
 		URL: f.URL, Hub: f.Hub, Sets: f.Set,
 		MaxEntries: f.MaxEntries, MaxWait: f.MaxWait, Keep: f.Keep,
+		ChangeListEntries: f.ChangelistEntries, ChangeListFor: f.ChangelistFor,
+		HideChannels: f.HideChannel, LastmodAlways: f.LastmodAlways,
 		UserAgent: "Carillon/" + program.Version + " (+" + f.URL + ")",
 		Logger:    logger, Registry: registry,
 	}

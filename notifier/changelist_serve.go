@@ -1,0 +1,237 @@
+package notifier
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"carillon/payload"
+)
+
+// listAddress is how the address of a Change List tells its from: in UTC, with
+// microseconds.
+const listAddress = "20060102T150405.000000Z"
+
+func (ch *channel) changeListURL() string { return ch.n.publicURL(ch.set + "/changelist.xml") }
+
+func (ch *channel) changeListIndexURL() string {
+	return ch.n.publicURL(ch.set + "/changelist-index.xml")
+}
+
+// listURL is where the list from from is for as long as it is kept.
+func (ch *channel) listURL(from time.Time) string {
+	return ch.n.publicURL(ch.set + "/changelist/" + from.UTC().Format(listAddress) + ".xml")
+}
+
+// routeChangeLists adds the addresses of the Change Lists of a set:
+//
+//	changelist.xml           what the Capability List names: the open list while there is
+//	                         only one, else the Index; its root tells (core §9, §12)
+//	changelist-index.xml     the Index, where there is more than one list
+//	changelist/open.xml      the open list
+//	changelist/{from}.xml    a list; also the open one, so that who polls it sees
+//	                         it closed and goes on from there (core §12.1)
+func (ch *channel) routeChangeLists(router *mux.Router, prefix string) {
+	router.Path(prefix + ch.set + "/changelist.xml").Handler(ch.n.readDocument(kindChangeList, ch.serveChangeList))
+	router.Path(prefix + ch.set + "/changelist-index.xml").Handler(ch.n.readDocument(kindChangeListIndex, ch.serveIndex))
+	router.Path(prefix + ch.set + "/changelist/open.xml").Handler(ch.n.readDocument(kindChangeList, ch.serveOpenList))
+	router.Path(prefix + ch.set + "/changelist/{from:[0-9TZ.]+}.xml").Handler(ch.n.readDocument(kindChangeList, ch.serveListFrom))
+}
+
+func (ch *channel) serveChangeList(w http.ResponseWriter, r *http.Request) error {
+	v, err := ch.lists.view(r.Context())
+	if err != nil {
+		return err
+	}
+	if len(v.lists) > 1 {
+		return ch.n.serveDocument(w, r, ch.indexDocument(v))
+	}
+	return ch.n.serveDocument(w, r, ch.openDocument(v))
+}
+
+func (ch *channel) serveOpenList(w http.ResponseWriter, r *http.Request) error {
+	v, err := ch.lists.view(r.Context())
+	if err != nil {
+		return err
+	}
+	return ch.n.serveDocument(w, r, ch.openDocument(v))
+}
+
+func (ch *channel) serveIndex(w http.ResponseWriter, r *http.Request) error {
+	v, err := ch.lists.view(r.Context())
+	if err != nil {
+		return err
+	}
+	if len(v.lists) == 1 {
+		return refuse(http.StatusNotFound, "There is one Change List only, and so no Index: it is "+ch.changeListURL()+" .")
+	}
+	return ch.n.serveDocument(w, r, ch.indexDocument(v))
+}
+
+func (ch *channel) serveListFrom(w http.ResponseWriter, r *http.Request) error {
+	from, err := time.Parse(listAddress, mux.Vars(r)["from"])
+	if err != nil {
+		return refuse(http.StatusNotFound, "There is nothing at this path.")
+	}
+	v, err := ch.lists.view(r.Context())
+	if err != nil {
+		return err
+	}
+	i, found := slices.BinarySearchFunc(v.lists, from, func(l ChangeList, from time.Time) int { return l.From.Compare(from) })
+	switch {
+	case found && i == len(v.lists)-1:
+		return ch.n.serveDocument(w, r, ch.openDocument(v))
+	case found:
+		return ch.n.serveDocument(w, r, ch.closedDocument(v.lists[i]))
+	case i == 0:
+		return ch.gone(v)
+	}
+	return refuse(http.StatusNotFound, "No Change List begins at this time.")
+}
+
+// gone refuses a list that was let go.
+func (ch *channel) gone(v listView) error {
+	where := ch.changeListURL()
+	if len(v.lists) > 1 {
+		where = ch.changeListIndexURL()
+	}
+	return &httpError{
+		status: http.StatusGone, header: http.Header{"Link": {"<" + where + `>; rel="index"`}},
+		text: fmt.Sprintf("Change Lists from before %s are not kept any more. Those that are: %s .",
+			payload.FormatDatetime(v.lists[0].From), where),
+	}
+}
+
+// listHead is the beginning of a Change List's document.
+func (ch *channel) listHead(l ChangeList, indexed bool) []byte {
+	h := payload.Head{
+		Capability: payload.CapChangeList, From: l.From, Until: l.Until,
+		Links: []payload.Link{{Rel: "up", Href: ch.up}},
+	}
+	if indexed {
+		h.Links = append(h.Links, payload.Link{Rel: "index", Href: ch.changeListIndexURL()})
+	}
+	return mustHead(h)
+}
+
+// mustHead writes a head whose parts were looked at before, at a start or in the journal.
+func mustHead(h payload.Head) []byte {
+	head, err := payload.AppendHead(nil, h)
+	if err != nil {
+		panic(fmt.Sprintf("the head of a list: %v", err))
+	}
+	return head
+}
+
+// openDocument is the open list as far as it was counted.
+func (ch *channel) openDocument(v listView) document {
+	l := v.lists[len(v.lists)-1]
+	return ch.listDocument(l, listRange{
+		head: ch.listHead(l, len(v.lists) > 1), from: l.From, end: v.open.next, entries: v.open.entries,
+	}, v.touched, v.listed)
+}
+
+// closedDocument is a closed list. It counts as modified in the second after it was closed,
+// so that no date of when it was open is its own.
+func (ch *channel) closedDocument(l ChangeList) document {
+	return ch.listDocument(l, listRange{
+		head: ch.listHead(l, true), from: l.From, end: l.Until, entries: l.Entries,
+	}, l.Closed.Truncate(time.Second).Add(time.Second))
+}
+
+func (ch *channel) listDocument(l ChangeList, has listRange, changes ...time.Time) document {
+	has.ch = ch
+	return document{
+		kind: kindChangeList, lasting: !l.Until.IsZero(),
+		tag:      tagFrom(has.head, has.end.UnixMicro(), ch.n.cfg.LastmodAlways),
+		modified: slices.MaxFunc(changes, time.Time.Compare),
+		write:    has.write,
+	}
+}
+
+// listRange is what a Change List's document has.
+type listRange struct {
+	ch        *channel
+	head      []byte
+	from, end time.Time // of the events
+	entries   int
+}
+
+// write hands the document on. It opens the journal for each piece anew.
+func (l *listRange) write(ctx context.Context, emit func([]byte) error) error {
+	piece := append(make([]byte, 0, min(pieceBytes+len(l.head), (l.entries+2)*1024)), l.head...)
+	next, left := l.from, l.entries
+	for left > 0 {
+		had := left
+		for event, err := range l.ch.n.cfg.Journal.Events(ctx, l.ch.set, next) {
+			if err != nil {
+				return err
+			}
+			if !event.Datetime.Before(l.end) {
+				break
+			}
+			l.ch.n.complete(&event)
+			if piece, err = payload.AppendEntry(piece, &event.Entry); err != nil {
+				return err
+			}
+			next = nextMicro(event.Datetime)
+			if left--; left == 0 || len(piece) >= pieceBytes {
+				break
+			}
+		}
+		if left == had { // its events were let go meanwhile
+			return errChanged
+		}
+		if left == 0 {
+			break
+		}
+		if err := emit(piece); err != nil {
+			return err
+		}
+		piece = piece[:0]
+	}
+	return emit(payload.AppendTail(piece, false))
+}
+
+// indexDocument is the Change List Index (core §12.2).
+func (ch *channel) indexDocument(v listView) document {
+	head := mustHead(payload.Head{
+		Index: true, Capability: payload.CapChangeList, From: v.lists[0].From,
+		Links: []payload.Link{{Rel: "up", Href: ch.up}},
+	})
+	newest := v.lists[len(v.lists)-1]
+	return document{
+		kind: kindChangeListIndex, modified: v.listed,
+		// What lies between the first and the last does not change.
+		tag: tagFrom(head, newest.From.UnixMicro(), " ", len(v.lists)),
+		write: func(_ context.Context, emit func([]byte) error) error {
+			piece := head
+			for _, l := range v.lists {
+				part := payload.Part{Loc: ch.listURL(l.From), From: l.From, Until: l.Until}
+				var err error
+				if piece, err = payload.AppendPart(piece, &part); err != nil {
+					return err
+				}
+				if len(piece) >= pieceBytes {
+					if err := emit(piece); err != nil {
+						return err
+					}
+					piece = nil
+				}
+			}
+			return emit(payload.AppendTail(piece, true))
+		},
+	}
+}
+
+// complete gives an event what is told of it besides what its Source said.
+func (n *Notifier) complete(e *Event) {
+	if n.cfg.LastmodAlways {
+		e.LastMod = cmp.Or(e.LastMod, payload.FormatDatetime(e.Datetime))
+	}
+}

@@ -1,0 +1,210 @@
+package notifier
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// document is what a public address has at one moment. Its bytes are made while
+// they are sent, in pieces, so that a document of any size takes the memory of a piece.
+type document struct {
+	// kind is what the metrics call it.
+	kind documentKind
+	// tag is the entity tag without its quotes: no two documents of one address
+	// have the same, unless they have the same bytes.
+	tag string
+	// modified is when the document became what it is, or later.
+	modified time.Time
+	// lasting: it will never be another.
+	lasting bool
+	// write hands the pieces on, in order. It holds nothing of the journal's
+	// while it hands one on: the client may take its time.
+	write func(ctx context.Context, emit func(piece []byte) error) error
+}
+
+// documentKind says what a document is: the values of a metric's label.
+type documentKind string
+
+const (
+	kindChangeList      documentKind = "change_list"
+	kindChangeListIndex documentKind = "change_list_index"
+)
+
+// readDocument is readOnly for a document, which counts what becomes of the request.
+func (n *Notifier) readDocument(kind documentKind, h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := fateBroken
+		defer func() { n.metrics.asked(kind, f) }()
+		noted := &statusNote{ResponseWriter: w}
+		err := only(r, http.MethodGet, http.MethodHead)
+		if err == nil {
+			err = h(noted, r)
+		}
+		if err != nil {
+			f = fateOf(n.fail(noted, r, err))
+			return
+		}
+		f = fateOf(noted.status)
+	})
+}
+
+// statusNote notes the status of an answer, where it is not 200.
+type statusNote struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusNote) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController through.
+func (w *statusNote) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// pieceBytes is about how large a piece of a document is.
+const pieceBytes = 256 << 10
+
+// serveDocument answers with the document, packed where the client takes that, or with
+// 304 where the client has it (RFC 9110 §13).
+func (n *Notifier) serveDocument(w http.ResponseWriter, r *http.Request, d document) error {
+	packed := acceptsGzip(r.Header.Values("Accept-Encoding"))
+	tag := `"` + d.tag + `"`
+	if packed {
+		tag = `"` + d.tag + `-gzip"` // other bytes
+	}
+	now := n.cfg.Now()
+	header := w.Header()
+	header.Set("ETag", tag)
+	header.Set("Last-Modified", lastModified(d.modified, now))
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("Cache-Control", "no-cache") // asked for again each time: a change may have come
+	if d.lasting {
+		header.Set("Cache-Control", "public, max-age=2592000, immutable")
+	}
+	if unchanged(r.Header, tag, d.modified, now) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	header.Set("Content-Type", "application/xml")
+	if packed {
+		header.Set("Content-Encoding", "gzip")
+	}
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return n.send(w, r, d, packed)
+}
+
+// send writes the document. What goes wrong before the first byte is an answer of its
+// own; after that the connection is broken off, so that nobody takes a part for the whole.
+func (n *Notifier) send(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
+	ctx, end, err := n.readings.begin(w, r)
+	if err != nil {
+		return err
+	}
+	defer end()
+	out := io.Writer(w)
+	var pack *gzip.Writer
+	if packed {
+		pack = packers.Get().(*gzip.Writer)
+		defer packers.Put(pack)
+		pack.Reset(w)
+		out = pack
+	}
+	begun := false
+	var gone error // the client
+	err = d.write(ctx, func(piece []byte) error {
+		begun = true
+		if gone = ctx.Err(); gone == nil {
+			_, gone = out.Write(piece)
+		}
+		return gone
+	})
+	if err == nil && pack != nil {
+		gone = pack.Close()
+		err = gone
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !begun && ctx.Err() == nil:
+		return err
+	case gone == nil && ctx.Err() == nil:
+		n.log.Error("a document was broken off", "document", string(d.kind), "error", err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// packers keeps what packing takes, which is most of a megabyte.
+var packers = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one that there is
+	return w
+}}
+
+// lastModified gives what Last-Modified says of a document. The second that is not
+// over yet may see another document: until then the second before is told, so that
+// whoever asks by it is given what is new.
+func lastModified(modified, now time.Time) string {
+	second, current := modified.Truncate(time.Second), now.Truncate(time.Second)
+	if !second.Before(current) {
+		second = current.Add(-time.Second)
+	}
+	return second.UTC().Format(http.TimeFormat)
+}
+
+// unchanged tells whether the client has the document, by its tag or else by its date
+// (RFC 9110 §13.2.2).
+func unchanged(header http.Header, tag string, modified, now time.Time) bool {
+	if tags := header.Values("If-None-Match"); len(tags) > 0 {
+		return hasTag(tags, tag)
+	}
+	since, err := http.ParseTime(header.Get("If-Modified-Since"))
+	second := modified.Truncate(time.Second)
+	return err == nil && second.Before(now.Truncate(time.Second)) && !second.After(since)
+}
+
+// acceptsGzip tells whether Accept-Encoding takes gzip (RFC 9110 §12.5.3).
+func acceptsGzip(values []string) bool {
+	accepted := false
+	for coding := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		name, params, _ := strings.Cut(coding, ";")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if name != "gzip" && name != "x-gzip" && name != "*" {
+			continue
+		}
+		quality := 1.0
+		key, value, found := strings.Cut(params, "=")
+		if found && strings.EqualFold(strings.TrimSpace(key), "q") {
+			var err error
+			if quality, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
+				quality = 0
+			}
+		}
+		accepted = quality > 0
+		if name != "*" {
+			return accepted // what is said of it by name counts
+		}
+	}
+	return accepted
+}
+
+// tagFrom makes an entity tag of what tells a document from others of its address.
+func tagFrom(head []byte, parts ...any) string {
+	h := fnv.New64a()
+	_, _ = h.Write(head)
+	_, _ = fmt.Fprint(h, parts...)
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// errCut: a reading had to make room for another.
+var errCut = errors.New("the reading was cut off")
