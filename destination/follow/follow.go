@@ -14,6 +14,17 @@
 // same Key; a notification is acknowledged to the hub only when it is in the Inbox;
 // what neither the hub's memory nor the Source's lists have is never passed over in
 // silence (ErrGap, and Config says what happens then).
+//
+// Intervals are half-open: a notification [from, until) whose from is the position, or
+// earlier, is handed on from the position on; one that begins later shows a gap. A gap is believed
+// when nothing else came for Config.Settle, and filled from the hub's memory, then from
+// the Source's Change Lists. An open Change List fills it only if it has something at or
+// after the end of the gap; else it is asked again. What comes meanwhile waits
+// in the Inbox, which is bounded: the hub is then asked to come again later.
+//
+// A Source that breaks the rules of core §12 and CN §3 is followed as far as that goes: changes
+// out of order within a notification are put in order; those without a datetime are handed on where
+// they stand, and known again by what they say.
 package follow
 
 import (
@@ -43,6 +54,8 @@ type Change struct {
 	// change of the Source has it: an idempotency key.
 	Key string
 	Via Via
+	// Notification is the ID of the notification that it came by; empty if by none.
+	Notification string
 }
 
 // Taker gets the changes.
@@ -57,7 +70,8 @@ type Taker interface {
 type Position struct {
 	// At: every change before it was; zero where none is known yet.
 	At time.Time
-	// Keys are those with a datetime of exactly At that were.
+	// Keys are those with a datetime of At or later that were, and those without one
+	// that may be read again.
 	Keys []string
 }
 

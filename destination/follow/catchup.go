@@ -1,0 +1,183 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+// finding is what asking who may have changes has come to.
+type finding struct {
+	asked    int       // places that there are
+	read     int       // of those, how many could be read
+	later    bool      // asking again may help, whatever was said so far
+	doubtful bool      // asking again may help, but not for ever
+	earliest time.Time // from when on there are changes, where that is later than the position
+	err      error     // why not more
+}
+
+// final tells whether nobody has what is missing; tired, that all were asked often enough.
+func (d *finding) final(tired bool) bool { return !d.later && (tired || !d.doubtful) }
+
+func (d *finding) reason() error {
+	if d.asked == 0 {
+		return errors.New("no memory of a hub and no Change List is known")
+	}
+	if d.err == nil {
+		return errors.New("what is there does not reach so far")
+	}
+	return d.err
+}
+
+// catchUp reads what the hub's memory has, and the Source's Change Lists, from the position on
+// and hands it on: until the position is goal or later, or, where goal is zero, all
+// there is. The error is the end of ctx.
+func (f *Follower) catchUp(ctx context.Context, goal time.Time) (found finding, err error) {
+	for _, way := range []struct {
+		via   Via
+		place func(context.Context) (string, error)
+	}{{Memory, f.cfg.Places.Memory}, {ChangeList, f.cfg.Places.ChangeList}} {
+		uri, err := way.place(ctx)
+		if err == nil && uri == "" {
+			continue
+		}
+		found.asked++
+		if err == nil {
+			if wait := time.Until(f.notBefore[way.via]); wait > 0 {
+				err = &waitError{wait}
+			} else {
+				_, err = f.readList(ctx, way.via, uri)
+			}
+		} else {
+			err = &laterError{err}
+		}
+		if ctx.Err() != nil {
+			return found, ctx.Err()
+		}
+		if err == nil && !goal.IsZero() && !f.place.at.Before(goal) {
+			found.read++
+			return found, nil
+		}
+		f.judge(&found, way.via, err)
+	}
+	return found, nil
+}
+
+// laterError is trouble that passes.
+type laterError struct{ error }
+
+func (e *laterError) Unwrap() error { return e.error }
+
+// waitError: who was asked wants to be left alone.
+type waitError struct{ left time.Duration }
+
+func (e *waitError) Error() string {
+	return fmt.Sprintf("it asked to be left alone for %s", e.left.Round(time.Second))
+}
+
+// judge adds to what was found what one place has said.
+func (f *Follower) judge(found *finding, via Via, err error) {
+	if err != nil {
+		found.err = errors.Join(found.err, err)
+	}
+	gone, busy, wait := (*lists.GoneError)(nil), (*lists.BusyError)(nil), (*waitError)(nil)
+	switch {
+	case err == nil:
+		found.read++
+		// An open Change List may be written late. A memory that has relayed what
+		// comes behind the gap has what it has.
+		if via == ChangeList {
+			found.later = true
+		} else {
+			found.doubtful = true
+		}
+	case errors.As(err, &gone):
+		if gone.Earliest.After(f.place.at) && (found.earliest.IsZero() || gone.Earliest.Before(found.earliest)) {
+			found.earliest = gone.Earliest
+		}
+	case errors.As(err, &busy):
+		found.later = true
+		f.notBefore[via] = time.Now().Add(min(busy.RetryAfter, maxBusy))
+	case errors.As(err, &wait), errors.As(err, new(*laterError)):
+		found.later = true
+	case errors.Is(err, lists.ErrAnswer), errors.Is(err, lists.ErrNone), errors.Is(err, lists.ErrOtherHost), errors.Is(err, lists.ErrLoop):
+		found.doubtful = true
+	default:
+		found.later = true
+	}
+}
+
+// readList hands on what a list has from the position on. What was handed on when an
+// error comes stays handed on.
+func (f *Follower) readList(ctx context.Context, via Via, uri string) (lists.Covered, error) {
+	v := visitor{f: f, via: via, batch: batch{f: f, limit: f.limit()}, nth: counter{}, undated: map[string]struct{}{}}
+	before, at := f.count, f.place.at
+	covered, err := f.cfg.Lists.Changes(ctx, uri, f.place.at, func(e payload.Entry) error { return v.visit(ctx, e) })
+	if flushed := v.batch.flush(ctx); flushed != nil {
+		return covered, flushed
+	}
+	if v.late > 0 {
+		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", cut(uri))
+	}
+	f.place.reach(covered.Until)
+	if err == nil && covered.Documents == 1 && !covered.Unchanged {
+		f.place.keepUndated(v.undated)
+	}
+	if n := f.count - before; n > 0 {
+		f.cfg.Logger.Info("caught up", "via", string(via), "count", n, "position", shown(f.place.at))
+	}
+	if f.count == before && f.place.at.Equal(at) {
+		return covered, err // there is nothing new to keep
+	}
+	return covered, errors.Join(err, f.save(ctx))
+}
+
+// limit is how far a change in a list may move the position: a datetime that is told wrong, in
+// the future, must not have all that comes until then count as past.
+func (f *Follower) limit() time.Time { return time.Now().Add(f.cfg.Skew) }
+
+// visitor hands on the entries of one reading.
+type visitor struct {
+	f       *Follower
+	via     Via
+	batch   batch
+	nth     counter
+	newest  time.Time
+	undated map[string]struct{} // keys
+	late    int
+}
+
+func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
+	key := v.nth.key(&e)
+	if e.Datetime.IsZero() && len(v.undated) < maxUndated {
+		v.undated[key] = struct{}{}
+	}
+	if v.f.place.past(e.Datetime, key) || v.batch.has(key) {
+		if _, known := v.f.place.known[key]; !known && v.newest.After(e.Datetime) && !e.Datetime.IsZero() && !v.batch.has(key) {
+			v.late++
+		}
+		return ctx.Err()
+	}
+	if !e.Datetime.IsZero() {
+		if e.Datetime.Before(v.newest) {
+			v.late++
+			return ctx.Err()
+		}
+		v.newest = e.Datetime
+	}
+	return v.batch.add(ctx, Change{Entry: e, Key: key, Via: v.via})
+}
+
+// maxShown is how much of a stranger's text stands in a log line, bytes.
+const maxShown = 300
+
+func cut(s string) string {
+	if len(s) > maxShown {
+		s = s[:maxShown] + "…"
+	}
+	return s
+}

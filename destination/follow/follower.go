@@ -1,0 +1,244 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Follower follows one Source. It takes notifications at any time; Run hands
+// them on.
+type Follower struct {
+	cfg  Config
+	news chan struct{} // there is something in the Inbox; has room for one
+	poll chan struct{} // the lists should be looked at; has room for one
+
+	mu sync.Mutex
+	at time.Time // guarded by mu: the position as it is stored
+
+	// What follows is Run's goroutine's.
+	place  *place
+	count  uint64    // changes handed on since the start
+	looked time.Time // when it was known last that nothing is missing
+	gap    gap
+	// notBefore is when who was too busy may be asked again.
+	notBefore map[Via]time.Time
+	spread    float64 // by how much this time's interval between looks is longer
+}
+
+// New checks the Config.
+func New(cfg Config) (*Follower, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Follower{
+		cfg: cfg.withDefaults(), news: make(chan struct{}, 1), poll: make(chan struct{}, 1),
+		notBefore: map[Via]time.Time{},
+	}, nil
+}
+
+// Run hands changes on until ctx ends, and returns nil then. What ends it otherwise is
+// ErrGap, where Config has it so. Everything that may pass is tried again, for ever.
+func (f *Follower) Run(ctx context.Context) error {
+	err := f.begin(ctx)
+	for err == nil {
+		err = f.step(ctx)
+	}
+	if ctx.Err() != nil {
+		f.cfg.Logger.Info("stopped", "handed_on", f.count, "position", shown(f.position()))
+		return nil
+	}
+	return err
+}
+
+// Position is how far changes were handed on; zero where that is not known yet.
+func (f *Follower) Position() time.Time { return f.position() }
+
+func (f *Follower) position() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at
+}
+
+func (f *Follower) ring()    { signal(f.news) }
+func (f *Follower) pollNow() { signal(f.poll) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// begin reads the position, or makes one.
+func (f *Follower) begin(ctx context.Context) error {
+	p, err := tried(ctx, f, "the position cannot be read; trying again", f.cfg.Store.Position)
+	if err != nil {
+		return err
+	}
+	f.place, f.looked = placeOf(p), time.Now()
+	f.mu.Lock()
+	f.at = p.At
+	f.mu.Unlock()
+	if !p.At.IsZero() {
+		f.cfg.Logger.Info("going on", "position", shown(p.At))
+		f.looked = time.Time{} // what was missed meanwhile is looked for at once
+		return nil
+	}
+	switch f.cfg.Start {
+	case StartBaseline:
+		return f.baseline(ctx)
+	case StartAt:
+		f.place.reach(f.cfg.StartTime)
+		f.looked = time.Time{}
+		return f.save(ctx)
+	}
+	f.looked = time.Time{}
+	return nil
+}
+
+// tried calls what until it works, or ctx ends.
+func tried[T any](ctx context.Context, f *Follower, message string, what func(context.Context) (T, error)) (T, error) {
+	retry := f.retry()
+	for {
+		v, err := what(ctx)
+		if err == nil || ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		wait := retry.NextBackOff()
+		f.cfg.Logger.Error(message, "error", err, "in", wait.Round(time.Millisecond).String())
+		if err := sleep(ctx, wait); err != nil {
+			return v, err
+		}
+	}
+}
+
+// step does the next thing there is to do, or waits for one.
+func (f *Follower) step(ctx context.Context) error {
+	p, err := f.cfg.Store.First(ctx)
+	if errors.Is(err, ErrNothing) {
+		f.gap = gap{}
+		return f.idle(ctx)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			f.cfg.Logger.Error("the inbox cannot be read; trying again", "error", err)
+		}
+		return f.wait(ctx, f.cfg.RetryFirst, nil)
+	}
+	switch {
+	case f.place.at.IsZero():
+		return f.first(ctx, p)
+	case p.Until.Before(f.place.at):
+		return f.save(ctx, p.ID) // known already
+	case !p.From.After(f.place.at):
+		return f.apply(ctx, p)
+	}
+	return f.missing(ctx, p)
+}
+
+// first makes the first notification the position, when nothing before it came for
+// a while.
+func (f *Follower) first(ctx context.Context, p Pushed) error {
+	if wait := f.gap.settle(p.From, f.cfg.Settle); wait > 0 {
+		return f.wait(ctx, wait, f.news)
+	}
+	f.gap = gap{}
+	f.place.reach(p.From)
+	f.cfg.Logger.Info("beginning with the first notification", "position", shown(p.From))
+	return f.save(ctx)
+}
+
+// apply hands on what a notification has from the position on.
+func (f *Follower) apply(ctx context.Context, p Pushed) error {
+	f.gap = gap{}
+	changes, err := f.read(p)
+	if err != nil {
+		// It was read when it came. Its interval stays to be covered by the lists.
+		f.cfg.Logger.Error("a notification in the inbox cannot be read, and is dropped", "id", p.ID, "error", err)
+		f.pollNow()
+		return f.save(ctx, p.ID)
+	}
+	b := batch{f: f, limit: p.Until}
+	for _, c := range changes {
+		if b.has(c.Key) || f.place.past(c.Datetime, c.Key) && !f.late(&c, p) {
+			continue
+		}
+		if err := b.add(ctx, c); err != nil {
+			return err
+		}
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	f.place.reach(p.Until)
+	f.looked = time.Now()
+	return f.save(ctx, p.ID)
+}
+
+// late tells a change that is older than the interval of a notification that was not seen
+// before: whoever broke the rule that entries lie in it (CN §3) has not told of it earlier.
+func (f *Follower) late(c *Change, p Pushed) bool {
+	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || f.place.at.After(p.From) {
+		return false
+	}
+	_, known := f.place.known[c.Key]
+	return !known
+}
+
+// idle waits for news, and looks at the lists when it is time.
+func (f *Follower) idle(ctx context.Context) error {
+	if due := f.due(); due > 0 {
+		return f.wait(ctx, due, f.news)
+	}
+	err := f.look(ctx)
+	f.looked, f.spread = time.Now(), rand.Float64()*pollJitter
+	return err
+}
+
+// due is how long it is until the lists are to be looked at. Where nothing may be
+// pushed that is sooner; as this may change any time it is looked at often.
+func (f *Follower) due() time.Duration {
+	interval := f.cfg.Poll
+	if !f.cfg.Places.Pushed() {
+		interval = f.cfg.PollGone
+	}
+	if f.looked.IsZero() {
+		return 0
+	}
+	interval += time.Duration(f.spread * float64(interval))
+	return min(time.Until(f.looked.Add(interval)), f.cfg.PollGone)
+}
+
+// wait returns after the time, or when there are news; an error is the end of ctx.
+func (f *Follower) wait(ctx context.Context, long time.Duration, news <-chan struct{}) error {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-news:
+	case <-f.poll:
+		f.looked = time.Time{}
+	case <-timer.C:
+	}
+	return nil
+}
+
+func shown(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// gapError is ErrGap with its place.
+func gapError(from, until time.Time, reason error) error {
+	if until.IsZero() {
+		return fmt.Errorf("%w: what changed since %s: %w", ErrGap, shown(from), reason)
+	}
+	return fmt.Errorf("%w: what changed from %s to %s: %w", ErrGap, shown(from), shown(until), reason)
+}

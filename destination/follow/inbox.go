@@ -1,0 +1,143 @@
+package follow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"carillon/destination"
+	"carillon/payload"
+)
+
+var _ destination.Sink = (*Follower)(nil)
+
+// Take implements destination.Sink: the notification is in the Inbox, durable, when it
+// returns nil. Where there is no room it is destination.ErrNotNow.
+func (f *Follower) Take(n *destination.Notification) error {
+	if !n.ChangeNotification {
+		f.cfg.Logger.Warn("what was delivered is no change notification that can be read, and is passed over", "id", n.ID, "bytes", n.Size)
+		f.ring() // something has changed: the lists may tell what
+		return nil
+	}
+	p := Pushed{ID: n.ID, Body: n.Body}
+	var told bool
+	if p.From, p.Until, told = interval(n); !told {
+		f.cfg.Logger.Warn("the notification does not tell what interval it covers (CN §3)", "id", n.ID)
+		if p.From.IsZero() {
+			f.pollNow()
+			return nil
+		}
+	}
+	ctx := context.Background() // who waits for the answer may give up; what is kept is kept
+	if err := f.room(ctx, p); err != nil {
+		return err
+	}
+	if err := f.cfg.Store.Keep(ctx, p); err != nil {
+		return fmt.Errorf("%w: %w", destination.ErrNotNow, err)
+	}
+	f.ring()
+	return nil
+}
+
+// interval is what a notification covers; where it does not tell, from its first
+// change to its last.
+func interval(n *destination.Notification) (from, until time.Time, told bool) {
+	from, fromErr := payload.ParseDatetime(n.From)
+	until, untilErr := payload.ParseDatetime(n.Until)
+	told = fromErr == nil && untilErr == nil && !until.Before(from)
+	var first, last time.Time
+	for i := range n.Changes {
+		at := n.Changes[i].Datetime
+		if at.IsZero() {
+			continue
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	if fromErr != nil {
+		from = first
+	}
+	if untilErr != nil || until.Before(from) {
+		until = last
+		if until.Before(from) {
+			until = from
+		}
+	}
+	return from, until, told
+}
+
+// room tells whether the Inbox has room. What goes on from the position has it: it
+// may be what all others wait for.
+func (f *Follower) room(ctx context.Context, p Pushed) error {
+	n, held, err := f.cfg.Store.Kept(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", destination.ErrNotNow, err)
+	}
+	inbox, bytes := f.cfg.Inbox, f.cfg.InboxBytes
+	if at := f.position(); !at.IsZero() && !p.From.After(at) {
+		inbox, bytes = 2*inbox, 2*bytes
+	}
+	if n > 0 && (n >= inbox || held+int64(len(p.Body)) > bytes) {
+		return fmt.Errorf("%w: the inbox is full: %d notifications of %d bytes wait", destination.ErrNotNow, n, held)
+	}
+	return nil
+}
+
+// read reads what a notification has, in order.
+func (f *Follower) read(p Pushed) ([]Change, error) {
+	r := payload.NewReader(bytes.NewReader(p.Body), payload.Limits{Bytes: int64(len(p.Body)) + 1})
+	var all []Change
+	var last time.Time // of those that tell
+	sorted, nth := true, counter{}
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !e.Datetime.IsZero() {
+			sorted, last = sorted && !e.Datetime.Before(last), e.Datetime
+		}
+		c := Change{Entry: e, Key: nth.key(&e), Via: Push, Notification: p.ID}
+		if e.Datetime.IsZero() {
+			// The next notification may say the same of another change.
+			c.Key = undated + digest(0, p.ID, c.Key)
+		}
+		all = append(all, c)
+	}
+	if !sorted {
+		f.cfg.Logger.Warn("the changes of a notification are not in the order of their datetimes (CN §3), and are put in it", "id", p.ID)
+		inOrder(all)
+	}
+	return all, nil
+}
+
+// inOrder sorts changes by their datetimes; those without one stay behind the one before them.
+func inOrder(all []Change) {
+	type at struct {
+		time   time.Time
+		change Change
+	}
+	timed := make([]at, len(all))
+	var last time.Time
+	for i, c := range all {
+		if !c.Datetime.IsZero() {
+			last = c.Datetime
+		}
+		timed[i] = at{last, c}
+	}
+	slices.SortStableFunc(timed, func(a, b at) int { return a.time.Compare(b.time) })
+	for i := range timed {
+		all[i] = timed[i].change
+	}
+}
