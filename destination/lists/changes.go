@@ -1,7 +1,9 @@
 package lists
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -85,8 +87,9 @@ type list struct {
 	*document
 	at *url.URL // as it was asked for
 	// from and until are what it covers; until is zero for an open one, from where
-	// nobody knows.
+	// nobody knows. closed: it says until itself, not only its index.
 	from, until time.Time
+	closed      bool
 	indexURI    string
 	up          string
 }
@@ -98,21 +101,13 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &list{document: d, at: at, from: told.from, until: told.until}
+	now := known{from: d.head.FromTime, until: d.head.UntilTime, index: d.link("index"), up: d.link("up")}
 	if d.unchanged {
-		l.from, l.until, l.indexURI, l.up = k.from, k.until, k.index, k.up
-		return l, nil
+		now = *k
 	}
-	if !d.head.FromTime.IsZero() {
-		l.from = d.head.FromTime
-	}
-	if l.from.IsZero() {
-		l.from = d.oldest
-	}
-	if !d.head.UntilTime.IsZero() {
-		l.until = d.head.UntilTime
-	}
-	l.indexURI, l.up = d.link("index"), d.link("up")
+	l := &list{document: d, at: at, closed: !now.until.IsZero(), indexURI: now.index, up: now.up}
+	l.from = cmp.Or(now.from, told.from, d.oldest)
+	l.until = cmp.Or(now.until, told.until)
 	return l, nil
 }
 
@@ -138,7 +133,7 @@ func (w *walk) take(ctx context.Context, l *list) error {
 	}
 	// Nobody can promise what has not been yet: a datetime that was told wrong must
 	// not make everything up to then count as read.
-	if now := time.Now(); until.After(now) {
+	if now := l.served(); until.After(now.Add(maxSkew)) {
 		until, w.ahead = now, true
 		w.c.warn(l.uri, payload.Violation{Clause: "core §7", Message: "a datetime lies in the future"})
 	}
@@ -146,10 +141,31 @@ func (w *walk) take(ctx context.Context, l *list) error {
 	if !w.open {
 		w.ends[l.at.String()] = l.until
 	}
-	if !l.unchanged {
-		w.c.remember(l.at, l.header, known{end: w.end, from: l.from, until: l.until, index: l.indexURI, up: l.up})
-	}
+	w.keep(l)
 	return nil
+}
+
+// maxSkew is how far the clock that dates changes may be ahead of the server's.
+const maxSkew = time.Minute
+
+// served is when the list was served, by the clock of its server if that told.
+func (l *list) served() time.Time {
+	if at, err := http.ParseTime(l.header.Get("Date")); err == nil {
+		return at
+	}
+	return time.Now()
+}
+
+// keep remembers a list of which everything was taken.
+func (w *walk) keep(l *list) {
+	if l.unchanged {
+		return
+	}
+	k := known{end: w.end, from: l.from, index: l.indexURI, up: l.up}
+	if l.closed {
+		k.until = l.until
+	}
+	w.c.remember(l.at, l.header, k)
 }
 
 func (w *walk) visitAll(ctx context.Context, l *list) error {
@@ -183,7 +199,7 @@ func (w *walk) begin(ctx context.Context, at *url.URL) error {
 		return w.before(ctx, l)
 	}
 	if !l.until.IsZero() && !w.end.IsZero() && !l.until.After(w.end) {
-		w.lists++ // it has nothing of interest
+		w.keep(l) // it has nothing of interest
 	} else if err := w.take(ctx, l); err != nil {
 		return err
 	}

@@ -188,9 +188,7 @@ func (r *reading) set(f *found) (Set, error) {
 	}
 	s := Set{CapabilityList: f.uri.String()}
 	if up := upOf(f.head); up != "" {
-		if u, err := f.uri.Parse(up); err == nil && isWeb(u) {
-			s.Description = u.String()
-		}
+		s.Description = absolute(f.uri, up)
 	}
 	for i := range f.entries {
 		e := &f.entries[i]
@@ -201,7 +199,7 @@ func (r *reading) set(f *found) (Set, error) {
 			r.offer(&s.ChangeList, f, e)
 		case payload.ChangeNotification:
 			if s.Topic == "" {
-				s.Topic, s.Hubs = e.Loc, hubs(f.uri, e.Links)
+				s.Topic, s.Hubs = absolute(f.uri, e.Loc), hubs(f.uri, e.Links)
 			}
 		}
 	}
@@ -223,14 +221,24 @@ func (r *reading) offer(to *string, f *found, e *payload.Entry) {
 
 func hubs(base *url.URL, links []payload.Link) (uris []string) {
 	for _, l := range links {
-		if l.Rel != "hub" {
-			continue
-		}
-		if u, err := base.Parse(l.Href); err == nil && isWeb(u) && !slices.Contains(uris, u.String()) {
-			uris = append(uris, u.String())
+		if uri := absolute(base, l.Href); l.Rel == "hub" && uri != "" && !slices.Contains(uris, uri) {
+			uris = append(uris, uri)
 		}
 	}
 	return uris
+}
+
+// absolute is what ref means in the document at base: ref to the byte, unless it is
+// relative; empty if it is no http or https URI.
+func absolute(base *url.URL, ref string) string {
+	u, err := base.Parse(ref)
+	switch given, _ := url.Parse(ref); {
+	case err != nil || !isWeb(u):
+		return ""
+	case given.IsAbs():
+		return ref
+	}
+	return u.String()
 }
 
 func upOf(h payload.Header) string {

@@ -55,7 +55,7 @@ func (r *reading) open(ctx context.Context, at *url.URL, want string, since time
 	defer a.close()
 	r.seen[at.String()], r.seen[a.uri.String()] = true, true
 	if a.unchanged {
-		return &document{uri: a.uri, unchanged: true}, nil
+		return &document{uri: a.uri, header: a.header, unchanged: true}, nil
 	}
 	d := &document{uri: a.uri, header: a.header, spool: spool{dir: r.c.cfg.Dir}, ordered: true}
 	if err := r.survey(d, a.body, want, since); err != nil {
@@ -73,7 +73,10 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 	if err != nil {
 		return err
 	}
-	d.index = head.Root == payload.RootSitemapIndex
+	d.head, d.index = head, head.Root == payload.RootSitemapIndex
+	if err := d.is(want); err != nil {
+		return err
+	}
 	limit := r.c.cfg.Limits.Entries
 	if d.index {
 		limit = r.c.cfg.Limits.Parts
@@ -102,6 +105,9 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 		return err
 	}
 	r.c.warn(d.uri, odd.Violations()...)
+	if d.index {
+		d.spool.close() // its parts are in memory
+	}
 	return nil
 }
 

@@ -137,7 +137,11 @@ func (r *reading) ask(ctx context.Context, at *url.URL, k *known) (*http.Respons
 	if k != nil {
 		k.ask(req.Header)
 	}
-	return r.c.http.Do(req)
+	resp, err := r.c.http.Do(req)
+	if broken, ok := errors.AsType[*url.Error](err); ok {
+		err = broken.Err // it names the address again
+	}
+	return resp, err
 }
 
 // answer tells by its status what came.

@@ -25,7 +25,7 @@ func (w *walk) index(ctx context.Context, ix *list) error {
 		if err != nil {
 			return err
 		}
-		defer again.close()
+		again.close()
 		if !again.index {
 			return nil
 		}
@@ -88,7 +88,7 @@ func (w *walk) onePart(ctx context.Context, at *url.URL, p part, last bool) (pro
 	case !w.joins(l):
 		return stop, w.hole(l)
 	}
-	if last && l.head.UntilTime.IsZero() && !l.unchanged {
+	if last && !l.closed {
 		l.until = time.Time{} // the list itself knows better than its index
 	}
 	if err := w.take(ctx, l); err != nil {

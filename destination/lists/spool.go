@@ -65,6 +65,7 @@ func (s *spool) close() {
 	if s.file != nil {
 		s.file.Close()
 		_ = os.Remove(s.file.Name())
+		s.file = nil
 	}
 	s.mem = bytes.Buffer{}
 }
