@@ -62,6 +62,6 @@ type Resources interface {
 	// to its end whatever happens meanwhile.
 	Resources(ctx context.Context, set string) (at time.Time, all iter.Seq2[payload.Entry, error], err error)
 
-	// Resource returns one resource of a set, also of one that is not whole; false where there is none.
+	// Resource returns one resource of a set; false where there is none, or none are kept.
 	Resource(ctx context.Context, set, loc string) (payload.Entry, bool, error)
 }

@@ -23,17 +23,10 @@ type ResourceStore interface {
 	// before at, and no other Snapshot has the same one.
 	Snapshot(ctx context.Context, set string, now time.Time) (at time.Time, all iter.Seq2[payload.Entry, error], err error)
 
-	// KeepResources begins to keep the resources of a set, if that was not done before, and
-	// tells whether they are known whole: at once where the set has had no event yet.
-	KeepResources(ctx context.Context, set string) (whole bool, err error)
-
-	// ResourcesWhole tells whether the resources of a set are known whole; false where none
-	// are kept. ErrNoSet.
-	ResourcesWhole(ctx context.Context, set string) (bool, error)
-
-	// DeclareWhole says that the resources which are kept are those of the set: everything
-	// that it has was told by events since they are kept. ErrNotWhole where none are.
-	DeclareWhole(ctx context.Context, set string) error
+	// KeepResources begins to keep the resources of a set that has had no event yet, and does
+	// nothing where they are kept. ErrNotWhole for a set with events, whose resources
+	// only an import can tell; ErrImporting; ErrNoSet.
+	KeepResources(ctx context.Context, set string) error
 
 	// BeginImport begins an import of a snapshot into a set; ErrImporting while
 	// there is another. Events that come until its end are later than the snapshot, and win.

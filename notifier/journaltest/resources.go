@@ -53,11 +53,17 @@ func resource(name, hash string) payload.Entry {
 	return payload.Entry{Loc: "http://a.example/" + name, Hash: hash}
 }
 
-func keep(t *testing.T, j notifier.Store, set string, want bool) {
+func keep(t *testing.T, j notifier.Store, set string) {
 	t.Helper()
-	whole, err := j.KeepResources(t.Context(), set)
-	if err != nil || whole != want {
-		t.Fatalf("KeepResources(%s): whole %t, %v; want %t", set, whole, err, want)
+	if err := j.KeepResources(t.Context(), set); err != nil {
+		t.Fatalf("KeepResources(%s): %v", set, err)
+	}
+}
+
+func wantNotWhole(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, notifier.ErrNotWhole) {
+		t.Errorf("%s: %v, want ErrNotWhole", what, err)
 	}
 }
 
@@ -95,7 +101,7 @@ func wantResources(t *testing.T, j notifier.Store, set, want string) {
 func testEventsAddUp(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	wantResources(t, j, "a", "")
 	add(
 		t, j, noon, change(payload.Created, "2", "md5:1"), change(payload.Created, "1", "md5:1"),
@@ -103,7 +109,7 @@ func testEventsAddUp(t *testing.T, at Place) {
 		change(payload.Updated, "3", "md5:1"),
 	)
 	j = at()
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	wantResources(t, j, "a", "1:md5:1 2:md5:1 3:md5:1 é:md5:1")
 	add(
 		t, j, noon, change(payload.Deleted, "2", ""), change(payload.Updated, "1", "md5:2"),
@@ -124,7 +130,7 @@ func testEventsAddUp(t *testing.T, at Place) {
 func testWhatIsOfTheResource(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	full := notifier.Event{Sets: []string{"a"}, Entry: payload.Entry{
 		Loc: "http://a.example/é?x=1&y=<", LastMod: "2026-03-02", Change: payload.Updated,
 		Hash: "md5:1584abdf8ebdc9802ac0c6a7402c03b6", Length: "9007199254740993", Type: "text/html", Encoding: "gzip",
@@ -153,52 +159,34 @@ func testWholeFromTheStart(t *testing.T, at Place) {
 	n := seal(t, j, notifier.Notification{Set: "a", From: from, Until: noonMicro.Add(time.Hour)}, nil)
 	accept(t, j, n, noonMicro.Add(time.Hour))
 	j = at()
-	keep(t, j, "a", false) // also where no event is kept any more
+	wantNotWhole(t, "KeepResources where no event is left", j.KeepResources(t.Context(), "a"))
 	open(t, j, "b", noon)
-	keep(t, j, "b", true)
+	keep(t, j, "b")
 	b := change(payload.Created, "1", "")
 	b.Sets = []string{"b"}
 	add(t, j, noon, b)
 	j = at()
-	keep(t, j, "b", true)
-	for set, want := range map[string]bool{"a": false, "b": true} {
-		if whole, err := j.ResourcesWhole(t.Context(), set); err != nil || whole != want {
-			t.Errorf("ResourcesWhole(%s): %t, %v", set, whole, err)
-		}
-	}
+	keep(t, j, "b") // it was done before
+	wantResources(t, j, "b", "1:")
+	wantNotWhole(t, "KeepResources after a restart", j.KeepResources(t.Context(), "a"))
 }
 
 func testNotWhole(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
 	add(t, j, noon, change(payload.Created, "1", ""))
-	for _, what := range []string{"are not kept", "are not whole"} {
-		if _, _, err := j.Resources(t.Context(), "a"); !errors.Is(err, notifier.ErrNotWhole) {
-			t.Errorf("Resources where they %s: %v, want ErrNotWhole", what, err)
+	for range 2 {
+		_, _, err := j.Resources(t.Context(), "a")
+		wantNotWhole(t, "Resources", err)
+		_, _, err = j.Snapshot(t.Context(), "a", noon)
+		wantNotWhole(t, "Snapshot", err)
+		if _, found, err := j.Resource(t.Context(), "a", "http://a.example/1"); found || err != nil {
+			t.Errorf("Resource: %t, %v", found, err)
 		}
-		if _, _, err := j.Snapshot(t.Context(), "a", noon); !errors.Is(err, notifier.ErrNotWhole) {
-			t.Errorf("Snapshot where they %s: %v, want ErrNotWhole", what, err)
-		}
-		if what == "are not kept" {
-			if err := j.DeclareWhole(t.Context(), "a"); !errors.Is(err, notifier.ErrNotWhole) {
-				t.Errorf("DeclareWhole where they %s: %v, want ErrNotWhole", what, err)
-			}
-			if _, found, err := j.Resource(t.Context(), "a", "http://a.example/1"); found || err != nil {
-				t.Errorf("Resource where they %s: %t, %v", what, found, err)
-			}
-			keep(t, j, "a", false)
-		}
+		wantNotWhole(t, "KeepResources", j.KeepResources(t.Context(), "a"))
+		j = at()
 	}
-	add(t, j, noon, change(payload.Created, "2", ""))
-	j = at()
-	if _, found, err := j.Resource(t.Context(), "a", "http://a.example/2"); !found || err != nil {
-		t.Errorf("Resource of a set that is not whole: %t, %v", found, err)
-	}
-	if err := j.DeclareWhole(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	wantResources(t, at(), "a", "2:")
-	testNoSuchSet(t, at())
+	testNoSuchSet(t, j)
 }
 
 func testNoSuchSet(t *testing.T, j notifier.Store) {
@@ -206,12 +194,10 @@ func testNoSuchSet(t *testing.T, j notifier.Store) {
 	_, _, resources := j.Resources(t.Context(), "b")
 	_, _, snapshot := j.Snapshot(t.Context(), "b", noon)
 	_, _, resource := j.Resource(t.Context(), "b", "http://a.example/1")
-	_, kept := j.KeepResources(t.Context(), "b")
-	_, whole := j.ResourcesWhole(t.Context(), "b")
 	_, begin := j.BeginImport(t.Context(), "b")
 	for what, err := range map[string]error{
-		"Resources": resources, "Snapshot": snapshot, "Resource": resource, "KeepResources": kept,
-		"ResourcesWhole": whole, "BeginImport": begin, "DeclareWhole": j.DeclareWhole(t.Context(), "b"),
+		"Resources": resources, "Snapshot": snapshot, "Resource": resource, "BeginImport": begin,
+		"KeepResources": j.KeepResources(t.Context(), "b"),
 	} {
 		if !errors.Is(err, notifier.ErrNoSet) {
 			t.Errorf("%s of no set: %v, want ErrNoSet", what, err)
@@ -223,7 +209,7 @@ func testNoSuchSet(t *testing.T, j notifier.Store) {
 func testOneMoment(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	add(t, j, noon, change(payload.Created, "1", "md5:1"), change(payload.Created, "2", "md5:1"))
 	moment, rest, err := j.Resources(t.Context(), "a")
 	if err != nil {
@@ -244,7 +230,7 @@ func testOneMoment(t *testing.T, at Place) {
 func testSnapshots(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	add(t, j, noon, change(payload.Created, "1", "md5:1"))
 	var moments []time.Time
 	for _, now := range []time.Time{noon.Add(time.Minute), noon.Add(time.Minute), noon, noon.Add(time.Hour)} {
@@ -274,7 +260,7 @@ func testSnapshots(t *testing.T, at Place) {
 func testReadOnce(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	add(t, j, noon, change(payload.Created, "1", ""), change(payload.Created, "2", ""))
 	_, all, err := j.Resources(t.Context(), "a")
 	if err != nil {
@@ -378,8 +364,6 @@ func testImportIntoUnknown(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
 	add(t, j, noon, change(payload.Created, "old", ""))
-	keep(t, j, "a", false)
-	add(t, j, noon, change(payload.Created, "older", ""))
 	if done := finish(t, begin(t, j, resource("1", "md5:1")), noon); done.Total() != 0 {
 		t.Errorf("%+v events of an import into a set that is not whole", done)
 	}
@@ -390,7 +374,7 @@ func testImportIntoUnknown(t *testing.T, at Place) {
 func testImportDiffers(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	add(
 		t, j, noon, change(payload.Created, "same", "md5:1"), change(payload.Created, "other", "md5:1"),
 		change(payload.Created, "gone", "md5:1"), change(payload.Created, "zz", "md5:1"),
@@ -422,7 +406,7 @@ func testImportDiffers(t *testing.T, at Place) {
 func testImportTold(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	if done := finish(t, begin(t, j, resource("1", "")), noon); done.Total() != 0 {
 		t.Errorf("the first makes %+v", done)
 	}
@@ -470,7 +454,7 @@ func testImportTwice(t *testing.T, at Place) {
 func testImportLeft(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	add(t, j, noon, change(payload.Created, "1", "md5:1"))
 	if err := begin(t, j, resource("2", "")).Close(); err != nil {
 		t.Fatal(err)
@@ -490,7 +474,7 @@ func testImportLeft(t *testing.T, at Place) {
 func testImportResumed(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	add(t, j, noon, change(payload.Created, "1", ""), change(payload.Created, "3", ""))
 	i := begin(t, j, resource("2", ""), resource("3", ""))
 	if pending, err := i.Seal(t.Context()); err != nil || !pending {
@@ -561,7 +545,7 @@ func testEventsDuringImport(t *testing.T, at Place) {
 func testManyDifferences(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
-	keep(t, j, "a", true)
+	keep(t, j, "a")
 	var events []notifier.Event
 	var resources []payload.Entry
 	for n := range 2500 {
@@ -604,7 +588,7 @@ func testResourceSetsApart(t *testing.T, at Place) {
 	names := []string{"a", "a.b", "ab", "A"}
 	for _, set := range names {
 		open(t, j, set, noon)
-		keep(t, j, set, true)
+		keep(t, j, set)
 	}
 	for _, set := range names {
 		e := change(payload.Created, set, "")

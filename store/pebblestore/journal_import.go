@@ -170,9 +170,9 @@ func (i *journalImport) Seal(ctx context.Context) (pending bool, err error) {
 		if i.sealed || j.resources.imports[i.set] != i.generation {
 			return errSealed
 		}
-		state := j.resources.states[i.set]
-		fresh := !state.whole
-		if state.whole && !state.told {
+		state, kept := j.resources.states[i.set]
+		fresh := !kept
+		if kept && !state.told {
 			var err error
 			if fresh, err = j.isNew(i.set); err != nil {
 				return err
@@ -188,7 +188,7 @@ func (i *journalImport) Seal(ctx context.Context) (pending bool, err error) {
 		}
 		i.sealed, i.done = true, true
 		delete(j.resources.imports, i.set)
-		return j.putResourcesState(b, i.set, resourcesState{whole: true, generation: i.generation})
+		return j.putResourcesState(b, i.set, resourcesState{generation: i.generation})
 	})
 	if err != nil {
 		return false, fmt.Errorf("import into %s: %w", i.set, journalError(err))

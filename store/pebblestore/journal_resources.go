@@ -16,7 +16,7 @@ import (
 // What is kept of the resources of a set. A generation of them is what events add up to,
 // or what an import puts together; the state names the one that counts.
 //
-//	45 set                     the state: whether they are whole, which generation counts
+//	45 set                     the state: which generation counts
 //	46 set 00 generation loc   a resource
 //
 // generation is 8 bytes. Generations that no state names are left from imports that were
@@ -29,11 +29,8 @@ const (
 // resourcesVersion is the version of a state's record.
 const resourcesVersion = 1
 
-// Flags of a state.
-const (
-	flagWhole = 1 << iota
-	flagTold
-)
+// flagTold says of a state that it was told.
+const flagTold = 1
 
 // The first byte of a resource's record says where it is from; 8 bytes of the event's
 // datetime follow, and then what notifier.AppendResourceRecord gives.
@@ -45,10 +42,8 @@ const (
 
 const resourceHead = 1 + 8
 
-// resourcesState is what is known of a set whose resources are kept.
+// resourcesState is what is known of a set whose resources are kept: all that it has.
 type resourcesState struct {
-	// whole: they are all that the set has.
-	whole bool
 	// told: there was a Snapshot, on which somebody may rely.
 	told       bool
 	generation uint64
@@ -152,7 +147,7 @@ func decodeResourcesState(set string, record []byte) (resourcesState, error) {
 	d := newDecoder(record, resourcesVersion)
 	flags := d.byte()
 	state := resourcesState{
-		whole: flags&flagWhole != 0, told: flags&flagTold != 0, generation: d.uint(), staged: d.uint(),
+		told: flags&flagTold != 0, generation: d.uint(), staged: d.uint(),
 	}
 	if state.staged != 0 && state.staged != state.generation+1 {
 		d.fail("an import is of no known generation")
@@ -167,9 +162,6 @@ func decodeResourcesState(set string, record []byte) (resourcesState, error) {
 func (j *Journal) putResourcesState(b *pebble.Batch, set string, state resourcesState) error {
 	record := newEncoder(resourcesVersion, 1+2*binary.MaxVarintLen64)
 	var flags byte
-	if state.whole {
-		flags |= flagWhole
-	}
 	if state.told {
 		flags |= flagTold
 	}
@@ -244,28 +236,30 @@ func sameResource(a, b []byte) bool {
 }
 
 // KeepResources implements notifier.ResourceStore.
-func (j *Journal) KeepResources(ctx context.Context, set string) (whole bool, err error) {
-	err = j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+func (j *Journal) KeepResources(ctx context.Context, set string) error {
+	err := j.engine.change(ctx, grows, &j.mu, func(b *pebble.Batch) error {
 		if j.channels[set] == nil {
 			return notifier.ErrNoSet
 		}
-		state, kept := j.resources.states[set]
-		if !kept {
-			if state.whole, err = j.isNew(set); err != nil {
-				return err
-			}
-			state.generation = 1
-			if err := j.putResourcesState(b, set, state); err != nil {
-				return err
-			}
+		if _, kept := j.resources.states[set]; kept {
+			return nil
 		}
-		whole = state.whole
-		return nil
+		if j.resources.imports[set] != 0 {
+			return notifier.ErrImporting // which will keep them
+		}
+		fresh, err := j.isNew(set)
+		if err == nil && !fresh {
+			err = notifier.ErrNotWhole
+		}
+		if err != nil {
+			return err
+		}
+		return j.putResourcesState(b, set, resourcesState{generation: 1})
 	})
 	if err != nil {
-		return false, fmt.Errorf("keep the resources of %s: %w", set, journalError(err))
+		return fmt.Errorf("keep the resources of %s: %w", set, journalError(err))
 	}
-	return whole, nil
+	return nil
 }
 
 // isNew tells whether a set has had no event yet; j.mu is held.
@@ -283,41 +277,6 @@ func (j *Journal) isNew(set string) (bool, error) {
 		return false, readError(err)
 	}
 	return !some, nil
-}
-
-// ResourcesWhole implements notifier.ResourceStore.
-func (j *Journal) ResourcesWhole(ctx context.Context, set string) (bool, error) {
-	if err := j.engine.enter(ctx); err != nil {
-		return false, journalError(err)
-	}
-	defer j.engine.leave()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.channels[set] == nil {
-		return false, notifier.ErrNoSet
-	}
-	return j.resources.states[set].whole, nil
-}
-
-// DeclareWhole implements notifier.ResourceStore.
-func (j *Journal) DeclareWhole(ctx context.Context, set string) error {
-	err := j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
-		state, kept := j.resources.states[set]
-		switch {
-		case j.channels[set] == nil:
-			return notifier.ErrNoSet
-		case !kept:
-			return notifier.ErrNotWhole
-		case state.whole:
-			return nil
-		}
-		state.whole = true
-		return j.putResourcesState(b, set, state)
-	})
-	if err != nil {
-		return fmt.Errorf("declare the resources of %s whole: %w", set, journalError(err))
-	}
-	return nil
 }
 
 // Resource implements notifier.Resources.

@@ -81,13 +81,13 @@ func (j *Journal) Snapshot(
 // view holds what the resources of a set are now; j.mu is held. Until it is read it does not
 // keep the journal from closing.
 func (j *Journal) view(set string) (*resourcesView, error) {
-	state := j.resources.states[set]
+	state, kept := j.resources.states[set]
 	switch {
 	case j.resources.closed:
 		return nil, unavailable(errClosed)
 	case j.channels[set] == nil:
 		return nil, notifier.ErrNoSet
-	case !state.whole:
+	case !kept:
 		return nil, notifier.ErrNotWhole
 	}
 	v := &resourcesView{
