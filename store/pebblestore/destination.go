@@ -31,6 +31,7 @@ const (
 type Destination struct {
 	engine *engine
 	follow *Following
+	mirror *Mirrored
 }
 
 // OpenDestination opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign
@@ -40,7 +41,7 @@ func OpenDestination(cfg Config) (*Destination, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Destination{engine: e, follow: &Following{engine: e}}
+	d := &Destination{engine: e, follow: &Following{engine: e}, mirror: &Mirrored{engine: e}}
 	if err := d.follow.load(); err != nil {
 		_ = e.close()
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
@@ -53,3 +54,9 @@ func (d *Destination) Close() error { return d.engine.close() }
 
 // Following is the store's follow.Store.
 func (d *Destination) Following() *Following { return d.follow }
+
+// Mirrored is the store's mirror.Catalog.
+func (d *Destination) Mirrored() *Mirrored { return d.mirror }
+
+// Ledger is the store's mirror.Ledger.
+func (d *Destination) Ledger() *Ledger { return &Ledger{d.engine} }

@@ -59,6 +59,7 @@ var kindNames = map[byte]string{
 	kindGap: "gap", kindRequestByID: "request", kindRequest: "request", kindExpiry: "expiry", kindTopic: "topic",
 	kindHead: "notification", kindBody: "body", kindPing: "ping",
 	kindPingCount: "ping count", kindEpoch: "epoch", kindSource: "source",
+	kindMirrorCopy: "copy", kindMirrorLedger: "resource of the ledger",
 }
 
 const (

@@ -1,0 +1,276 @@
+package mirror
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+const (
+	// auditBatch is how many resources are compared before what was found is reported.
+	auditBatch = 256
+	// clockGrain is how exactly any file system keeps times.
+	clockGrain = 2 * time.Second
+)
+
+// Kind is what an audit finds.
+type Kind string
+
+// The kinds.
+const (
+	// NoCopy: the Source has the resource, and the mirror has not.
+	NoCopy Kind = "missing"
+	// Extra: the mirror has what the Source has not: a copy, or a file that is nobody's.
+	Extra Kind = "extra"
+	// Differs: by lastmod, length or hash.
+	Differs Kind = "differs"
+	// Kept: the Source has deleted it, and it was kept, by choice.
+	Kept Kind = "kept"
+	// Outside: the Source has the resource outside of what is mirrored.
+	Outside Kind = "outside"
+)
+
+// Finding is one thing that is not as the Source has it.
+type Finding struct {
+	Kind Kind   `json:"finding"`
+	Loc  string `json:"loc,omitempty"`
+	Path string `json:"path,omitempty"` // below the directory
+	// By says in what it differs: lastmod, length, hash.
+	By []string `json:"by,omitempty"`
+	// Told is what the Source says, Have what the file is, as far as they differ.
+	Told *Facts `json:"told,omitempty"`
+	Have *Facts `json:"have,omitempty"`
+	// Reason is why, where that is known.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Facts are what is compared.
+type Facts struct {
+	LastMod string `json:"lastmod,omitempty"`
+	Length  string `json:"length,omitempty"`
+	Hash    string `json:"hash,omitempty"`
+}
+
+// Audited is what an audit has found in all.
+type Audited struct {
+	Seen
+	Missing, Extra, Differing, Kept, Outside int
+}
+
+// AuditOptions say what counts.
+type AuditOptions struct {
+	// Quick compares lengths and times only: no file is read.
+	Quick bool
+}
+
+// Audit compares the copies with a Source's Resource List, and its Change List since: coverage, and
+// accuracy by lastmod, length and hash (core §5.2). It changes nothing. Findings come by the bytes of their locs, files that
+// are nobody's last.
+func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOptions, report func(Finding) error) (Audited, error) {
+	seen, err := m.expect(ctx, from, set)
+	if err != nil {
+		return Audited{}, err
+	}
+	m.counts.total.Add(int64(seen.Entries))
+	a := audit{m: m, quick: o.Quick, report: report, all: Audited{Seen: seen}}
+	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
+		var p pair
+		if r != nil {
+			p.resource = *r
+		}
+		if c != nil {
+			p.copy = *c
+		}
+		if a.batch = append(a.batch, p); len(a.batch) < auditBatch {
+			return nil
+		}
+		return a.flush(ctx)
+	})
+	if err == nil {
+		err = a.flush(ctx)
+	}
+	if err == nil {
+		err = a.strays(ctx)
+	}
+	return a.all, err
+}
+
+type audit struct {
+	m      *Mirror
+	quick  bool
+	report func(Finding) error
+	all    Audited
+	batch  []pair
+}
+
+// pair is a resource and its copy; one of them may have no Loc.
+type pair struct {
+	resource Resource
+	copy     Copy
+	found    *Finding
+}
+
+// flush compares the batch, several at a time, and reports in order.
+func (a *audit) flush(ctx context.Context) error {
+	g, within := errgroup.WithContext(ctx)
+	g.SetLimit(a.m.cfg.Parallel)
+	for i := range a.batch {
+		g.Go(func() (err error) {
+			a.batch[i].found, err = a.compare(within, &a.batch[i])
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	a.m.counts.unchanged.Add(int64(len(a.batch)))
+	for i := range a.batch {
+		if f := a.batch[i].found; f != nil {
+			if err := a.add(*f); err != nil {
+				return err
+			}
+		}
+	}
+	a.batch = a.batch[:0]
+	return nil
+}
+
+func (a *audit) add(f Finding) error {
+	switch f.Kind {
+	case NoCopy:
+		a.all.Missing++
+	case Extra:
+		a.all.Extra++
+	case Differs:
+		a.all.Differing++
+	case Kept:
+		a.all.Kept++
+	case Outside:
+		a.all.Outside++
+	}
+	return a.report(f)
+}
+
+// compare returns what is not as it should be; nil if nothing is.
+func (a *audit) compare(ctx context.Context, p *pair) (*Finding, error) {
+	r, c := &p.resource, &p.copy
+	if r.Loc == "" {
+		return a.unlisted(c), nil
+	}
+	f := &Finding{Loc: r.Loc, Path: c.Path, Reason: c.Reason}
+	if _, err := a.m.allowed(r.Loc); err != nil {
+		f.Kind, f.Reason = Outside, err.Error()
+		return f, nil
+	}
+	info := fs.FileInfo(nil)
+	if c.Path != "" {
+		info = a.m.tree.regular(c.Path)
+	}
+	if info == nil {
+		f.Kind = NoCopy
+		return f, nil
+	}
+	f.Told, f.Have = &Facts{}, &Facts{}
+	a.byFacts(f, r, c, info)
+	if err := a.byHash(ctx, f, r, c); err != nil {
+		return nil, err
+	}
+	if len(f.By) == 0 {
+		return nil, nil
+	}
+	f.Kind = Differs
+	return f, nil
+}
+
+// unlisted is a copy of what the Source does not list.
+func (a *audit) unlisted(c *Copy) *Finding {
+	f := &Finding{Kind: Extra, Loc: c.Loc, Path: c.Path}
+	switch {
+	case c.State == Gone:
+		f.Kind = Kept
+	case c.Path == "" || a.m.tree.regular(c.Path) == nil:
+		return nil // nor is there a file
+	}
+	return f
+}
+
+// byFacts compares length and lastmod.
+func (a *audit) byFacts(f *Finding, r *Resource, c *Copy, info fs.FileInfo) {
+	if size := r.size(); size >= 0 && size != info.Size() {
+		f.By = append(f.By, "length")
+		f.Told.Length, f.Have.Length = r.Length, strconv.FormatInt(info.Size(), 10)
+	}
+	told, have := r.modified(), info.ModTime()
+	if told.IsZero() {
+		return
+	}
+	if off := have.Sub(told).Abs(); off < clockGrain && (c.Told.modified().IsZero() || c.Told.modified().Equal(told)) {
+		return
+	}
+	f.By = append(f.By, "lastmod")
+	f.Told.LastMod, f.Have.LastMod = r.LastMod, payload.FormatDatetime(have)
+}
+
+// byHash reads the file; where the Source told no hash, it is compared with what was fetched.
+func (a *audit) byHash(ctx context.Context, f *Finding, r *Resource, c *Copy) error {
+	if a.quick {
+		return nil
+	}
+	known, _ := digests(r.Hash)
+	h, _, err := a.m.hash(ctx, c.Path, known)
+	var t *trouble
+	if errors.As(err, &t) {
+		f.By, f.Reason = append(f.By, "hash"), t.reason
+		f.Told.Hash = r.Hash
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if d, have, differs := h.differs(known); differs {
+		f.By = append(f.By, "hash")
+		f.Told.Hash, f.Have.Hash = d.algorithm+":"+d.hex, d.algorithm+":"+have
+		return nil
+	}
+	sum := h.sha256()
+	if len(known) == 0 && c.File != nil && sum != c.File.SHA256 {
+		f.By, f.Reason = append(f.By, "hash"), "the file is not what was fetched"
+		f.Have.Hash = "sha-256:" + hex.EncodeToString(sum[:])
+	}
+	return nil
+}
+
+// strays finds the files that are no resource's.
+func (a *audit) strays(ctx context.Context) error {
+	return fs.WalkDir(a.m.tree.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("look for files that are no resource's: %w", err)
+		case name == ownName:
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		owner, _, err := a.m.cfg.Catalog.Owner(ctx, claimOf(name))
+		if err != nil {
+			return err
+		}
+		if owner != "" {
+			if c, err := a.m.cfg.Catalog.Copy(ctx, owner); err == nil && c.Path == name {
+				return nil
+			}
+		}
+		return a.add(Finding{Kind: Extra, Path: name, Reason: "it is no resource's"})
+	})
+}

@@ -1,0 +1,146 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"iter"
+	"strconv"
+	"time"
+
+	"carillon/payload"
+)
+
+// Errors of a Catalog, wrapped.
+var (
+	// ErrNone: the Catalog knows no such resource.
+	ErrNone = errors.New("no such resource is known")
+	// ErrUnavailable: the Catalog cannot be read or written now; trying again may help.
+	ErrUnavailable = errors.New("the mirror's catalog is unavailable")
+)
+
+// State is how the copy of a resource stands.
+type State string
+
+// The states.
+const (
+	// Whole: the file is what the Source told.
+	Whole State = "whole"
+	// Missing: the Source told of it, and its server has none (404, 410). It is asked again.
+	Missing State = "missing"
+	// Failed: it could not be fetched, or was not what the Source told, or could not be removed.
+	// It is tried again.
+	Failed State = "failed"
+	// Gone: the Source has deleted it, and the file was kept (Config.Delete).
+	Gone State = "gone"
+	// Refused: it is outside of Config.Bases, or cannot be asked for. It is looked at
+	// again with the next change, or the next baseline.
+	Refused State = "refused"
+)
+
+// Told is what the Source said last of a resource.
+type Told struct {
+	Change   payload.Change // empty: it is in a Resource List
+	Datetime time.Time      // of the change, zero where none was told
+	LastMod  string
+	Hash     string
+	Length   string
+	Type     string
+	Encoding string
+}
+
+// toldBy is what an entry says.
+func toldBy(e *payload.Entry) Told {
+	return Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding}
+}
+
+// size is the length as a number, -1 where none is told that is one.
+func (t *Told) size() int64 {
+	if n, err := strconv.ParseInt(t.Length, 10, 64); err == nil && n >= 0 {
+		return n
+	}
+	return -1
+}
+
+// modified is LastMod as an instant; zero where it has no time of day, or is none.
+func (t *Told) modified() time.Time {
+	at, err := payload.ParseDatetime(t.LastMod)
+	if err != nil || len(t.LastMod) <= len("2006-01-02") {
+		return time.Time{}
+	}
+	return at
+}
+
+// File is what was fetched: the representation as it was sent, in its Content-Encoding.
+type File struct {
+	Size    int64
+	SHA256  [sha256.Size]byte
+	ModTime time.Time // as the file has it
+	// ETag, LastModified and Encoding are the answer's headers.
+	ETag, LastModified, Encoding string
+}
+
+// Copy is what is known of one resource.
+type Copy struct {
+	Loc string
+	// Path is that of the file below the directory, with slashes; empty for what was refused.
+	Path  string
+	State State
+	Told  Told
+	// File is what is on the disk; nil: nothing was fetched yet, or it was removed. Where State is
+	// not Whole it is what an earlier change told.
+	File *File
+	// Tries is how often it failed in a row, Next when it is tried again, and Reason
+	// what the trouble was.
+	Tries  int
+	Next   time.Time
+	Reason string
+}
+
+// Claim is what a Catalog keeps Owner by: the same for two paths that some file system takes for one.
+func (c *Copy) Claim() string { return claimOf(c.Path) }
+
+// Catalog is the durable memory of a mirror. What a method changed is durable when it
+// returns nil, and whole or not there. Its methods may be called from any goroutine;
+// Save for one resource by one at a time. No method keeps what it is given.
+type Catalog interface {
+	// Copy is what is known of a resource; ErrNone if nothing is.
+	Copy(ctx context.Context, loc string) (Copy, error)
+
+	// Save keeps the copies, in the place of what was known of the same locs, and forgets the
+	// locs of others.
+	Save(ctx context.Context, copies []Copy, forget []string) error
+
+	// Owner is the loc of the resource with the Claim, empty if none has it, and whether there
+	// are Claims below: ones that begin with it and a slash.
+	Owner(ctx context.Context, claim string) (loc string, below bool, err error)
+
+	// All gives every copy, by the bytes of their locs. What is saved meanwhile may be in
+	// it or not.
+	All(ctx context.Context) iter.Seq2[Copy, error]
+
+	// Due returns at most limit of the copies with a Next of now or earlier, earliest first, and
+	// the earliest Next that is later; zero if there is none.
+	Due(ctx context.Context, now time.Time, limit int) (due []Copy, next time.Time, err error)
+}
+
+// Ledger is what a Source has at the moment, while it is compared with the Catalog: a
+// list beside it, which need not outlive the process. It is for one goroutine.
+type Ledger interface {
+	// Clear empties it.
+	Clear(ctx context.Context) error
+	// Note has the entries in it, in the place of earlier ones with the same Loc; one whose
+	// Change is payload.Deleted has its Loc not be in it. Of an entry, what Told has is kept.
+	Note(ctx context.Context, entries []payload.Entry) error
+	// Resources gives what is in it, by the bytes of their locs.
+	Resources(ctx context.Context) iter.Seq2[Resource, error]
+}
+
+// Resource is one that a Source has.
+type Resource struct {
+	Loc string
+	Told
+}
+
+// ResourceOf is what an entry says of a resource.
+func ResourceOf(e *payload.Entry) Resource { return Resource{e.Loc, toldBy(e)} }

@@ -1,0 +1,102 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// errTaken: two resources have the same digest.
+var errTaken = &trouble{state: Failed, reason: "another resource has its path"}
+
+// claims gives out paths. Those of jobs that are not saved yet it knows beside the Catalog.
+type claims struct {
+	catalog Catalog
+
+	mu    sync.Mutex
+	files map[string]string // loc by claim; guarded by mu
+	dirs  map[string]int    // how many of them are below; guarded by mu
+}
+
+// give finds the path of a resource that has none, and claims it until settle.
+func (c *claims) give(ctx context.Context, loc string, names []string) (at, claim string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names = slices.Clone(names)
+	last := len(names) - 1
+	for i := range last {
+		owner, _, err := c.owner(ctx, claimOf(path.Join(names[:i+1]...)))
+		if err != nil {
+			return "", "", err
+		}
+		if owner != "" {
+			names[i] += dirMark
+		}
+	}
+	for try := range 2 {
+		at = path.Join(names...)
+		claim = claimOf(at)
+		owner, below, err := c.owner(ctx, claim)
+		if err != nil {
+			return "", "", err
+		}
+		if !below && (owner == "" || owner == loc) {
+			c.take(claim, loc)
+			return at, claim, nil
+		}
+		if try == 0 {
+			names[last] = distinct(names[last], loc)
+		}
+	}
+	return "", "", errTaken
+}
+
+func (c *claims) owner(ctx context.Context, claim string) (loc string, below bool, err error) {
+	if loc, below = c.files[claim], c.dirs[claim] > 0; loc != "" || below {
+		return loc, below, nil
+	}
+	loc, below, err = c.catalog.Owner(ctx, claim)
+	if err != nil && errors.Is(err, ErrNone) {
+		err = nil
+	}
+	return loc, below, err
+}
+
+func (c *claims) take(claim, loc string) {
+	if c.files == nil {
+		c.files, c.dirs = map[string]string{}, map[string]int{}
+	}
+	c.files[claim] = loc
+	for dir := range above(claim) {
+		c.dirs[dir]++
+	}
+}
+
+// settle forgets a claim that the Catalog knows, or that nobody has any more.
+func (c *claims) settle(claim string) {
+	if claim == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.files, claim)
+	for dir := range above(claim) {
+		if c.dirs[dir]--; c.dirs[dir] == 0 {
+			delete(c.dirs, dir)
+		}
+	}
+}
+
+// above gives the directories that a path is in.
+func above(claim string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for i := strings.LastIndexByte(claim, '/'); i > 0; i = strings.LastIndexByte(claim[:i], '/') {
+			if !yield(claim[:i]) {
+				return
+			}
+		}
+	}
+}

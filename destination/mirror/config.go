@@ -1,0 +1,144 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultParallel   = 16
+	DefaultPerHost    = 8
+	DefaultMaxBytes   = 10 << 30
+	DefaultMinFree    = 256 << 20
+	DefaultTimeout    = time.Hour
+	DefaultIdle       = 30 * time.Second
+	DefaultRetryFirst = 2 * time.Second
+	DefaultRetryMax   = 6 * time.Hour
+	DefaultRounds     = 3
+)
+
+const (
+	// maxParallel bounds Config.Parallel: each has a connection and a file open.
+	maxParallel = 1024
+	// maxHeader bounds the header of an answer, bytes.
+	maxHeader = 64 << 10
+	// maxRedirects is how many are followed for one resource.
+	maxRedirects = 5
+	// dialTimeout bounds the handshake of TLS.
+	dialTimeout = 30 * time.Second
+	// idleConn is how long a connection is kept for the next resource.
+	idleConn = time.Minute
+)
+
+// Config says what to mirror, and where to.
+type Config struct {
+	// Dir is the directory for the copies, made if it is missing. It belongs to one mirror.
+	Dir string
+	// Bases are the URLs below which resources are mirrored: absolute, http or https. A resource
+	// outside of them is refused, since a loc is a stranger's word for where to ask.
+	Bases []string
+	// Catalog and Ledger are the mirror's memory. Ledger is for Baseline and Audit.
+	Catalog Catalog
+	Ledger  Ledger
+	// Delete removes the file of a resource that the Source has deleted. Otherwise it is
+	// kept and recorded (Gone).
+	Delete bool
+	// Sync has each file and its directories on the disk before the Catalog says so.
+	Sync bool
+
+	// Transport carries the requests; default a transport with limits of its own and the
+	// proxy of the environment. It must not unpack what it gets.
+	Transport http.RoundTripper
+	// UserAgent of requests; default "Carillon-Destination".
+	UserAgent string
+	// Logger tells what failed. Default: nowhere.
+	Logger *slog.Logger
+
+	// Parallel is how many resources are fetched at a time, 1 to 1,024, default 16; PerHost how many
+	// of one host, default 8.
+	Parallel, PerHost int
+	// MaxBytes is how large a resource may be, bytes; default 10 GiB.
+	MaxBytes int64
+	// MinFree is how many bytes must stay free on the disk; default 256 MiB. File systems
+	// that cannot tell are not asked.
+	MinFree uint64
+	// Timeout bounds the fetching of one resource, default 1 h; Idle how long nothing may come
+	// of it, default 30 s.
+	Timeout, Idle time.Duration
+	// RetryFirst and RetryMax are the first and the longest wait before what failed is tried
+	// again, half of it random; defaults 2 s and 6 h.
+	RetryFirst, RetryMax time.Duration
+	// Rounds is how often Settle tries what failed; default 3.
+	Rounds int
+}
+
+// Validate names the setting that is wrong, by the flag that it comes from.
+func (c *Config) Validate() error {
+	if c.Dir == "" {
+		return errors.New("mirror: must name a directory")
+	}
+	if len(c.Bases) == 0 {
+		return errors.New("base: is missing")
+	}
+	for _, raw := range c.Bases {
+		if _, err := parseBase(raw); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Parallel < 0 || c.Parallel > maxParallel:
+		return fmt.Errorf("parallel: must be between 1 and %d", maxParallel)
+	case c.PerHost < 0:
+		return errors.New("per-host: must be 1 or more")
+	case c.MaxBytes < 0:
+		return errors.New("max-bytes: must not be negative")
+	case c.Timeout < 0 || c.Idle < 0 || c.RetryFirst < 0 || c.RetryMax < 0 || c.Rounds < 0:
+		return errors.New("a limit is negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.Parallel, DefaultParallel)
+	def(&c.PerHost, DefaultPerHost)
+	def(&c.MaxBytes, DefaultMaxBytes)
+	def(&c.MinFree, DefaultMinFree)
+	def(&c.Timeout, DefaultTimeout)
+	def(&c.Idle, DefaultIdle)
+	def(&c.RetryFirst, DefaultRetryFirst)
+	def(&c.RetryMax, DefaultRetryMax)
+	def(&c.Rounds, DefaultRounds)
+	def(&c.UserAgent, "Carillon-Destination")
+	c.PerHost = min(c.PerHost, c.Parallel)
+	c.MaxBytes = min(c.MaxBytes, math.MaxInt64-1)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Transport == nil {
+		c.Transport = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			TLSHandshakeTimeout:    dialTimeout,
+			ResponseHeaderTimeout:  c.Idle,
+			MaxResponseHeaderBytes: maxHeader,
+			MaxIdleConns:           2 * c.Parallel,
+			MaxIdleConnsPerHost:    c.PerHost,
+			IdleConnTimeout:        idleConn,
+			DisableCompression:     true, // hash and length are of what is sent
+			ForceAttemptHTTP2:      true,
+			ReadBufferSize:         copyBuffer,
+		}
+	}
+	return c
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

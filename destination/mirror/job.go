@@ -1,0 +1,319 @@
+package mirror
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"time"
+
+	"carillon/payload"
+)
+
+// prepare looks at what is known of a resource, and gives it a path. It returns the host at whose
+// turn the job is done; empty if there is nothing to do any more.
+func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
+	j.copy, err = m.cfg.Catalog.Copy(ctx, j.loc)
+	if errors.Is(err, ErrNone) {
+		j.copy, err = Copy{Loc: j.loc}, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	known := j.copy.State != ""
+	switch {
+	case j.retry && (!known || j.copy.Next.IsZero() || time.Now().Before(j.copy.Next)):
+		return "", nil // it was seen to meanwhile
+	case j.retry:
+		j.told = j.copy.Told
+	case earlier(j.told.Datetime, j.copy.Told.Datetime):
+		j.finished = true // handed on again, after what came later
+		m.counts.unchanged.Add(1)
+		return "", nil
+	}
+	if j.told.Change == payload.Deleted {
+		if !known {
+			j.finished = true
+			m.counts.unchanged.Add(1)
+			return "", nil
+		}
+		return localHost, nil
+	}
+	if j.url, err = m.allowed(j.loc); err == nil && j.copy.Path == "" {
+		j.copy.Path, j.claimed, err = m.claims.give(ctx, j.loc, naturalPath(j.url))
+	}
+	if fatal(err) {
+		return "", err
+	}
+	if err != nil {
+		m.fail(j, err)
+		return "", nil
+	}
+	return authority(j.url), nil
+}
+
+// localHost is the queue of what needs no host; none has the name.
+const localHost = "-"
+
+// earlier tells whether a change was before another; one without a datetime was not.
+func earlier(told, known time.Time) bool {
+	return !told.IsZero() && !known.IsZero() && told.Before(known)
+}
+
+// do does a job. An error is trouble of the mirror itself, and the job is not done.
+func (m *Mirror) do(ctx context.Context, host string, j *job) error {
+	var err error
+	if j.told.Change == payload.Deleted {
+		err = m.remove(j)
+	} else {
+		err = m.keep(ctx, host, j)
+	}
+	if fatal(err) {
+		return err
+	}
+	if err != nil {
+		m.fail(j, err)
+	}
+	return nil
+}
+
+// fail records why a job failed.
+func (m *Mirror) fail(j *job, err error) {
+	var t *trouble
+	errors.As(err, &t)
+	c := &j.copy
+	if !j.retry {
+		c.Tries = 0
+	}
+	c.Told, c.State, c.Reason = j.told, t.state, cut(t.reason)
+	c.Tries++
+	c.Next = time.Time{}
+	switch t.state {
+	case Refused:
+		m.counts.refused.Add(1)
+	case Missing:
+		m.counts.missing.Add(1)
+		c.Next = m.again(c.Tries, t.after)
+	default:
+		m.counts.failed.Add(1)
+		c.Next = m.again(c.Tries, t.after)
+	}
+	j.save, j.finished = true, true
+	m.tell(c, t.after > 0 && !t.host)
+}
+
+// done records that a copy is what was told.
+func (m *Mirror) done(j *job) {
+	c := &j.copy
+	changed := c.State != Whole || c.Told != j.told || j.claimed != "" || !c.Next.IsZero() || j.save
+	c.Told, c.State, c.Tries, c.Next, c.Reason = j.told, Whole, 0, time.Time{}, ""
+	j.save, j.finished = changed, true
+}
+
+// remove carries out a deletion, or records that the file was kept.
+func (m *Mirror) remove(j *job) error {
+	c := &j.copy
+	if m.cfg.Delete && c.Path != "" {
+		if err := m.tree.remove(c.Path); err != nil {
+			return failed("its file cannot be removed: %v", err)
+		}
+		c.File = nil
+	}
+	j.finished = true
+	if c.File == nil {
+		j.forget = true
+		m.counts.deleted.Add(1)
+		return nil
+	}
+	c.Told, c.State, c.Tries, c.Next, c.Reason = j.told, Gone, 0, time.Time{}, ""
+	j.save = true
+	m.counts.kept.Add(1)
+	return nil
+}
+
+// keep has the copy be what was told: as it is, or by what stands in its place, or
+// by fetching it.
+func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
+	c := &j.copy
+	intact := m.tree.intact(c)
+	if !intact {
+		if adopted, err := m.adopt(ctx, j); adopted || err != nil {
+			return err
+		}
+		c.File = nil
+	}
+	if intact && c.State == Whole && same(c, &j.told) {
+		m.counts.unchanged.Add(1)
+		return m.asTold(j)
+	}
+	old := c.File
+	got, err := m.ask(ctx, host, j, old, j.retry)
+	if errors.Is(err, errUnchanged) {
+		ok, hashErr := m.verify(ctx, c.Path, &j.told)
+		if hashErr != nil {
+			return hashErr
+		}
+		if ok {
+			m.counts.unchanged.Add(1)
+			return m.asTold(j)
+		}
+		got, err = m.ask(ctx, host, j, nil, true) // it is not, whatever the server says
+	}
+	if err != nil {
+		return err
+	}
+	return m.put(j, got)
+}
+
+// ask fetches at the host's turn.
+func (m *Mirror) ask(ctx context.Context, host string, j *job, old *File, fresh bool) (*fetched, error) {
+	h := m.hosts.of(host)
+	if err := h.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer h.leave()
+	if err := m.slot(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-m.slots }()
+	got, err := m.fetch.fetch(ctx, j.url, &j.told, old, fresh)
+	var t *trouble
+	if errors.As(err, &t) || err == nil || errors.Is(err, errUnchanged) {
+		h.note(t)
+	}
+	return got, err
+}
+
+func (m *Mirror) slot(ctx context.Context) error {
+	select {
+	case m.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// put moves what was fetched to its place.
+func (m *Mirror) put(j *job, got *fetched) error {
+	defer got.file.discard()
+	c := &j.copy
+	modified := j.told.modified()
+	if modified.IsZero() {
+		modified = got.modified
+	}
+	info, err := got.file.place(c.Path, modified)
+	if err != nil {
+		return writeTrouble(err)
+	}
+	c.File = fileOf(info, got.hashes.sha256())
+	c.File.ETag, c.File.LastModified, c.File.Encoding = got.etag, got.told, got.encoding
+	j.save = true
+	m.counts.fetched.Add(1)
+	m.counts.bytes.Add(got.size)
+	m.done(j)
+	return nil
+}
+
+// same tells whether the file, which is what was told before, is also what is told now.
+func same(c *Copy, told *Told) bool {
+	if size := told.size(); size >= 0 && size != c.File.Size {
+		return false
+	}
+	known, _ := digests(told.Hash)
+	if len(known) > 0 {
+		if told.Hash == c.Told.Hash {
+			return true // it was verified by that
+		}
+		for _, d := range known {
+			if d.algorithm != "sha-256" || d.hex != hex.EncodeToString(c.File.SHA256[:]) {
+				return false
+			}
+		}
+		return true
+	}
+	if told.Change != "" {
+		// A change that was handed on before; any other may have changed the resource.
+		return !told.Datetime.IsZero() && told.Datetime.Equal(c.Told.Datetime) && told.Change == c.Told.Change
+	}
+	modified := told.modified()
+	return !modified.IsZero() && modified.Equal(c.Told.modified())
+}
+
+// asTold gives the file the time of modification that is told, and records what is told.
+func (m *Mirror) asTold(j *job) error {
+	c := &j.copy
+	if modified := j.told.modified(); !modified.IsZero() && !modified.Equal(j.copy.Told.modified()) {
+		info, err := m.tree.touch(c.Path, modified)
+		if err != nil {
+			return failed("its file cannot be given its time: %v", err)
+		}
+		c.File.ModTime = info.ModTime().UTC()
+		j.save = true
+	}
+	m.done(j)
+	return nil
+}
+
+// verify reads the file and tells whether it has what is told of length and hashes.
+func (m *Mirror) verify(ctx context.Context, at string, told *Told) (bool, error) {
+	known, _ := digests(told.Hash)
+	info := m.tree.regular(at)
+	if size := told.size(); info == nil || size >= 0 && size != info.Size() {
+		return false, nil
+	}
+	if len(known) == 0 {
+		return true, nil
+	}
+	h, _, err := m.hash(ctx, at, known)
+	if err != nil {
+		return false, err
+	}
+	_, _, differs := h.differs(known)
+	return !differs, nil
+}
+
+// hash reads a file at its turn. What cannot be read is *trouble.
+func (m *Mirror) hash(ctx context.Context, at string, need []digest) (*hashing, int64, error) {
+	if err := m.slot(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer func() { <-m.slots }()
+	h, n, err := m.tree.hash(ctx, at, need)
+	if err != nil && ctx.Err() == nil {
+		err = failed("its file cannot be read: %v", err)
+	}
+	return h, n, err
+}
+
+// adopt takes a file that stands in the copy's place for the copy, where it has a hash that is
+// told: the Catalog is new, or was lost, or somebody has touched the file.
+func (m *Mirror) adopt(ctx context.Context, j *job) (bool, error) {
+	c := &j.copy
+	known, _ := digests(j.told.Hash)
+	info := m.tree.regular(c.Path)
+	if size := j.told.size(); info == nil || len(known) == 0 || size >= 0 && size != info.Size() {
+		return false, nil
+	}
+	h, n, err := m.hash(ctx, c.Path, known)
+	if fatal(err) {
+		return false, err
+	}
+	if err != nil || n != info.Size() {
+		return false, nil // it is fetched
+	}
+	if _, _, differs := h.differs(known); differs {
+		return false, nil
+	}
+	if modified := j.told.modified(); !modified.IsZero() {
+		var touched fs.FileInfo
+		if touched, err = m.tree.touch(c.Path, modified); err != nil {
+			return false, nil
+		}
+		info = touched
+	}
+	c.File = fileOf(info, h.sha256())
+	j.save = true
+	m.counts.unchanged.Add(1)
+	m.done(j)
+	return true, nil
+}

@@ -1,0 +1,217 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"carillon/destination/follow"
+	"carillon/payload"
+)
+
+// maxTake is how many changes one Take is done with at most: what is done is told the
+// sooner.
+const maxTake = 1000
+
+// Mirror keeps the copies. Take, Baseline, Audit and Settle are called by one goroutine; Run runs
+// beside them.
+type Mirror struct {
+	cfg    Config
+	bases  []base
+	tree   *tree
+	fetch  *fetcher
+	hosts  *hosts
+	slots  chan struct{} // that fetch, or read files
+	busy   keys
+	claims claims
+	counts counters
+	lines  quiet
+	wake   chan struct{} // something is due that was not
+}
+
+var _ follow.Taker = (*Mirror)(nil)
+
+// New takes the directory. The error names the setting that is wrong.
+func New(cfg Config) (*Mirror, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Catalog == nil {
+		return nil, errors.New("there is no catalog")
+	}
+	cfg = cfg.withDefaults()
+	m := &Mirror{
+		cfg: cfg, hosts: newHosts(cfg.PerHost, cfg.Logger), slots: make(chan struct{}, cfg.Parallel),
+		claims: claims{catalog: cfg.Catalog}, wake: make(chan struct{}, 1),
+	}
+	for _, raw := range cfg.Bases {
+		b, err := parseBase(raw)
+		if err != nil {
+			return nil, err
+		}
+		m.bases = append(m.bases, b)
+	}
+	var err error
+	if m.tree, err = openTree(cfg.Dir, cfg.Sync, cfg.MinFree); err != nil {
+		return nil, err
+	}
+	m.fetch = newFetcher(&m.cfg, m.tree)
+	return m, nil
+}
+
+// Close gives the directory back. Nothing else may be running.
+func (m *Mirror) Close() error {
+	m.fetch.client.CloseIdleConnections()
+	if err := m.tree.close(); err != nil {
+		return fmt.Errorf("mirror directory: %w", err)
+	}
+	return nil
+}
+
+// Take implements follow.Taker: of several changes of a resource the last counts; what could not be
+// fetched is recorded, and done with here. An error is trouble of the mirror itself: its disk has no
+// room, its Catalog is away.
+func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, err error) {
+	changes = changes[:min(len(changes), maxTake)]
+	last := make(map[string]*job, len(changes))
+	for i := range changes {
+		e := &changes[i].Entry
+		last[e.Loc] = &job{loc: e.Loc, told: toldBy(e)}
+	}
+	p := m.newPool(ctx)
+	submitted := make(map[string]bool, len(last))
+	for i := range changes {
+		loc := changes[i].Loc
+		if submitted[loc] {
+			continue
+		}
+		submitted[loc] = true
+		if err = p.submit(last[loc]); err != nil {
+			break
+		}
+	}
+	err = p.wait()
+	for done < len(changes) && last[changes[done].Loc].finished {
+		done++
+	}
+	return done, err
+}
+
+// allowed tells why a resource is not mirrored, if it is not.
+func (m *Mirror) allowed(loc string) (*url.URL, error) {
+	u, err := parseLoc(loc)
+	if err != nil {
+		return nil, &trouble{state: Refused, reason: err.Error()}
+	}
+	for _, b := range m.bases {
+		if b.has(u) {
+			return u, nil
+		}
+	}
+	return nil, &trouble{state: Refused, reason: "it is outside of what is mirrored (--base)"}
+}
+
+// again is when something that failed for so many times in a row is tried again.
+func (m *Mirror) again(tries int, after time.Duration) time.Time {
+	wait := m.cfg.RetryMax
+	if shift := min(tries-1, 30); m.cfg.RetryFirst<<shift>>shift == m.cfg.RetryFirst {
+		wait = min(m.cfg.RetryFirst<<shift, m.cfg.RetryMax)
+	}
+	wait = wait/2 + rand.N(wait/2+1)
+	return time.Now().Add(max(wait, after)).UTC().Truncate(time.Microsecond)
+}
+
+// tell logs what became of a resource, the first time that it failed.
+func (m *Mirror) tell(c *Copy, aside bool) {
+	level := slog.LevelWarn
+	switch {
+	case aside || c.Tries > 1:
+		level = slog.LevelDebug
+	case c.State == Missing:
+		level = slog.LevelInfo
+	}
+	if level > slog.LevelDebug && !m.lines.may(m.cfg.Logger) {
+		return
+	}
+	m.cfg.Logger.Log(context.Background(), level, "a resource was not mirrored",
+		"loc", cut(c.Loc), "state", string(c.State), "reason", cut(c.Reason), "tries", c.Tries, "next", c.Next)
+}
+
+// quiet bounds how many lines there are about single resources.
+type quiet struct {
+	mu    sync.Mutex
+	from  time.Time // of the minute; guarded by mu
+	lines int       // in it; guarded by mu
+}
+
+// maxLines is how many lines a minute there are about single resources.
+const maxLines = 100
+
+func (q *quiet) may(logger *slog.Logger) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now := time.Now(); now.Sub(q.from) >= time.Minute {
+		q.from, q.lines = now, 0
+	}
+	q.lines++
+	if q.lines == maxLines+1 {
+		logger.Warn("more resources were not mirrored: no further lines for a minute; an audit lists them all")
+	}
+	return q.lines <= maxLines
+}
+
+// Progress is what was done since the Mirror was made. A resource that was tried several
+// times counts each time.
+type Progress struct {
+	// Total is how many resources there are to look at, where that is known: of a Baseline.
+	Total int64
+	Fetched, Unchanged, Deleted, Kept,
+	Missing, Failed, Refused int64
+	// Bytes were fetched.
+	Bytes int64
+}
+
+// Done is how many were looked at.
+func (p Progress) Done() int64 {
+	return p.Fetched + p.Unchanged + p.Deleted + p.Kept + p.Missing + p.Failed + p.Refused
+}
+
+type counters struct {
+	total, fetched, unchanged, deleted, kept, missing, failed, refused, bytes atomic.Int64
+}
+
+// Progress may be asked at any time.
+func (m *Mirror) Progress() Progress {
+	c := &m.counts
+	return Progress{
+		c.total.Load(), c.fetched.Load(), c.unchanged.Load(), c.deleted.Load(), c.kept.Load(),
+		c.missing.Load(), c.failed.Load(), c.refused.Load(), c.bytes.Load(),
+	}
+}
+
+// Standing is how many resources there are of each state.
+type Standing map[State]int
+
+// Standing counts what the Catalog has, and shows some of what Failed: at most limit.
+func (m *Mirror) Standing(ctx context.Context, limit int) (all Standing, bad []Copy, err error) {
+	all = Standing{}
+	for c, err := range m.cfg.Catalog.All(ctx) {
+		if err != nil {
+			return nil, nil, err
+		}
+		all[c.State]++
+		if c.State == Failed && len(bad) < limit {
+			bad = append(bad, c)
+		}
+	}
+	return all, bad, nil
+}
+
+// deletion tells what the Source says of a resource that it has deleted.
+func deletion(at time.Time) Told { return Told{Change: payload.Deleted, Datetime: at} }

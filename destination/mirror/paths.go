@@ -1,0 +1,237 @@
+package mirror
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Limits of names. File systems take 255 bytes for a name; Linux takes 4,096 for a path.
+const (
+	maxName = 200
+	maxPath = 1500
+	maxDeep = 100
+	// keptOfName is how much of a name that is too long is kept, and maxExt how long its
+	// extension may be.
+	keptOfName = 140
+	maxExt     = 16
+	// maxLoc is how long a loc may be that is asked for; servers take 8,000 bytes (RFC 9110 §4.1).
+	maxLoc = 8192
+)
+
+// mark begins what is put into names so that they cannot be those of others.
+const mark = "%~"
+
+// dirMark ends the name of a directory where a file has the name.
+const dirMark = mark + "dir"
+
+// indexName is the name of what ends in a slash.
+const indexName = "index.html"
+
+// ErrLoc: a loc is none that can be fetched.
+var ErrLoc = errors.New("not an absolute http or https URI that can be asked for")
+
+// parseLoc takes a loc apart.
+func parseLoc(loc string) (*url.URL, error) {
+	u, err := url.Parse(loc)
+	switch {
+	case len(loc) > maxLoc:
+		return nil, fmt.Errorf("%w: it has %d characters", ErrLoc, len(loc))
+	case err != nil:
+		return nil, ErrLoc // the error would tell the loc once more
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
+		return nil, ErrLoc
+	case u.User != nil:
+		return nil, fmt.Errorf("%w: it has a user name", ErrLoc)
+	}
+	return u, nil
+}
+
+// hostPort is the host in lower case, and the port where it is not the scheme's.
+func hostPort(u *url.URL) (host, port string) {
+	if port = u.Port(); port == defaultPort[u.Scheme] {
+		port = ""
+	}
+	return strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port
+}
+
+// authority is both as one; nothing else has the same.
+func authority(u *url.URL) string { return net.JoinHostPort(hostPort(u)) }
+
+var defaultPort = map[string]string{"http": "80", "https": "443"}
+
+// naturalPath is where the copy would be if no other was in its way, as names below the directory.
+func naturalPath(u *url.URL) []string {
+	host, port := hostPort(u)
+	if port != "" {
+		host += "+" + port
+	}
+	names := []string{shortened(escape(host))}
+	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	last := len(parts) - 1
+	for i, part := range parts {
+		name := decoded(part)
+		if i == last {
+			name = lastName(name, u)
+		}
+		names = append(names, shortened(escape(name)))
+	}
+	if len(names) > maxDeep || len(path.Join(names...)) > maxPath {
+		sum := sha256.Sum256([]byte(strings.Join(names, "/")))
+		digest := hex.EncodeToString(sum[:])
+		return []string{names[0], mark + "long", digest[:2], digest}
+	}
+	return names
+}
+
+// lastName has the query and the fragment with it.
+func lastName(name string, u *url.URL) string {
+	if name == "" && u.RawQuery == "" && u.Fragment == "" {
+		return indexName
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		name += "?" + decoded(u.RawQuery)
+	}
+	if u.Fragment != "" {
+		name += "#" + u.Fragment
+	}
+	return name
+}
+
+func decoded(s string) string {
+	if plain, err := url.PathUnescape(s); err == nil {
+		return plain
+	}
+	return s
+}
+
+// escape makes a name of what a stranger calls something: none that is special to a file
+// system, and never an empty one.
+func escape(name string) string {
+	if name == "" {
+		return mark
+	}
+	var b strings.Builder
+	edge := len(strings.TrimRight(name, ". "))
+	for i := 0; i < len(name); {
+		r, size := utf8.DecodeRuneInString(name[i:])
+		if plain(r, size) && (r != '.' && r != ' ' || 0 < i && i < edge) {
+			b.WriteString(name[i : i+size])
+		} else {
+			for _, c := range []byte(name[i : i+size]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		}
+		i += size
+	}
+	if escaped := b.String(); !isDevice(escaped) {
+		return escaped
+	}
+	return fmt.Sprintf("%%%02X%s", name[0], b.String()[1:])
+}
+
+// plain tells what may stand in a name as it is.
+func plain(r rune, size int) bool {
+	switch {
+	case r == utf8.RuneError && size <= 1, strings.ContainsRune(`%/\<>:"|?*`, r):
+		return false
+	case r == ' ':
+		return true
+	}
+	return unicode.IsGraphic(r) && !unicode.IsSpace(r)
+}
+
+// devices are the names that Windows takes for devices, whatever follows a dot.
+var devices = []string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"}
+
+func isDevice(name string) bool {
+	base, _, _ := strings.Cut(name, ".")
+	base = strings.ToUpper(strings.TrimRight(base, " "))
+	if slices.Contains(devices, base) {
+		return true
+	}
+	numbered := strings.TrimPrefix(base, "COM")
+	if numbered == base {
+		numbered = strings.TrimPrefix(base, "LPT")
+	}
+	return numbered != base && utf8.RuneCountInString(numbered) == 1 && strings.Contains("0123456789¹²³", numbered)
+}
+
+// shortened is the name, or what a file system takes of it with a digest of the whole.
+func shortened(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return distinct(name, name)
+}
+
+// distinct puts a digest of what into a name, before its extension.
+func distinct(name, what string) string {
+	sum := sha256.Sum256([]byte(what))
+	ext := path.Ext(name)
+	if len(ext) > maxExt || strings.Contains(ext, "%") || ext == name {
+		ext = ""
+	}
+	stem := strings.TrimSuffix(name, ext)
+	if len(stem) > keptOfName {
+		end := keptOfName
+		for !utf8.RuneStart(stem[end]) {
+			end--
+		}
+		if i := strings.LastIndexByte(stem[:end], '%'); i >= 0 && end-i < 3 {
+			end = i // not through an encoded byte
+		}
+		stem = stem[:end]
+	}
+	return stem + mark + hex.EncodeToString(sum[:8]) + ext
+}
+
+// claimOf is what a path is known by: two paths that some file system takes for one have
+// the same.
+func claimOf(path string) string {
+	return norm.NFC.String(cases.Fold().String(norm.NFC.String(path)))
+}
+
+// base is a place below which resources are mirrored.
+type base struct {
+	secure bool // https only
+	host   string
+	path   string // clean, without a slash at its end
+}
+
+// parseBase reads one that an operator gave.
+func parseBase(raw string) (base, error) {
+	u, err := parseLoc(raw)
+	if err != nil || strings.ContainsAny(raw, " ") || u.RawQuery != "" || u.Fragment != "" {
+		return base{}, fmt.Errorf("base: %.200q is not an absolute http or https URL, without user name, query and fragment", raw)
+	}
+	return base{u.Scheme == "https", authority(u), strings.TrimSuffix(plainPath(u), "/")}, nil
+}
+
+// has tells whether the base has a resource: of the same host and port (https for http is
+// good, the other way round is not), and below its path when dots are resolved, in whatever
+// encoding.
+func (b base) has(u *url.URL) bool {
+	if b.host != authority(u) || b.secure && u.Scheme != "https" {
+		return false
+	}
+	rest, below := strings.CutPrefix(plainPath(u), b.path)
+	return below && (rest == "" || rest[0] == '/')
+}
+
+// plainPath is the path decoded, without dot segments; a backslash counts as a slash, as
+// it does to some servers.
+func plainPath(u *url.URL) string {
+	return path.Clean("/" + strings.ReplaceAll(u.Path, `\`, "/"))
+}

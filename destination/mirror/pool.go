@@ -1,0 +1,233 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync"
+)
+
+const (
+	// maxOutstanding is how many resources are in work at a time, those that wait for their
+	// host among them.
+	maxOutstanding = 1024
+	// maxSaved is how many results are saved in one step.
+	maxSaved = 256
+)
+
+// job is what is to be done for one resource.
+type job struct {
+	loc  string
+	told Told
+	// retry: it is tried again; told is what was told before.
+	retry bool
+
+	copy    Copy // what is known; its State is empty if nothing is
+	url     *url.URL
+	claimed string
+
+	// What came of it.
+	save, forget bool
+	finished     bool // for good: the Catalog has it; read after pool.wait
+}
+
+// pool works on jobs until it is waited for. Those of one host wait in a queue of their own. Jobs are
+// submitted and the end is waited for by one goroutine.
+type pool struct {
+	m        *Mirror
+	ctx      context.Context // of one call: it ends with wait
+	cancel   context.CancelCauseFunc
+	places   chan struct{}
+	results  chan *job
+	workers  sync.WaitGroup
+	gathered chan struct{} // closed when all results are saved
+
+	mu     sync.Mutex
+	queues map[string]*queue // guarded by mu
+}
+
+type queue struct {
+	jobs    []*job
+	workers int
+}
+
+func (m *Mirror) newPool(ctx context.Context) *pool {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &pool{
+		m: m, ctx: ctx, cancel: cancel,
+		places: make(chan struct{}, maxOutstanding), results: make(chan *job, maxSaved),
+		gathered: make(chan struct{}), queues: map[string]*queue{},
+	}
+	go p.gather()
+	return p
+}
+
+// submit has a job done; it waits while there are too many, and for an earlier one of the same
+// resource.
+func (p *pool) submit(j *job) error {
+	select {
+	case p.places <- struct{}{}:
+	case <-p.ctx.Done():
+		return context.Cause(p.ctx)
+	}
+	if err := p.m.busy.lock(p.ctx, j.loc); err != nil {
+		<-p.places
+		return err
+	}
+	host, err := p.m.prepare(p.ctx, j)
+	if err != nil {
+		p.cancel(err)
+		p.results <- j
+		return err
+	}
+	if host == "" {
+		p.results <- j // nothing to do
+		return nil
+	}
+	p.enqueue(host, j)
+	return nil
+}
+
+func (p *pool) enqueue(host string, j *job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queues[host]
+	if q == nil {
+		q = &queue{}
+		p.queues[host] = q
+	}
+	q.jobs = append(q.jobs, j)
+	if q.workers < p.m.cfg.PerHost {
+		q.workers++
+		p.workers.Go(func() { p.work(host, q) })
+	}
+}
+
+// work does the jobs of one host until there are none.
+func (p *pool) work(host string, q *queue) {
+	for {
+		p.mu.Lock()
+		if len(q.jobs) == 0 {
+			if q.workers--; q.workers == 0 {
+				delete(p.queues, host)
+			}
+			p.mu.Unlock()
+			return
+		}
+		j := q.jobs[0]
+		q.jobs = q.jobs[1:]
+		p.mu.Unlock()
+		if p.ctx.Err() == nil {
+			if err := p.m.do(p.ctx, host, j); err != nil {
+				p.cancel(err)
+			}
+		}
+		p.results <- j
+	}
+}
+
+// gather saves what came of jobs, several at a time, and ends them.
+func (p *pool) gather() {
+	defer close(p.gathered)
+	batch := make([]*job, 0, maxSaved)
+	for first := range p.results {
+		batch = append(batch[:0], first)
+		for len(batch) < maxSaved {
+			select {
+			case j, more := <-p.results:
+				if more {
+					batch = append(batch, j)
+					continue
+				}
+			default:
+			}
+			break
+		}
+		p.settle(batch)
+	}
+}
+
+func (p *pool) settle(batch []*job) {
+	var copies []Copy
+	var forget []string
+	failing := false
+	for _, j := range batch {
+		switch {
+		case j.forget:
+			forget = append(forget, j.loc)
+		case j.save:
+			copies = append(copies, j.copy)
+			failing = failing || !j.copy.Next.IsZero()
+		}
+	}
+	var err error
+	if len(copies)+len(forget) > 0 {
+		// Also when nobody waits any more: the files are there.
+		err = p.m.cfg.Catalog.Save(context.WithoutCancel(p.ctx), copies, forget)
+	}
+	if err != nil {
+		p.cancel(err)
+	}
+	for _, j := range batch {
+		j.finished = j.finished && err == nil
+		p.m.claims.settle(j.claimed)
+		p.m.busy.unlock(j.loc)
+		<-p.places
+	}
+	if failing {
+		select {
+		case p.m.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait waits until all is done, and returns what ended the work early, if something did.
+func (p *pool) wait() error {
+	p.workers.Wait()
+	close(p.results)
+	<-p.gathered
+	err := context.Cause(p.ctx)
+	p.cancel(nil)
+	return err
+}
+
+// keys are locks by name.
+type keys struct {
+	mu   sync.Mutex
+	held map[string]chan struct{} // closed when it is free; guarded by mu
+}
+
+func (k *keys) lock(ctx context.Context, name string) error {
+	for {
+		k.mu.Lock()
+		held := k.held[name]
+		if held == nil {
+			if k.held == nil {
+				k.held = map[string]chan struct{}{}
+			}
+			k.held[name] = make(chan struct{})
+			k.mu.Unlock()
+			return nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (k *keys) unlock(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(k.held[name])
+	delete(k.held, name)
+}
+
+// fatal tells what is trouble of the mirror itself from that of one resource.
+func fatal(err error) bool {
+	t := (*trouble)(nil)
+	return err != nil && !errors.As(err, &t)
+}

@@ -1,0 +1,134 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// maxDue is how many of what is due are looked at in one step.
+	maxDue = 256
+	// lookAgain is how long Run waits at most before it looks what is due.
+	lookAgain = time.Minute
+	// troubleWait is how long Run waits after trouble of the mirror itself.
+	troubleWait = 15 * time.Second
+	// maxSettleWait is how long Settle waits for one round at most.
+	maxSettleWait = time.Minute
+)
+
+// Run tries again what failed, when it is due, and first carries out deletions that were only
+// recorded so far, where Config.Delete says so. It returns when ctx ends.
+func (m *Mirror) Run(ctx context.Context) error {
+	swept := !m.cfg.Delete
+	for {
+		wait := lookAgain
+		var err error
+		if !swept {
+			if err = m.Sweep(ctx); err == nil {
+				swept = true
+			}
+		}
+		var next time.Time
+		if err == nil {
+			next, err = m.retryDue(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			m.cfg.Logger.Error("what failed is not tried again for now", "error", err, "pause", troubleWait)
+			wait = troubleWait
+		case !next.IsZero():
+			wait = min(max(time.Until(next), 0), lookAgain)
+		}
+		if err := m.pause(ctx, wait, err == nil); err != nil {
+			return nil
+		}
+	}
+}
+
+// pause waits, or until something is due that was not.
+func (m *Mirror) pause(ctx context.Context, wait time.Duration, wakes bool) error {
+	wake := m.wake
+	if !wakes {
+		wake = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	case <-wake:
+	}
+	return nil
+}
+
+// retryDue tries everything that is due, and returns when the next is.
+func (m *Mirror) retryDue(ctx context.Context) (next time.Time, err error) {
+	for {
+		due, next, err := m.cfg.Catalog.Due(ctx, time.Now(), maxDue)
+		if err != nil || len(due) == 0 {
+			return next, err
+		}
+		p := m.newPool(ctx)
+		for i := range due {
+			if err = p.submit(&job{loc: due[i].Loc, retry: true}); err != nil {
+				break
+			}
+		}
+		if err := p.wait(); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+// Settle tries what failed again, Config.Rounds times, waiting for it to be due, and returns
+// when nothing is left, or for a longer time.
+func (m *Mirror) Settle(ctx context.Context) error {
+	for round := range m.cfg.Rounds {
+		_, next, err := m.cfg.Catalog.Due(ctx, time.Now(), 1)
+		if err != nil {
+			return err
+		}
+		// A little longer than the first is due: others of the round are soon after it.
+		spread := min(m.cfg.RetryFirst<<min(round, 10), maxSettleWait)
+		if next.IsZero() {
+			if next, err = m.retryDue(ctx); err != nil || next.IsZero() {
+				return err
+			}
+		}
+		wait := max(time.Until(next), 0) + spread/2
+		if wait > maxSettleWait {
+			return nil
+		}
+		if err := m.pause(ctx, wait, false); err != nil {
+			return err
+		}
+		if _, err := m.retryDue(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sweep removes the files of what the Source has deleted, where they were kept until now.
+func (m *Mirror) Sweep(ctx context.Context) (err error) {
+	if !m.cfg.Delete {
+		return nil
+	}
+	p := m.newPool(ctx)
+	for c, listErr := range m.cfg.Catalog.All(ctx) {
+		if err = listErr; err != nil {
+			break
+		}
+		if c.State != Gone {
+			continue
+		}
+		if err = p.submit(&job{loc: c.Loc, told: c.Told}); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, p.wait())
+}

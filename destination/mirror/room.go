@@ -1,0 +1,42 @@
+package mirror
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// roomInterval is how old the knowledge about free space may be.
+const roomInterval = time.Second
+
+// room watches the space that is left on the disk.
+type room struct {
+	dir string
+	min uint64
+
+	mu     sync.Mutex
+	looked time.Time // guarded by mu
+	left   uint64    // guarded by mu; what is free, without what was taken since
+	known  bool      // guarded by mu
+}
+
+func newRoom(dir string, minFree uint64) *room { return &room{dir: dir, min: minFree} }
+
+// take says whether there is room for so many bytes more, 0 or less: nobody knows how many.
+func (r *room) take(bytes int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.looked.IsZero() || now.Sub(r.looked) >= roomInterval {
+		r.left, r.known = freeBytes(r.dir)
+		r.looked = now
+	}
+	if !r.known {
+		return nil
+	}
+	need := uint64(max(bytes, 0))
+	if r.left < r.min || r.left-r.min < need {
+		return fmt.Errorf("%w: %d bytes are free, %d are to stay free, %d are needed", ErrRoom, r.left, r.min, need)
+	}
+	r.left -= need
+	return nil
+}

@@ -1,0 +1,273 @@
+package mirror
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrRoom: the disk has not the room for it.
+var ErrRoom = errors.New("there is no room on the mirror's disk")
+
+// ownName is the directory below Config.Dir that has the files that are being fetched. No
+// resource's name begins with a dot.
+const ownName = ".carillon"
+
+// copyBuffer is how much of a file is held at a time.
+const copyBuffer = 64 << 10
+
+// renameTries is how often a file is moved to its place: a directory that is empty may be removed
+// while it is.
+const renameTries = 5
+
+var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+
+// tree is the directory: nothing outside of it is ever opened (os.Root).
+type tree struct {
+	dir  string
+	root *os.Root
+	lock *os.File
+	sync bool
+	room *room
+}
+
+// openTree takes the directory, and removes what an earlier process has left half written.
+func openTree(dir string, sync bool, minFree uint64) (*tree, error) {
+	if err := os.MkdirAll(filepath.Join(dir, ownName), 0o755); err != nil {
+		return nil, fmt.Errorf("mirror directory: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("mirror directory: %w", err)
+	}
+	t := &tree{dir: dir, root: root, sync: sync, room: newRoom(dir, minFree)}
+	if err := t.begin(); err != nil {
+		return nil, errors.Join(fmt.Errorf("mirror directory %s: %w", dir, err), t.close())
+	}
+	return t, nil
+}
+
+func (t *tree) begin() (err error) {
+	if info, err := t.root.Lstat(ownName); err != nil || !info.IsDir() {
+		return errors.Join(err, fmt.Errorf("%s is not a directory", ownName))
+	}
+	if t.lock, err = lockFile(t.root, ownName+"/LOCK"); err != nil {
+		return err
+	}
+	own, err := fs.ReadDir(t.root.FS(), ownName)
+	for _, entry := range own {
+		if strings.HasSuffix(entry.Name(), partSuffix) {
+			err = errors.Join(err, t.root.Remove(ownName+"/"+entry.Name()))
+		}
+	}
+	return err
+}
+
+func (t *tree) close() error {
+	var err error
+	if t.lock != nil {
+		err = t.lock.Close()
+	}
+	return errors.Join(err, t.root.Close())
+}
+
+const partSuffix = ".part"
+
+// part is a file that is being written; it is removed unless it was moved to its place.
+type part struct {
+	tree  *tree
+	name  string
+	file  *os.File
+	moved bool
+}
+
+func (t *tree) newPart() (*part, error) {
+	name := ownName + "/" + rand.Text() + partSuffix
+	file, err := t.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, roomError(err)
+	}
+	return &part{tree: t, name: name, file: file}, nil
+}
+
+// Write is that of the file.
+func (p *part) Write(b []byte) (int, error) {
+	n, err := p.file.Write(b)
+	return n, roomError(err)
+}
+
+// place moves the file to a path, in the place of a file that is there. Zero modified: it stays as
+// it was written.
+func (p *part) place(to string, modified time.Time) (fs.FileInfo, error) {
+	err := p.finish(modified)
+	if err != nil {
+		return nil, roomError(err)
+	}
+	for range renameTries {
+		if err = p.tree.root.Rename(p.name, to); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err = p.tree.root.MkdirAll(path.Dir(to), 0o755); err != nil {
+			return nil, roomError(err)
+		}
+	}
+	if err != nil {
+		return nil, roomError(err)
+	}
+	p.moved = true
+	if p.tree.sync {
+		if err := p.tree.syncUpTo(path.Dir(to)); err != nil {
+			return nil, err
+		}
+	}
+	return p.tree.root.Lstat(to)
+}
+
+func (p *part) finish(modified time.Time) error {
+	var err error
+	if p.tree.sync {
+		err = p.file.Sync()
+	}
+	err = errors.Join(err, p.file.Close())
+	p.file = nil
+	if err == nil && !modified.IsZero() {
+		err = p.tree.root.Chtimes(p.name, modified, modified)
+	}
+	return err
+}
+
+// discard removes the file if it was not moved.
+func (p *part) discard() {
+	if p.file != nil {
+		_ = p.file.Close()
+	}
+	if !p.moved {
+		_ = p.tree.root.Remove(p.name) // or the next start does
+	}
+}
+
+// syncUpTo makes the names of a directory and of those above it durable: they may be new.
+func (t *tree) syncUpTo(dir string) error {
+	for {
+		d, err := t.root.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return err
+		}
+		if dir == "." {
+			return nil
+		}
+		dir = path.Dir(dir)
+	}
+}
+
+// regular looks at the file at a path: nil where there is none, or something else is.
+func (t *tree) regular(at string) fs.FileInfo {
+	info, err := t.root.Lstat(at)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return info
+}
+
+// intact tells whether the file is as it was left, as far as size and time tell.
+func (t *tree) intact(c *Copy) bool {
+	if c.File == nil || c.Path == "" {
+		return false
+	}
+	info := t.regular(c.Path)
+	return info != nil && info.Size() == c.File.Size && info.ModTime().Equal(c.File.ModTime)
+}
+
+// touch gives the file a time of modification.
+func (t *tree) touch(at string, modified time.Time) (fs.FileInfo, error) {
+	if err := t.root.Chtimes(at, modified, modified); err != nil {
+		return nil, err
+	}
+	return t.root.Lstat(at)
+}
+
+// hash reads a file that is there.
+func (t *tree) hash(ctx context.Context, at string, need []digest) (*hashing, int64, error) {
+	if t.regular(at) == nil {
+		return nil, 0, fs.ErrNotExist
+	}
+	f, err := t.root.Open(at)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	h := newHashing(need)
+	buffer := buffers.Get().(*[copyBuffer]byte)
+	defer buffers.Put(buffer)
+	n, err := io.CopyBuffer(h, onlyReader{ctx, f}, buffer[:])
+	return h, n, err
+}
+
+// onlyReader reads until the context ends.
+type onlyReader struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r onlyReader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(b)
+}
+
+// remove removes the file at a path, and the directories that it leaves empty. What is not
+// there was removed.
+func (t *tree) remove(at string) error {
+	info, err := t.root.Lstat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("a directory is in its place")
+	}
+	if err := t.root.Remove(at); err != nil {
+		return err
+	}
+	dir := path.Dir(at)
+	if t.sync {
+		if err := t.syncUpTo(dir); err != nil {
+			return err
+		}
+	}
+	for ; dir != "."; dir = path.Dir(dir) {
+		if t.root.Remove(dir) != nil {
+			break // it has others
+		}
+	}
+	return nil
+}
+
+// roomError tells trouble with the disk's room from others.
+func roomError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrRoom, err)
+	}
+	return err
+}
+
+// fileOf is what is written down of a file.
+func fileOf(info fs.FileInfo, sum [sha256.Size]byte) *File {
+	return &File{Size: info.Size(), SHA256: sum, ModTime: info.ModTime().UTC()}
+}
