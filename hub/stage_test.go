@@ -251,6 +251,7 @@ type stage struct {
 	registry  *prometheus.Registry
 	logger    *slog.Logger // of the hub; rebuild takes it up
 	sources   hub.Sources  // likewise
+	memory    hub.Memory   // likewise
 }
 
 // newStage makes a hub whose requests to the world go through transport.
@@ -285,6 +286,7 @@ func (s *stage) rebuild(t testing.TB, cfg hub.Config, transport http.RoundTrippe
 	s.hub, err = hub.New(cfg, hub.Parts{
 		Requests: s.requests, Publisher: s.publisher, Audience: s.audience, Pings: s.pings,
 		Checker: s.checker, Transport: transport, Addresses: addresses, Sources: s.sources,
+		Memory: s.memory,
 	}, s.logger, s.registry)
 	if err != nil {
 		t.Fatal(err)
