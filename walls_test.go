@@ -57,6 +57,7 @@ var mayImport = map[string]struct {
 	"subscription/subscriptiontest": {[]string{"subscription"}, "a suite knows the interface, never an engine"},
 	"source/sourcetest":             {[]string{"source"}, "a suite knows the interface, never an engine"},
 	"delivery/deliverytest":         {[]string{"delivery", "subscription"}, "a suite knows the interface, never an engine"},
+	"destination/follow/followtest": {[]string{"destination/follow"}, "a suite knows the interface, never an engine"},
 	"notifier/journaltest":          {[]string{"notifier", "payload"}, "a suite knows the interface, never an engine"},
 }
 
@@ -72,6 +73,7 @@ var onlyIn = map[string]struct {
 	"code.dny.dev/ssrf":                                       {[]string{"internal/egress"}, "there is one way out, with one guard"},
 	"github.com/valyala/fasthttp":                             {[]string{"bench"}, "it is a yardstick"},
 	"github.com/chromedp":                                     {[]string{"internal/browsertest"}, "a browser is for tests, which share one way to it"},
+	"github.com/fsnotify/fsnotify":                            {[]string{"notifier/directory"}, "what happens to files concerns whoever makes events of them"},
 	"github.com/gorilla/mux":                                  {[]string{"hub", "admin", "notifier", "destination"}, "only the rooms with an HTTP face route requests"},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {[]string{"admin", "notifier"}, "metrics are served where operators look"},
 }

@@ -1,0 +1,58 @@
+package pebblestore_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"carillon/destination/follow"
+	"carillon/destination/follow/followtest"
+	"carillon/store/pebblestore"
+)
+
+func TestFollowing(t *testing.T) {
+	followtest.Run(t, func(t *testing.T) func() follow.Store {
+		fs := vfs.NewCrashableMem()
+		var store *pebblestore.Destination
+		t.Cleanup(func() { _ = store.Close() })
+		return func() follow.Store {
+			if store != nil { // a power failure: what was not synced is gone
+				died := fs.CrashClone(vfs.CrashCloneCfg{})
+				if err := store.Close(); err != nil {
+					t.Fatal(err)
+				}
+				fs = died
+			}
+			var err error
+			if store, err = pebblestore.OpenDestination(pebblestore.Config{Dir: "d", FS: fs}); err != nil {
+				t.Fatal(err)
+			}
+			return store.Following()
+		}
+	})
+}
+
+// A Destination's store is nobody else's, and the other way round.
+func TestDestinationDirectory(t *testing.T) {
+	fs := vfs.NewMem()
+	d, err := pebblestore.OpenDestination(pebblestore.Config{Dir: "d", FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, ours, err := d.Following().Claim(t.Context(), "http://a.test/"); err != nil || !ours || is != "http://a.test/" {
+		t.Errorf("the first owner: %q, %t, %v", is, ours, err)
+	}
+	if is, ours, err := d.Following().Claim(t.Context(), "http://b.test/"); err != nil || ours || is != "http://a.test/" {
+		t.Errorf("another owner: %q, %t, %v", is, ours, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Following().Position(t.Context()); !errors.Is(err, follow.ErrUnavailable) {
+		t.Errorf("after Close: %v", err)
+	}
+	if _, err := pebblestore.OpenJournal(pebblestore.Config{Dir: "d", FS: fs}); !errors.Is(err, pebblestore.ErrForeign) {
+		t.Errorf("as a journal: %v", err)
+	}
+}
