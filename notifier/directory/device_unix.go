@@ -1,0 +1,19 @@
+//go:build unix
+
+package directory
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// openNonblock: what became a pipe meanwhile does not hold up who opens it.
+const openNonblock = syscall.O_NONBLOCK
+
+// deviceOf tells on which file system a file is.
+func deviceOf(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Dev) //nolint:unconvert // its type differs between systems
+	}
+	return 0
+}

@@ -1,0 +1,120 @@
+package directory
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Files serves the files that are, or will soon be, resources of the set, at the path of
+// Config.Base: GET and HEAD, ranges and conditions. Each has the type that is announced of
+// it, Link rel=resourcesync (core §6.3.3) and, while it is as it was announced, its hash as a
+// strong ETag. There are no lists of directories; what is no resource is not there (404).
+func (d *Directory) Files() http.Handler {
+	base, err := url.Parse(d.cfg.Base)
+	if err != nil { // cannot be: it was validated
+		return http.NotFoundHandler()
+	}
+	prefix := base.EscapedPath()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			answer(w, http.StatusMethodNotAllowed, "This path takes GET, HEAD only.")
+			return
+		}
+		escaped, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
+		rel, valid := unescapePath(escaped)
+		if !ok || !valid || len(d.locOf(rel)) > maxLoc {
+			answer(w, http.StatusNotFound, "There is nothing at this path.")
+			return
+		}
+		d.serve(w, r, rel)
+	})
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n") // a client that has gone needs no answer
+}
+
+func (d *Directory) serve(w http.ResponseWriter, r *http.Request, rel string) {
+	f, info, err := d.openFile(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		answer(w, http.StatusNotFound, "There is nothing at this path.")
+		return
+	}
+	if err != nil {
+		d.log.Warn("a file cannot be served", "file", cut(rel), "error", err)
+		w.Header().Set("Retry-After", "60")
+		answer(w, http.StatusServiceUnavailable, "The file cannot be read at the moment. Try again.")
+		return
+	}
+	defer f.Close()
+	head, err := sniff(f)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		d.log.Warn("a file cannot be served", "file", cut(rel), "error", err)
+		answer(w, http.StatusInternalServerError, "The file cannot be read.")
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", mediaType(rel, head))
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("ETag", d.tag(r, rel, info))
+	if d.cfg.CapabilityList != "" {
+		header.Set("Link", "<"+d.cfg.CapabilityList+`>; rel="resourcesync"`)
+	}
+	// A large file may take longer than an answer may otherwise. Who does not read at
+	// all is given up by the connection itself.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // not every writer has deadlines
+	http.ServeContent(w, r, "", info.ModTime(), f)
+}
+
+// openFile opens a regular file: fs.ErrNotExist for anything else.
+func (d *Directory) openFile(rel string) (*os.File, fs.FileInfo, error) {
+	root, _, err := openRoot(d.cfg.Dir)
+	if err != nil {
+		return nil, nil, errors.New("the directory cannot be opened")
+	}
+	defer root.Close()
+	info, err := lstat(root, rel)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := root.OpenFile(rel, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := f.Stat()
+	if err == nil && !os.SameFile(info, now) {
+		err = fs.ErrNotExist // it was replaced that moment, maybe by a link
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, now, nil
+}
+
+// tag is the hash of a file that is as it was announced; else a weak tag of its size
+// and time, which hold for no ranges.
+func (d *Directory) tag(r *http.Request, rel string, info fs.FileInfo) string {
+	had, known, err := d.cfg.State.Resource(r.Context(), d.cfg.Set, d.locOf(rel))
+	if err == nil && known && same(&had, info) && had.Hash != "" {
+		return strconv.Quote(had.Hash)
+	}
+	return `W/"` + strconv.FormatInt(info.Size(), 36) + "-" + strconv.FormatInt(info.ModTime().UnixNano(), 36) + `"`
+}

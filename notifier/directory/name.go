@@ -1,0 +1,88 @@
+package directory
+
+import (
+	"net/url"
+	"path/filepath"
+	"strings"
+)
+
+// A file is called by its path below the directory, with slashes: "maps/1905.tiff"; the
+// directory itself is "".
+
+// hidden tells whether a name is of what is no resource.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+// hiddenPath tells whether a name of the path is hidden.
+func hiddenPath(rel string) bool { return hidden(rel) || strings.Contains(rel, "/.") }
+
+// locOf is the URI of a file.
+func (d *Directory) locOf(rel string) string { return d.cfg.Base + escapePath(rel) }
+
+func escapePath(rel string) string {
+	var b strings.Builder
+	for i, name := range strings.Split(rel, "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(url.PathEscape(name))
+	}
+	return b.String()
+}
+
+// relOf is the file that has the URI; false where none can have exactly that one.
+func (d *Directory) relOf(loc string) (string, bool) {
+	escaped, ok := strings.CutPrefix(loc, d.cfg.Base)
+	if !ok {
+		return "", false
+	}
+	rel, ok := unescapePath(escaped)
+	return rel, ok && escapePath(rel) == escaped
+}
+
+// unescapePath reads the path of a file from a URI, however that is encoded. It takes no
+// name that is hidden, leads elsewhere (., ..) or that no file here can have.
+func unescapePath(escaped string) (string, bool) {
+	names := strings.Split(escaped, "/")
+	for i, name := range names {
+		name, err := url.PathUnescape(name)
+		if err != nil || name == "" || hidden(name) || strings.ContainsAny(name, "/\x00") || !filepath.IsLocal(name) ||
+			strings.ContainsRune(name, filepath.Separator) {
+			return "", false
+		}
+		names[i] = name
+	}
+	return strings.Join(names, "/"), true
+}
+
+// pathOf is where a file is.
+func (d *Directory) pathOf(rel string) string {
+	return filepath.Join(d.cfg.Dir, filepath.FromSlash(rel))
+}
+
+// relPath is the file at a path that pathOf made, or one below it.
+func (d *Directory) relPath(path string) (string, bool) {
+	rel, err := filepath.Rel(d.cfg.Dir, path)
+	if err != nil || rel != "." && !filepath.IsLocal(rel) {
+		return "", false
+	}
+	if rel == "." {
+		return "", true
+	}
+	return filepath.ToSlash(rel), true
+}
+
+// join is a name below a directory.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// parent is the directory that a file is in.
+func parent(rel string) string {
+	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
+		return rel[:i]
+	}
+	return ""
+}
