@@ -114,8 +114,10 @@ func TestWhatIsNotKeptIsGone(t *testing.T) {
 		"no link at all": {map[string]page{"/l": {body: urlset(md(`capability="changelist" from="2026-03-01T12:00:00Z"`))}}, "/l", "10:10", "12:00"},
 		"no from":        {map[string]page{"/l": {body: urlset(md(`capability="changelist"`), change("a", "12:10"), change("b", "12:20"))}}, "/l", "12:00", "12:10"},
 		"an empty index": {map[string]page{"/i": {body: sitemapindex(changed("12:00", ""))}}, "/i", "10:00", "12:00"},
-		"410": {map[string]page{"/m": {status: http.StatusGone, header: map[string]string{"X-Hub-Memory-Earliest": clock("12:30")}}},
-			"/m", "10:00", "12:30"},
+		"410": {
+			map[string]page{"/m": {status: http.StatusGone, header: map[string]string{"X-Hub-Memory-Earliest": clock("12:30")}}},
+			"/m", "10:00", "12:30",
+		},
 		"410 without a time": {map[string]page{"/m": {status: http.StatusGone}}, "/m", "10:00", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

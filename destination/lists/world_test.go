@@ -148,7 +148,7 @@ func sitemapindex(inside ...string) string {
 	return "<sitemapindex " + spaces + ">" + strings.Join(inside, "") + "</sitemapindex>"
 }
 
-const up = `<rs:ln rel="up" href="/capabilitylist.xml"/>`
+const up = `<rs:ln rel="up" href="` + site + `/capabilitylist.xml"/>`
 
 func md(attrs string) string { return "<rs:md " + attrs + "/>" }
 

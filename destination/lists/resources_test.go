@@ -1,0 +1,169 @@
+package lists_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+// taken is the head of a Resource List or its index.
+func taken(when, completed string) string {
+	attrs := `capability="resourcelist"`
+	if when != "" {
+		attrs += ` at="` + clock(when) + `"`
+	}
+	if completed != "" {
+		attrs += ` completed="` + clock(completed) + `"`
+	}
+	return up + md(attrs)
+}
+
+func resource(name string) string { return "<url><loc>" + site + "/" + name + "</loc></url>" }
+
+func partOf(loc, when string) string {
+	rs := ""
+	if when != "" {
+		rs = md(`at="` + clock(when) + `"`)
+	}
+	return "<sitemap><loc>" + site + loc + "</loc>" + rs + "</sitemap>"
+}
+
+func TestResources(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pages              map[string]page
+		at, completed      string
+		want, asked, words string
+	}{
+		"a list": {
+			map[string]page{"/r": {body: urlset(taken("10:00", "10:05"), resource("a"), resource("b"))}},
+			"10:00", "10:05", "a b", "/r", "",
+		},
+		"an empty list": {map[string]page{"/r": {body: urlset(taken("10:00", ""))}}, "10:00", "", "", "/r", ""},
+		"a sitemap":     {map[string]page{"/r": {body: urlset(resource("a"))}}, "", "", "a", "/r", "rs:md"},
+		"an index": {
+			map[string]page{
+				"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", "10:00"), partOf("/2", ""))},
+				"/1": {body: urlset(taken("10:00", "10:02"), resource("a"))}, "/2": {body: urlset(taken("10:01", "10:03"), resource("b"))},
+			},
+			"10:00", "10:03", "a b", "/r /1 /2", "",
+		},
+		"an index without at": {
+			map[string]page{
+				"/r": {body: sitemapindex(taken("", ""), partOf("/1", ""), partOf("/2", ""))},
+				"/1": {body: urlset(taken("10:02", ""), resource("a"))}, "/2": {body: urlset(taken("10:01", ""), resource("b"))},
+			},
+			"10:01", "", "a b", "/r /1 /2", "at is missing",
+		},
+		"nobody says when": {
+			map[string]page{
+				"/r": {body: sitemapindex(taken("", ""), partOf("/1", ""), partOf("/2", ""))},
+				"/1": {body: urlset(taken("10:02", ""), resource("a"))}, "/2": {body: urlset(resource("b"))},
+			},
+			"", "", "a b", "/r /1 /2", "at is missing",
+		},
+		"an earlier part": {
+			map[string]page{
+				"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", ""))},
+				"/1": {body: urlset(taken("09:00", ""), resource("a"))},
+			},
+			"09:00", "", "a", "/r /1", "",
+		},
+		"a part replaced meanwhile": {
+			map[string]page{
+				"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", "10:00"))},
+				"/1": {body: urlset(taken("11:00", ""), resource("a"))},
+			},
+			"10:00", "", "a", "/r /1", "replaced",
+		},
+		"a part twice": {
+			map[string]page{
+				"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", ""), partOf("/1", ""))},
+				"/1": {body: urlset(taken("10:00", ""), resource("a"))},
+			},
+			"10:00", "", "a", "/r /1", "",
+		},
+		"packed files": {
+			map[string]page{
+				"/r": {body: packed(t, sitemapindex(taken("10:00", ""), partOf("/1.xml.gz", ""))), header: map[string]string{"Content-Encoding": "gzip"}},
+				// As they stand, and packed once more on the way.
+				"/1.xml.gz": {body: packed(t, packed(t, urlset(taken("10:00", ""), resource("a")))), header: map[string]string{"Content-Encoding": "gzip"}},
+			},
+			"10:00", "", "a", "/r /1.xml.gz", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tt.pages)
+			var names []string
+			got, err := w.client(lists.Config{}).Resources(t.Context(), site+"/r", func(e payload.Entry) error {
+				names = append(names, strings.TrimPrefix(e.Loc, site+"/"))
+				return nil
+			})
+			want := lists.Snapshot{At: at(tt.at), Completed: at(tt.completed), Entries: len(names), Documents: len(strings.Fields(tt.asked))}
+			if err != nil || got != want || strings.Join(names, " ") != tt.want {
+				t.Errorf("visited %q, want %q\ngot  %+v\nwant %+v: %v", names, tt.want, got, want, err)
+			}
+			if asked := strings.Join(w.asks(), " "); asked != tt.asked {
+				t.Errorf("asked for %s, want %s", asked, tt.asked)
+			}
+			told := tt.words == "" && len(w.warnings) == 0
+			for _, x := range w.warnings {
+				told = told || tt.words != "" && strings.Contains(x.Message, tt.words)
+			}
+			if !told {
+				t.Errorf("warnings %v, want one about %q", w.warnings, tt.words)
+			}
+		})
+	}
+}
+
+func TestResourcesEndWithTheVisit(t *testing.T) {
+	enough := errors.New("enough")
+	w := newWorld(t, map[string]page{"/r": {body: urlset(taken("10:00", ""), resource("a"), resource("b"))}})
+	got, err := w.client(lists.Config{}).Resources(t.Context(), site+"/r", func(e payload.Entry) error {
+		if strings.HasSuffix(e.Loc, "b") {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || got.Entries != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Entries stand as the document has them; a document that does not fit into memory is put down
+// in a file, and nothing of it is left.
+func TestLargeDocument(t *testing.T) {
+	var doc []byte
+	doc, err := payload.AppendHead(doc, payload.Head{Capability: payload.CapResourceList, At: at("10:00"), Links: []payload.Link{{Rel: "up", Href: site + "/c"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 20_000
+	e := payload.Entry{Loc: site + "/a", LastMod: "2026-01-01", Hash: "md5:1e0d5cb8ef6ba40c99b14c0237be735e", Length: "8876", Type: "text/html"}
+	for range n {
+		if doc, err = payload.AppendResource(doc, &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doc = payload.AppendTail(doc, false)
+	w := newWorld(t, map[string]page{"/r": {body: string(doc)}})
+	c := w.client(lists.Config{})
+	files := 0
+	got, err := c.Resources(t.Context(), site+"/r", func(got payload.Entry) error {
+		if got.Hash != e.Hash || got.Length != e.Length || got.Loc != e.Loc {
+			t.Fatalf("got %+v", got)
+		}
+		files = max(files, filesIn(t, w.dir))
+		return nil
+	})
+	if err != nil || got.Entries != n || got.At != time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if left := filesIn(t, w.dir); left != 0 {
+		t.Errorf("%d files are left behind (%d while it was read)", left, files)
+	}
+}
