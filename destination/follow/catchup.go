@@ -123,7 +123,9 @@ func (f *Follower) readList(ctx context.Context, via Via, uri string) (lists.Cov
 	if v.late > 0 {
 		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", cut(uri))
 	}
-	f.place.reach(covered.Until)
+	if !v.future { // else nobody knows how far the list is complete
+		f.place.reach(covered.Until)
+	}
 	if err == nil && covered.Documents == 1 && !covered.Unchanged {
 		f.place.keepUndated(v.undated)
 	}
@@ -134,6 +136,13 @@ func (f *Follower) readList(ctx context.Context, via Via, uri string) (lists.Cov
 		return covered, err // there is nothing new to keep
 	}
 	return covered, errors.Join(err, f.save(ctx))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // limit is how far a change in a list may move the position: a datetime that is told wrong, in
@@ -149,6 +158,7 @@ type visitor struct {
 	newest  time.Time
 	undated map[string]struct{} // keys
 	late    int
+	future  bool // there was a datetime that must be wrong
 }
 
 func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
@@ -156,18 +166,19 @@ func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
 	if e.Datetime.IsZero() && len(v.undated) < maxUndated {
 		v.undated[key] = struct{}{}
 	}
+	v.future = v.future || e.Datetime.After(v.batch.limit)
 	if v.f.place.past(e.Datetime, key) || v.batch.has(key) {
 		if _, known := v.f.place.known[key]; !known && v.newest.After(e.Datetime) && !e.Datetime.IsZero() && !v.batch.has(key) {
 			v.late++
 		}
 		return ctx.Err()
 	}
-	if !e.Datetime.IsZero() {
-		if e.Datetime.Before(v.newest) {
-			v.late++
-			return ctx.Err()
-		}
-		v.newest = e.Datetime
+	if !e.Datetime.IsZero() && e.Datetime.Before(v.newest) {
+		v.late++
+		return ctx.Err()
+	}
+	if !e.Datetime.After(v.batch.limit) { // else it says nothing of the others
+		v.newest = later(v.newest, e.Datetime)
 	}
 	return v.batch.add(ctx, Change{Entry: e, Key: key, Via: v.via})
 }

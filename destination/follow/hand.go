@@ -34,7 +34,7 @@ func (f *Follower) hand(ctx context.Context, changes []Change, limit time.Time) 
 		if err == nil && done == 0 {
 			err = errNoProgress
 		}
-		if err == nil {
+		if err == nil || len(changes) == 0 {
 			continue
 		}
 		wait := retry.NextBackOff()

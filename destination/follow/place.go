@@ -35,14 +35,13 @@ func (p *place) past(datetime time.Time, key string) bool {
 	return known
 }
 
-// handed notes a change that was handed on, after all that lie before it. The position
-// does not go beyond limit: what lies there is known by its key, and does not have what
-// comes until then count as past.
+// handed notes a change that was handed on, after all that lie before it. What lies
+// beyond limit does not move the position, and is known by its key: all that comes until
+// then would count as past.
 func (p *place) handed(datetime time.Time, key string, limit time.Time) {
-	if datetime.After(limit) {
-		datetime = limit
+	if !datetime.After(limit) {
+		p.reach(datetime)
 	}
-	p.reach(datetime)
 	if _, known := p.known[key]; !known {
 		p.note(key)
 	}
