@@ -2,6 +2,7 @@ package lists_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,12 @@ func TestLargeDocument(t *testing.T) {
 	}
 	if left := filesIn(t, w.dir); left != 0 {
 		t.Errorf("%d files are left behind (%d while it was read)", left, files)
+	}
+	if err := os.Remove(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Resources(t.Context(), site+"/r", func(payload.Entry) error { t.Error("visited"); return nil })
+	if err == nil || !strings.Contains(err.Error(), "putting down") {
+		t.Errorf("without a directory: %v", err)
 	}
 }

@@ -1,0 +1,80 @@
+package lists_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+// FuzzSource: whatever a Source serves, readings end within their bounds, ask nobody else,
+// hand on nothing without a loc, and never say that they have come back.
+func FuzzSource(f *testing.F) {
+	for _, seed := range []string{
+		urlset(changed("10:00", "11:00"), link("index", "/2"), change("a", "10:10"), change("b", "")),
+		sitemapindex(changed("10:00", ""), listed("/2", "10:00", "11:00"), listed("/3", "11:00", "")),
+		urlset(taken("10:00", ""), resource("a")), lists1("a").body, description("/2").body,
+		`<html><head><link rel="resourcesync" href="/2"></head>`, packed(f, urlset(changed("10:00", ""))),
+	} {
+		f.Add(seed, urlset(changed("11:00", ""), change("c", "11:10")), "Link: </2>; rel=resourcesync")
+	}
+	f.Add(urlset(changed("10:00", "11:00")), sitemapindex(changed("10:00", ""), listed("/2", "", "")), "Location: /2")
+	f.Fuzz(func(t *testing.T, first, other, header string) {
+		asked := 0
+		c, err := lists.New(lists.Config{
+			Limits: lists.Limits{Bytes: 1 << 16, Entries: 100, Parts: 20, Documents: 20, Sets: 5},
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				asked++
+				if r.URL.Host != "source.example" || r.URL.Scheme != "https" {
+					t.Errorf("%s is asked", r.URL)
+				}
+				resp := &http.Response{StatusCode: 200, Header: http.Header{}, Request: r}
+				if name, value, ok := strings.Cut(header, ": "); ok && name != "" && r.URL.Path == "/1" {
+					resp.Header.Set(name, value)
+					if name == "Location" {
+						resp.StatusCode = http.StatusFound
+					}
+				}
+				doc := other
+				if r.URL.Path == "/1" {
+					doc = first
+				}
+				resp.Body = io.NopCloser(strings.NewReader(doc))
+				return resp, nil
+			}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		visit := func(e payload.Entry) error {
+			if e.Loc == "" {
+				t.Error("an entry without a loc")
+			}
+			return nil
+		}
+		check := func() {
+			if asked > 20 {
+				t.Errorf("%d documents", asked)
+			}
+			asked = 0
+		}
+		for _, since := range []time.Time{{}, at("10:05"), at("11:05")} {
+			covered, err := c.Changes(t.Context(), site+"/1", since, visit)
+			if err == nil && covered.Until.Before(since) {
+				t.Errorf("since %v: %+v", since, covered)
+			}
+			check()
+		}
+		_, _ = c.Resources(t.Context(), site+"/1", visit)
+		check()
+		sets, err := c.Discover(t.Context(), site+"/1")
+		if err == nil && (len(sets) == 0 || len(sets) > 5) {
+			t.Errorf("%d sets", len(sets))
+		}
+		check()
+	})
+}
