@@ -26,6 +26,7 @@ const (
 
 	DefaultChangeListEntries = payload.MaxEntries
 	DefaultChangeListFor     = 24 * time.Hour
+	DefaultResourceListEvery = 24 * time.Hour
 )
 
 // Config says what a notifier serves and how. Journal, URL and Hub must be set;
@@ -44,6 +45,9 @@ type Config struct {
 	// own (CN §2): [A-Za-z0-9][A-Za-z0-9._-]{0,63}, at most 256 of them, none twice.
 	// Default: one set named "default".
 	Sets []string
+	// Within names sets whose events come from within the process, by Notifier.Append: Intake
+	// and ReadLines refuse those from outside. Default: none.
+	Within []string
 	// MaxEntries closes a notification by count, 1 to 50,000 (core §7).
 	// Default 50,000. A POST may take 60 s: where the uplink cannot send a full
 	// notification in that time (50 MB need 7 Mbit/s) this, or MaxBytes, must be
@@ -68,6 +72,24 @@ type Config struct {
 	// ChangeListFor closes a Change List by time: how long after its first entry,
 	// over 0 to 744 h. A list without entries stays open. Default 24 h.
 	ChangeListFor time.Duration
+	// ResourceLists names sets whose events start from the beginning, so that they add
+	// up to the set's resources: a set that had events before is refused, as its
+	// resources can be known by an import only. Sets of Within are such sets, and so is one
+	// that a snapshot was imported into. Resource Lists are made of them.
+	ResourceLists []string
+	// ResourceListDir is the directory where Resource Lists are put, made if it does not
+	// exist; nothing else may be in it. Default: none are made.
+	ResourceListDir string
+	// ResourceListEvery is how often a Resource List is made, 1 min to 744 h; more often where
+	// Keep is not twice as long, so that Change Lists reach back to it, and sooner
+	// where there were as many events as it has resources. Default 24 h.
+	ResourceListEvery time.Duration
+	// ResourceListEntries is how many resources one Resource List has at most, 1 to 50,000
+	// (core §7); beyond that there are several, and an Index. Default 50,000.
+	ResourceListEntries int
+	// ResourceListBytes is how large one may be, 2 MiB to 50,000,000 bytes.
+	// Default 50,000,000.
+	ResourceListBytes int
 	// HideChannels names sets whose Capability List does not tell of their change
 	// notifications: for readers that refuse one which does. The topic is
 	// served, and published, all the same.
@@ -96,7 +118,9 @@ const (
 	minMaxBytes = 2 << 20 // room for the largest entry and the markup around it
 	longestWait = time.Hour
 	longestList = DefaultKeep // so that a list is closed before its first events are due to go
-	longestURL  = 1024        // so that topic URIs stay far under 2,048 characters
+	// shortestEvery keeps the making of Resource Lists from being all that is done.
+	shortestEvery = time.Minute
+	longestURL    = 1024 // so that topic URIs stay far under 2,048 characters
 )
 
 var setName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -125,6 +149,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ChangeListFor == 0 {
 		c.ChangeListFor = DefaultChangeListFor
+	}
+	if c.ResourceListEvery == 0 {
+		c.ResourceListEvery = DefaultResourceListEvery
+	}
+	if c.ResourceListEntries == 0 {
+		c.ResourceListEntries = payload.MaxEntries
+	}
+	if c.ResourceListBytes == 0 {
+		c.ResourceListBytes = payload.MaxBytes
 	}
 	if c.Transport == nil {
 		if shared, ok := http.DefaultTransport.(*http.Transport); ok {
@@ -168,6 +201,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("ChangeListBytes must be %d to %d, not %d", minMaxBytes, payload.MaxBytes, c.ChangeListBytes)
 	case c.ChangeListFor < 0 || c.ChangeListFor > longestList:
 		return fmt.Errorf("changelist-for must be over 0 and at most %s, not %s", longestList, c.ChangeListFor)
+	case c.ResourceListEvery < shortestEvery || c.ResourceListEvery > longestList:
+		return fmt.Errorf("resource-list-every must be %s to %s, not %s", shortestEvery, longestList, c.ResourceListEvery)
+	case c.ResourceListEntries < 1 || c.ResourceListEntries > payload.MaxEntries:
+		return fmt.Errorf("ResourceListEntries must be 1 to %d, not %d", payload.MaxEntries, c.ResourceListEntries)
+	case c.ResourceListBytes < minMaxBytes || c.ResourceListBytes > payload.MaxBytes:
+		return fmt.Errorf("ResourceListBytes must be %d to %d, not %d", minMaxBytes, payload.MaxBytes, c.ResourceListBytes)
 	case len(c.Sets) > maxSets:
 		return fmt.Errorf("set: there may be %d sets, not %d", maxSets, len(c.Sets))
 	}
@@ -183,6 +222,11 @@ func (c Config) Validate() error {
 	for _, name := range c.HideChannels {
 		if !slices.Contains(c.Sets, name) {
 			return fmt.Errorf("hide-channel: %q is no set here", shown(name))
+		}
+	}
+	for _, name := range c.ResourceLists {
+		if !slices.Contains(c.Sets, name) {
+			return fmt.Errorf("resource-list: %q is no set here", shown(name))
 		}
 	}
 	if err := checkURL("url", c.URL); err != nil {

@@ -37,6 +37,7 @@ const (
 // Intake returns what only the Source's own systems should reach:
 //
 //	POST /sets/NAME/events  events of one set; they must not have sets themselves
+//	PUT  /sets/NAME/resources  a snapshot of the set's resources, application/x-ndjson (see Import)
 //	POST /events            events that each say which sets they belong to
 //	GET  /healthz           200 while the process serves
 //	GET  /metrics           for Prometheus
@@ -50,6 +51,13 @@ func (n *Notifier) Intake() http.Handler {
 	router.NotFoundHandler = http.HandlerFunc(n.notFound)
 	router.Path("/sets/{set}/events").Handler(n.takes(n.takeForSet))
 	router.Path("/events").Handler(n.takes(n.takeForAny))
+	router.Path("/sets/{set}/resources").Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusOK
+		if err := n.serveImport(w, r); err != nil {
+			status = n.fail(w, r, err)
+		}
+		n.metrics.answered(status)
+	}))
 	router.Path("/healthz").Handler(n.readOnly(func(w http.ResponseWriter, _ *http.Request) error {
 		_, _ = io.WriteString(w, "ok\n") // a client that has gone needs no answer
 		return nil
@@ -89,6 +97,9 @@ func (n *Notifier) takeForSet(w http.ResponseWriter, r *http.Request) (int, erro
 	if n.byName[set] == nil {
 		return 0, refuse(http.StatusNotFound, "There is no such set.")
 	}
+	if err := n.open(set); err != nil {
+		return 0, err
+	}
 	return n.take(w, r, func(e *Event) error {
 		if e.Sets != nil {
 			return &InputError{Field: "sets", Reason: "must be left out, as the path names the set"}
@@ -99,7 +110,7 @@ func (n *Notifier) takeForSet(w http.ResponseWriter, r *http.Request) (int, erro
 }
 
 func (n *Notifier) takeForAny(w http.ResponseWriter, r *http.Request) (int, error) {
-	return n.take(w, r, n.knows)
+	return n.take(w, r, n.admits)
 }
 
 // take reads a request's events, judges each by its sets, and appends them.

@@ -80,7 +80,7 @@ func (n *Notifier) lineEvent(line []byte, readErr error) (e Event, ok bool, refu
 		e.Sets = []string{n.channels[0].set}
 	}
 	if err == nil {
-		err = n.knows(&e)
+		err = n.admits(&e)
 	}
 	if err != nil {
 		return Event{}, false, inputError(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -22,6 +24,7 @@ type Notifier struct {
 	channels []*channel          // in the order of Config.Sets
 	byName   map[string]*channel // the same
 	intake   *budget
+	imports  *imports
 	readings *readings
 	builders chan []byte // scratch for the notifications under construction
 }
@@ -43,7 +46,7 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	cfg = cfg.withDefaults()
 	n := &Notifier{
 		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Registry, cfg.Sets),
-		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes), builders: make(chan []byte, builders),
+		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes), imports: newImports(), builders: make(chan []byte, builders),
 	}
 	for range builders {
 		n.builders <- nil
@@ -55,6 +58,9 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 			return nil, err
 		}
 		ch := newChannel(n, name, state)
+		if err := ch.keepResources(ctx); err != nil {
+			return nil, err
+		}
 		if err := ch.carryOn(ctx); err != nil {
 			return nil, err
 		}
@@ -64,8 +70,8 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Run publishes what the journal has and gets until ctx ends, and closes Change Lists;
-// each set on its own, for as long as it takes. A POST that is under way when ctx ends has a few
+// Run publishes what the journal has and gets until ctx ends, closes Change Lists, and makes
+// Resource Lists; each set on its own, for as long as it takes. A POST that is under way when ctx ends has a few
 // seconds to finish. It returns nil.
 func (n *Notifier) Run(ctx context.Context) error {
 	var g errgroup.Group
@@ -78,7 +84,15 @@ func (n *Notifier) Run(ctx context.Context) error {
 			ch.lists.run(ctx)
 			return nil
 		})
+		g.Go(func() error {
+			ch.resources.run(ctx)
+			return nil
+		})
 	}
+	g.Go(func() error {
+		n.runImports(ctx)
+		return nil
+	})
 	return g.Wait()
 }
 
@@ -106,8 +120,7 @@ func (n *Notifier) Append(ctx context.Context, events []Event) error {
 	}
 	for set, k := range count {
 		ch := n.byName[set]
-		ch.metrics.events.Add(float64(k))
-		ch.arrived()
+		ch.came(k)
 	}
 	return nil
 }
@@ -162,6 +175,30 @@ func (n *Notifier) patiently(ctx context.Context, what string, do func() error) 
 		return err
 	}, backoff.WithContext(newBackOff(), ctx))
 }
+
+// admits tells whether the event may come from outside to the sets that it names.
+func (n *Notifier) admits(e *Event) error {
+	if err := n.knows(e); err != nil {
+		return err
+	}
+	for _, set := range e.Sets {
+		if n.open(set) != nil {
+			return &InputError{Field: "sets", Reason: fmt.Sprintf("names %q, which takes no events from outside", set)}
+		}
+	}
+	return nil
+}
+
+// open refuses what would change a set from outside whose events come from within.
+func (n *Notifier) open(set string) error {
+	if slices.Contains(n.cfg.Within, set) {
+		return refuse(http.StatusForbidden, "The set "+set+" takes no events from outside: the notifier makes them itself.")
+	}
+	return nil
+}
+
+// CapabilityList is the URI of a set's Capability List.
+func (n *Notifier) CapabilityList(set string) string { return n.capabilityListURL(set) }
 
 // publicURL gives the URI of a public path below the base.
 func (n *Notifier) publicURL(path string) string { return n.cfg.URL + path }
