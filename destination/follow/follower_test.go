@@ -21,7 +21,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		test(w)
-		if w.f != nil {
+		if w.f.Load() != nil {
 			if err := w.stop(); err != nil {
 				t.Errorf("Run: %v", err)
 			}
@@ -53,7 +53,7 @@ func TestOvertaken(t *testing.T) {
 		w.start()
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
-		w.src.memory.asked, w.src.list.asked = 0, 0
+		w.src.change(func() { w.src.memory.asked, w.src.list.asked = 0, 0 })
 		a, b, c := w.src.publish(1), w.src.publish(1), w.src.publish(1)
 		w.push(c, b)
 		w.sleep(follow.DefaultSettle / 2)
@@ -80,7 +80,7 @@ func TestGap(t *testing.T) {
 		"list later": {func(w *world) {
 			w.src.memory = nil
 			w.src.list.ends = w.src.next
-			time.AfterFunc(time.Hour, func() { w.src.list.mu.Lock(); w.src.list.ends = time.Time{}; w.src.list.mu.Unlock() })
+			time.AfterFunc(time.Hour, func() { w.src.change(func() { w.src.list.ends = time.Time{} }) })
 		}, follow.ChangeList},
 		"busy": {func(w *world) {
 			w.src.memory = nil
@@ -92,7 +92,7 @@ func TestGap(t *testing.T) {
 				w.start()
 				w.push(w.src.publish(2))
 				w.sleep(follow.DefaultSettle)
-				tt.prepare(w)
+				w.src.change(func() { tt.prepare(w) })
 				w.src.publish(2)
 				w.push(w.src.publish(2))
 				w.sleep(2 * time.Hour)
@@ -136,7 +136,7 @@ func TestLost(t *testing.T) {
 				from := w.src.next
 				w.src.publish(1)
 				last := w.src.publish(1)
-				prepare(w)
+				w.src.change(func() { prepare(w) })
 				w.push(last)
 				w.sleep(time.Hour)
 				select {
@@ -165,7 +165,7 @@ func TestGoOn(t *testing.T) {
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
 		w.src.publish(1)
-		w.src.memory.begins, w.src.list.begins = w.src.next, w.src.next
+		w.src.change(func() { w.src.memory.begins, w.src.list.begins = w.src.next, w.src.next })
 		w.src.publish(1)
 		w.push(w.src.publish(1))
 		w.sleep(time.Hour)
@@ -208,7 +208,7 @@ func TestBaseline(t *testing.T) {
 		}
 		// What is lost later is made up for by another one.
 		w.src.publish(3)
-		w.src.memory, w.src.list = nil, nil
+		w.src.change(func() { w.src.memory, w.src.list = nil, nil })
 		last := w.src.publish(1)
 		b.at = w.src.entries[len(w.src.entries)-1].Datetime
 		w.push(last)
@@ -270,7 +270,7 @@ func TestPoll(t *testing.T) {
 			w.sleep(2 * follow.DefaultPollGone)
 			w.want(0)
 		}
-		w.src.list.asked, w.src.pushed = 0, true
+		w.src.change(func() { w.src.list.asked, w.src.pushed = 0, true })
 		w.sleep(2 * follow.DefaultPoll)
 		if n := w.src.list.asked; n < 1 || n > 3 {
 			t.Errorf("with push the list was asked %d times in half an hour", n)
@@ -285,8 +285,7 @@ func TestQuietSource(t *testing.T) {
 		w.start()
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
-		w.src.memory = nil
-		w.src.list.begins = time.Now().Add(time.Hour)
+		w.src.change(func() { w.src.memory = nil; w.src.list.begins = time.Now().Add(time.Hour) })
 		w.sleep(3 * follow.DefaultPoll)
 		w.push(w.src.publish(1))
 		w.want(0)
@@ -342,23 +341,27 @@ func TestTakerFails(t *testing.T) {
 // The position cannot be written for a while: nothing is handed on twice.
 func TestStoreFails(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.start()
-		w.push(w.src.publish(1))
-		w.sleep(follow.DefaultSettle)
-		until := time.Now().Add(time.Minute)
+		var broken until
 		w.store.Fail = func(string) error {
-			if time.Now().Before(until) {
+			if broken.lasts() {
 				return follow.ErrUnavailable
 			}
 			return nil
 		}
+		w.start()
+		w.push(w.src.publish(1))
+		w.sleep(follow.DefaultSettle)
+		broken.set(time.Minute)
 		n := w.src.publish(2)
-		if err := w.f.Take(n); !errors.Is(err, destination.ErrNotNow) {
+		if err := w.f.Load().Take(n); !errors.Is(err, destination.ErrNotNow) {
 			t.Errorf("without a store a delivery is answered %v", err)
 		}
 		w.sleep(2 * time.Minute)
+		w.taker.fail = func(_ int, changes []follow.Change) (int, error) {
+			broken.set(time.Minute) // from here on: what was taken cannot be noted
+			return len(changes), nil
+		}
 		w.push(n)
-		until = time.Now().Add(time.Minute)
 		w.sleep(time.Hour)
 		w.want(0)
 	})
@@ -374,7 +377,7 @@ func TestInboxFull(t *testing.T) {
 		w.sleep(time.Minute)
 		all := []*destination.Notification{w.src.publish(1), w.src.publish(1), w.src.publish(1), w.src.publish(1)}
 		w.push(all[2], all[1])
-		if err := w.f.Take(all[3]); !errors.Is(err, destination.ErrNotNow) {
+		if err := w.f.Load().Take(all[3]); !errors.Is(err, destination.ErrNotNow) {
 			t.Errorf("a full inbox answers %v", err)
 		}
 		w.push(all[0])
@@ -431,7 +434,7 @@ func TestUndatedList(t *testing.T) {
 		w.start()
 		w.sleep(10 * follow.DefaultPollGone)
 		w.want(0)
-		w.src.entries = append(w.src.entries, undated("a"))
+		w.src.change(func() { w.src.entries = append(w.src.entries, undated("a")) })
 		w.sleep(10 * follow.DefaultPollGone)
 		w.want(0)
 		if err := w.stop(); err != nil {
@@ -439,9 +442,9 @@ func TestUndatedList(t *testing.T) {
 		}
 		w.start()
 		w.want(0)
-		w.src.entries = []payload.Entry{undated("c")}
+		w.src.change(func() { w.src.entries = []payload.Entry{undated("c")} })
 		w.sleep(2 * follow.DefaultPollGone)
-		w.src.entries = []payload.Entry{undated("a")}
+		w.src.change(func() { w.src.entries = []payload.Entry{undated("a")} })
 		w.sleep(2 * follow.DefaultPollGone)
 		if n := len(w.taker.changes()); n != 6 {
 			t.Errorf("%d changes were handed on, want 6", n)

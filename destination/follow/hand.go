@@ -77,9 +77,7 @@ func (f *Follower) save(ctx context.Context, drop ...string) error {
 		}
 		wait := retry.NextBackOff()
 		f.cfg.Logger.Error("the position could not be written; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
-		if err := sleep(ctx, wait); err != nil {
-			return err
-		}
+		_ = sleep(ctx, wait) // at the end it is tried once more
 	}
 }
 

@@ -103,6 +103,7 @@ func (p plan) run(t *testing.T) error {
 		w.src.list = nil
 	}
 	d := &drill{world: w, plan: p}
+	d.prepare()
 	d.begin()
 	for _, s := range p.steps {
 		d.step(s)
@@ -113,7 +114,7 @@ func (p plan) run(t *testing.T) error {
 	w.src.mu.Unlock()
 	d.sleep(time.Hour)
 	// What was published last and lost is found when push is silent, or by the next one.
-	d.push(w.src.publish(1))
+	d.deliver(w.src.publish(1), 0)
 	d.sleep(3 * time.Hour)
 	if err := w.stop(); err != nil {
 		return fmt.Errorf("Run: %w\n%s", err, w.logs.String())
@@ -128,24 +129,20 @@ func (p plan) run(t *testing.T) error {
 type drill struct {
 	*world
 	plan   plan
-	dead   *atomic.Bool // of the process that runs
 	kills  int
 	healed atomic.Bool
+	dead   atomic.Pointer[atomic.Bool] // of the process that runs
 	// Until when what fails.
-	listsUntil, takerUntil, storeUntil time.Time
-	killAt                             int // at which call of the Store the process is killed; 0: not
+	listsUntil, takerUntil, storeUntil until
+	killAt                             atomic.Int64 // at which Advance the process is killed; 0: not
 }
 
-// begin starts a process. A process that is dead changes nothing any more.
-func (d *drill) begin() {
-	dead := &atomic.Bool{}
-	d.dead = dead
-	inner := d.disk()
-	d.cfg.Store = &mortal{Store: inner, dead: dead}
+// prepare has what fails fail.
+func (d *drill) prepare() {
 	for _, r := range []*reading{d.src.memory, d.src.list} {
 		if r != nil {
 			r.fail = func(asked int) error {
-				if !d.healed.Load() && time.Now().Before(d.listsUntil) {
+				if !d.healed.Load() && d.listsUntil.lasts() {
 					return []error{errLater, &lists.BusyError{RetryAfter: 10 * time.Second}}[asked%2]
 				}
 				return nil
@@ -153,34 +150,34 @@ func (d *drill) begin() {
 		}
 	}
 	d.taker.fail = func(calls int, changes []follow.Change) (int, error) {
-		if dead.Load() {
+		if d.dead.Load().Load() {
 			return 0, errDead
 		}
-		if !d.healed.Load() && time.Now().Before(d.takerUntil) {
+		if !d.healed.Load() && d.takerUntil.lasts() {
 			return calls % (len(changes) + 1), errors.New("the taker fails")
 		}
 		return len(changes), nil
 	}
-	d.start()
-}
-
-// disk is the store on the disk, which fails at times.
-func (d *drill) disk() *followtest.Store {
 	d.store.Fail = func(call string) error {
-		if d.killAt > 0 && call == "Advance" {
-			if d.killAt--; d.killAt == 0 {
-				d.dead.Store(true)
-			}
+		if call == "Advance" && d.killAt.Load() > 0 && d.killAt.Add(-1) == 0 {
+			d.dead.Load().Store(true)
 		}
-		if d.dead.Load() {
+		if d.dead.Load().Load() {
 			return errDead
 		}
-		if !d.healed.Load() && time.Now().Before(d.storeUntil) {
+		if !d.healed.Load() && d.storeUntil.lasts() {
 			return follow.ErrUnavailable
 		}
 		return nil
 	}
-	return d.store
+}
+
+// begin starts a process. One that is dead changes nothing any more.
+func (d *drill) begin() {
+	dead := &atomic.Bool{}
+	d.dead.Store(dead)
+	d.cfg.Store = &mortal{Store: d.store, dead: dead}
+	d.start()
 }
 
 var errDead = errors.New("the process is dead")
@@ -202,9 +199,7 @@ func (d *drill) step(s step) {
 	switch s.kind {
 	case publishes:
 		if d.src.list != nil {
-			d.src.list.mu.Lock()
-			d.src.list.ends = d.src.next
-			d.src.list.mu.Unlock()
+			d.src.change(func() { d.src.list.ends = d.src.next })
 			time.AfterFunc(d.plan.late, d.written)
 		}
 		n := d.src.publish(s.changes)
@@ -215,25 +210,28 @@ func (d *drill) step(s step) {
 	case waits:
 		d.sleep(s.wait)
 	case stops:
+		if d.storeUntil.lasts() {
+			d.kills++ // what cannot be noted is as after a kill
+		}
 		if err := d.stop(); err != nil {
 			d.t.Errorf("Run: %v\n%s", err, d.logs.String())
 		}
 		time.Sleep(s.wait)
 		d.begin()
 	case kills:
-		d.killAt = s.calls
+		d.killAt.Store(int64(s.calls))
 		time.Sleep(s.wait)
 		d.kills++
-		d.dead.Store(true)
+		d.dead.Load().Store(true)
 		_ = d.stop()
-		d.killAt = 0
+		d.killAt.Store(0)
 		d.begin()
 	case breaksLists:
-		d.listsUntil = time.Now().Add(s.wait)
+		d.listsUntil.set(s.wait)
 	case breaksTaker:
-		d.takerUntil = time.Now().Add(s.wait)
+		d.takerUntil.set(s.wait)
 	case breaksStore:
-		d.storeUntil = time.Now().Add(s.wait)
+		d.storeUntil.set(s.wait)
 	case hubGone:
 		d.src.mu.Lock()
 		d.src.pushed = !d.src.pushed
@@ -243,14 +241,12 @@ func (d *drill) step(s step) {
 
 // written: the Change List has all that was published.
 func (d *drill) written() {
-	d.src.list.mu.Lock()
-	defer d.src.list.mu.Unlock()
-	d.src.list.ends = time.Time{}
+	d.src.change(func() { d.src.list.ends = time.Time{} })
 }
 
 // deliver is a hub that comes again, and gives up in the end.
 func (d *drill) deliver(n *destination.Notification, attempt int) {
-	if err := d.f.Take(n); err != nil && attempt < 5 {
+	if err := d.f.Load().Take(n); err != nil && attempt < 5 {
 		time.AfterFunc(time.Minute, func() { d.deliver(n, attempt+1) })
 	}
 }

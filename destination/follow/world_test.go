@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,7 @@ const (
 // source has changes, notifications of them, and lists: it is what a Follower
 // follows, and the hub in between.
 type source struct {
-	mu            sync.Mutex
+	mu            sync.Mutex // guards all that follows, the readings too
 	entries       []payload.Entry
 	notifications []*destination.Notification
 	next          time.Time // where the next notification begins
@@ -37,17 +38,22 @@ type source struct {
 
 // reading is how one of its lists is read.
 type reading struct {
-	mu       sync.Mutex
-	fail     func(asked int) error // before each reading
-	begins   time.Time             // of what it has
-	ends     time.Time             // an open list that is written late: zero: of all
-	closed   time.Time
-	asked    int
-	lastFrom time.Time
+	fail   func(asked int) error // before each reading
+	begins time.Time             // of what it has
+	ends   time.Time             // an open list that is written late: zero: of all
+	closed time.Time
+	asked  int
 }
 
 func newSource(begin time.Time) *source {
 	return &source{next: begin, pushed: true, memory: &reading{begins: begin}, list: &reading{begins: begin}}
+}
+
+// change changes it while it is asked.
+func (s *source) change(what func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what()
 }
 
 // publish makes n changes and the notification that has them.
@@ -95,15 +101,14 @@ func notification(id string, from, until time.Time, entries []payload.Entry) *de
 
 // Changes implements follow.Lists.
 func (s *source) Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error) {
+	s.mu.Lock()
 	r := s.list
 	if uri == memoryURI {
 		r = s.memory
 	}
-	r.mu.Lock()
 	r.asked++
 	asked, fail, begins, ends, closed := r.asked, r.fail, r.begins, r.ends, r.closed
-	r.lastFrom = since
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if fail != nil {
 		if err := fail(asked); err != nil {
 			return lists.Covered{}, err
@@ -114,6 +119,12 @@ func (s *source) Changes(ctx context.Context, uri string, since time.Time, visit
 	}
 	s.mu.Lock()
 	entries := s.entries[:len(s.entries):len(s.entries)]
+	if uri == memoryURI && closed.IsZero() { // what it covers is what the hub has relayed
+		closed = s.next
+		if !ends.IsZero() {
+			closed = ends
+		}
+	}
 	s.mu.Unlock()
 	covered := lists.Covered{From: since, Until: later(since, begins), Open: true, Documents: 1}
 	for _, e := range entries {
@@ -143,6 +154,8 @@ func later(a, b time.Time) time.Time {
 type places struct{ *source }
 
 func (s places) Memory(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.memory == nil {
 		return "", nil
 	}
@@ -150,6 +163,8 @@ func (s places) Memory(context.Context) (string, error) {
 }
 
 func (s places) ChangeList(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.list == nil {
 		return "", nil
 	}
@@ -198,7 +213,7 @@ type world struct {
 	cfg   follow.Config
 	logs  bytes.Buffer
 
-	f      *follow.Follower
+	f      atomic.Pointer[follow.Follower]
 	cancel context.CancelFunc
 	ran    chan error
 }
@@ -217,7 +232,8 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w.f, w.cancel, w.ran = f, cancel, make(chan error, 1)
+	w.f.Store(f)
+	w.cancel, w.ran = cancel, make(chan error, 1)
 	ran := w.ran
 	go func() { ran <- f.Run(ctx) }()
 	synctest.Wait()
@@ -232,7 +248,7 @@ func (w *world) stop() error {
 func (w *world) push(all ...*destination.Notification) {
 	w.t.Helper()
 	for _, n := range all {
-		if err := w.f.Take(n); err != nil {
+		if err := w.f.Load().Take(n); err != nil {
 			w.t.Errorf("the delivery of %s: %v", n.ID, err)
 		}
 	}
@@ -268,5 +284,11 @@ func inStep(took []follow.Change, entries []payload.Entry) error {
 	}
 	return nil
 }
+
+// until is a moment.
+type until struct{ atomic.Pointer[time.Time] }
+
+func (u *until) set(wait time.Duration) { at := time.Now().Add(wait); u.Store(&at) }
+func (u *until) lasts() bool            { at := u.Load(); return at != nil && time.Now().Before(*at) }
 
 var errLater = errors.New("connection refused")
