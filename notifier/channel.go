@@ -40,6 +40,8 @@ type channel struct {
 	hidden  bool        // the Capability List does not name the channel
 	lists   *changeLists
 
+	resources *resourceLists
+
 	// state and open belong to the goroutine of run.
 	state Channel
 	stale bool  // state must be read again
@@ -81,6 +83,13 @@ func (ch *channel) carryOn(ctx context.Context) error {
 	}
 	ch.poke()
 	return nil
+}
+
+// came tells of new events in the journal.
+func (ch *channel) came(events int) {
+	ch.metrics.events.Add(float64(events))
+	ch.arrived()
+	ch.resources.arrived(events)
 }
 
 // arrived tells the channel that there is a new event in the journal.

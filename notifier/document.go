@@ -29,6 +29,8 @@ type document struct {
 	// write hands the pieces on, in order. It holds nothing of the journal's
 	// while it hands one on: the client may take its time.
 	write func(ctx context.Context, emit func(piece []byte) error) error
+	// stored opens a document that is kept packed; there is no write then.
+	stored func() (*storedReader, error)
 }
 
 // documentKind says what a document is: the values of a metric's label.
@@ -98,6 +100,9 @@ func (n *Notifier) serveDocument(w http.ResponseWriter, r *http.Request, d docum
 	header.Set("Content-Type", "application/xml")
 	if packed {
 		header.Set("Content-Encoding", "gzip")
+	}
+	if d.stored != nil {
+		return n.sendStored(w, r, d, packed)
 	}
 	if r.Method == http.MethodHead {
 		return nil

@@ -30,6 +30,10 @@ type setMetrics struct {
 	lists         prometheus.Gauge
 	listEntries   prometheus.Gauge
 	listsClosed   map[closing]prometheus.Counter
+
+	resourceListAt       prometheus.Gauge
+	resourceListEntries  prometheus.Gauge
+	resourceListFailures prometheus.Counter
 }
 
 const metricsPrefix = "carillon_notifier_"
@@ -56,6 +60,9 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 	lists := gauge("change_lists", "Change Lists that are kept, with the open one.")
 	listEntries := gauge("change_list_entries", "Entries of the open Change List.")
 	listsClosed := counter("change_lists_closed_total", "Change Lists that were closed, by what for.", "set", "by")
+	resourceListAt := gauge("resource_list_at_timestamp_seconds", "The moment of the newest Resource List, Unix time; 0 where there is none.")
+	resourceListEntries := gauge("resource_list_entries", "Resources of the newest Resource List.")
+	resourceListFailures := counter("resource_list_failures_total", "Resource Lists that could not be made.", "set")
 	events := counter("events_total", "Events that are in the journal, by set.", "set")
 	notifications := counter("notifications_accepted_total", "Notifications that the hub accepted.", "set")
 	entries := counter("entries_accepted_total", "Entries of notifications that the hub accepted.", "set")
@@ -70,6 +77,8 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 			failures: failures.WithLabelValues(set), clock: clock.WithLabelValues(set),
 			posts: map[outcome]prometheus.Counter{}, listsClosed: map[closing]prometheus.Counter{},
 			lists: lists.WithLabelValues(set), listEntries: listEntries.WithLabelValues(set),
+			resourceListAt: resourceListAt.WithLabelValues(set), resourceListEntries: resourceListEntries.WithLabelValues(set),
+			resourceListFailures: resourceListFailures.WithLabelValues(set),
 		}
 		for _, by := range closings {
 			s.listsClosed[by] = listsClosed.WithLabelValues(set, string(by))

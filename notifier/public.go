@@ -34,6 +34,7 @@ func (n *Notifier) Public() http.Handler {
 		router.Path(prefix + ch.set + "/capabilitylist.xml").Handler(n.readOnly(ch.serveCapabilityList))
 		router.Path(prefix + ch.set + "/change/").Handler(n.readOnly(ch.serveTopic))
 		ch.routeChangeLists(router, prefix)
+		ch.resources.route(router, prefix)
 	}
 	return router
 }
@@ -57,6 +58,9 @@ func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) e
 	list := payload.CapabilityList{
 		Up:           ch.n.descriptionURL(),
 		Capabilities: []payload.Capability{{Loc: ch.changeListURL(), Capability: payload.CapChangeList}},
+	}
+	if one, there := ch.resources.capability(); there {
+		list.Capabilities = append(list.Capabilities, one)
 	}
 	if !ch.hidden {
 		list.Capabilities = append(list.Capabilities, payload.Capability{

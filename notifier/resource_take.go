@@ -1,0 +1,256 @@
+package notifier
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/mux"
+	"golang.org/x/sync/errgroup"
+)
+
+// maxImports is how many snapshots are taken at the same time: 503 beyond that. How large
+// one may be is bounded by the room on the disk only, of which the journal leaves
+// some.
+const maxImports = 4
+
+// imports carries out the imports that were sealed: the differences of a snapshot become
+// events, whoever has sent it.
+type imports struct {
+	taking chan struct{} // a token for each snapshot that may be taken
+	wake   chan struct{} // holds one token: something was sealed
+
+	mu      sync.Mutex
+	waiting map[string]*importWait // guarded by mu, by set
+}
+
+// importWait is somebody who waits for the end of an import.
+type importWait struct {
+	done chan struct{} // closed at its end
+	Differences
+}
+
+func newImports() *imports {
+	return &imports{taking: make(chan struct{}, maxImports), wake: make(chan struct{}, 1), waiting: map[string]*importWait{}}
+}
+
+func (m *imports) await(set string) *importWait {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wait := &importWait{done: make(chan struct{})}
+	m.waiting[set] = wait
+	return wait
+}
+
+func (m *imports) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// ended tells who waits for the import into a set.
+func (m *imports) ended(set string, made Differences) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if wait := m.waiting[set]; wait != nil {
+		wait.Differences = made
+		close(wait.done)
+		delete(m.waiting, set)
+	}
+}
+
+// runImports applies what is sealed, also by an earlier run, until ctx ends.
+func (n *Notifier) runImports(ctx context.Context) {
+	var g errgroup.Group
+	for ctx.Err() == nil {
+		var sealed []ResourceImport
+		err := n.patiently(ctx, "looking for imports", func() (err error) {
+			sealed, err = n.cfg.Journal.ResumeImports(ctx)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			n.log.Error("imports cannot be gone on with; it is tried again at the next one", "error", err)
+		}
+		for _, i := range sealed {
+			g.Go(func() error {
+				n.applyImport(ctx, i)
+				return nil
+			})
+		}
+		select {
+		case <-ctx.Done():
+		case <-n.imports.wake:
+		}
+	}
+	_ = g.Wait() // they return nil
+}
+
+// applyImport makes events of an import's differences, for as long as it takes.
+func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
+	var made Differences
+	ch, pause := n.byName[i.Set()], newBackOff()
+	for more := true; more && ctx.Err() == nil; {
+		var step Differences
+		var err error
+		step, more, err = i.Apply(ctx, n.cfg.Now())
+		if err != nil && ctx.Err() == nil {
+			more = true
+			n.metrics.journalErrors.Inc()
+			wait := min(pause.NextBackOff(), longestRetry)
+			n.log.Error("trouble with the journal; the import will go on", "set", i.Set(), "error", err, "retry_in", wait.String())
+			_ = sleep(ctx, wait)
+			continue
+		}
+		pause.Reset()
+		made.add(step)
+		if ch != nil && step.Total() > 0 { // a set may be left out of this start
+			ch.came(step.Total())
+		}
+	}
+	if err := i.Close(); err != nil {
+		n.log.Error("an import could not be closed", "set", i.Set(), "error", err)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	n.log.Info("an import was carried out", "set", i.Set(), "created", made.Created, "updated", made.Updated, "deleted", made.Deleted)
+	n.imports.ended(i.Set(), made)
+	n.RenewResourceList(i.Set())
+}
+
+// Import takes a snapshot of a set: NDJSON, a resource on each line, whole or not at all.
+// Where the set's resources were known the differences become events, by Run; it
+// returns when they are in the journal. When ctx ends before that they will
+// be all the same, if the snapshot was read to its end.
+func (n *Notifier) Import(ctx context.Context, set string, r io.Reader) (Imported, error) {
+	sealed, done, err := Importer{Store: n.cfg.Journal, Now: n.cfg.Now}.Read(ctx, set, r)
+	if err != nil {
+		if errors.Is(err, ErrUnavailable) {
+			n.metrics.journalErrors.Inc()
+		}
+		return done, err
+	}
+	if sealed == nil {
+		n.RenewResourceList(set)
+		return done, nil
+	}
+	wait := n.imports.await(set)
+	if err := sealed.Close(); err != nil { // Run goes on with it
+		return done, err
+	}
+	n.imports.poke()
+	select {
+	case <-wait.done:
+		done.Differences = wait.Differences
+		return done, nil
+	case <-ctx.Done():
+		return done, ctx.Err()
+	}
+}
+
+// serveImport answers PUT /sets/NAME/resources.
+func (n *Notifier) serveImport(w http.ResponseWriter, r *http.Request) error {
+	if err := only(r, http.MethodPut); err != nil {
+		return err
+	}
+	set := mux.Vars(r)["set"]
+	if n.byName[set] == nil {
+		return refuse(http.StatusNotFound, "There is no such set.")
+	}
+	if err := n.open(set); err != nil {
+		return err
+	}
+	if err := ndjson(r.Header); err != nil {
+		return err
+	}
+	select {
+	case n.imports.taking <- struct{}{}:
+		defer func() { <-n.imports.taking }()
+	default:
+		return tooManyLarge(nil)
+	}
+	body, err := snapshotBody(w, r)
+	if err != nil {
+		return err
+	}
+	done, err := n.Import(r.Context(), set, body)
+	if errors.Is(err, ErrImporting) {
+		return refuse(http.StatusConflict, "Another import into this set is under way.")
+	}
+	if err != nil {
+		return body.explain(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// A client that has gone needs no answer.
+	_ = json.NewEncoder(w).Encode(importAnswer{done.Resources, done.Events, done.Created, done.Updated, done.Deleted})
+	return nil
+}
+
+// importAnswer is the answer to an import.
+type importAnswer struct {
+	Resources int  `json:"resources"`
+	Events    bool `json:"events"`
+	Created   int  `json:"created"`
+	Updated   int  `json:"updated"`
+	Deleted   int  `json:"deleted"`
+}
+
+func ndjson(header http.Header) error {
+	kinds := header.Values("Content-Type")
+	if len(kinds) == 1 {
+		kind, params, err := mime.ParseMediaType(kinds[0])
+		charset, given := params["charset"]
+		if err == nil && kind == "application/x-ndjson" && (!given || strings.EqualFold(charset, "utf-8")) {
+			return nil
+		}
+	}
+	return refuse(http.StatusUnsupportedMediaType, "The Content-Type must be application/x-ndjson (a resource on each line), in UTF-8.")
+}
+
+// streamedBody is a snapshot as it comes, unpacked.
+type streamedBody struct {
+	io.Reader
+	err error // why it could not be read to its end
+}
+
+func (b *streamedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
+	return n, err
+}
+
+// explain tells trouble with the sender from that with the journal.
+func (b *streamedBody) explain(err error) error {
+	if b.err != nil {
+		return bodyError(b.err)
+	}
+	return err
+}
+
+func snapshotBody(w http.ResponseWriter, r *http.Request) (*streamedBody, error) {
+	coming := &comingBody{source: r.Body, conn: http.NewResponseController(w), begun: time.Now()}
+	switch coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); coding {
+	case "", "identity":
+		return &streamedBody{Reader: coming}, nil
+	case "gzip", "x-gzip":
+		unpacked, err := gzip.NewReader(coming)
+		if err != nil {
+			return nil, bodyError(err)
+		}
+		return &streamedBody{Reader: unpacked}, nil
+	}
+	return nil, &httpError{
+		status: http.StatusUnsupportedMediaType, header: http.Header{"Accept-Encoding": {"gzip"}},
+		text: "The Content-Encoding must be gzip, or there must be none.",
+	}
+}

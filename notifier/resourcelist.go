@@ -1,0 +1,276 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// When Resource Lists are made besides every Config.ResourceListEvery.
+const (
+	// firstListPause is how long the first waits for what else comes.
+	firstListPause = 10 * time.Second
+	// listPause is how long there are at least between two where there have been as
+	// many events as the older has resources; from fewGenerations kept ones on it is a
+	// part of Config.ResourceListEvery.
+	listPause      = time.Minute
+	fewGenerations = 16
+	listPausePart  = 24
+	// generationStays is how long a list can be read after another has taken its place.
+	generationStays = 24 * time.Hour
+	// longestListRetry bounds the pause after one that could not be made.
+	longestListRetry = time.Hour
+)
+
+// resourceLists are the Resource Lists of one set: those that are served, and the loop
+// that makes others and lets old ones go.
+type resourceLists struct {
+	ch   *channel
+	dir  string // of the set; empty: none are made
+	wake chan struct{}
+
+	mu          sync.Mutex
+	generations []*generation // guarded by mu: oldest first; never changed in place
+	asked       bool          // guarded by mu: somebody wants another
+	changes     int           // guarded by mu: events since the newest was begun
+	firstCame   time.Time     // guarded by mu: when the first event came, where there is no list
+}
+
+// newResourceLists looks at what an earlier run has left.
+func newResourceLists(ctx context.Context, ch *channel) (*resourceLists, error) {
+	l := &resourceLists{ch: ch, wake: make(chan struct{}, 1)}
+	if ch.n.cfg.ResourceListDir == "" {
+		return l, nil
+	}
+	l.dir = filepath.Join(ch.n.cfg.ResourceListDir, ch.set)
+	last, err := ch.n.cfg.Journal.Last(ctx)
+	if err == nil {
+		l.generations, err = loadGenerations(l.dir, last, ch.log)
+	}
+	return l, err
+}
+
+// keepResources has the journal keep the set's resources where that was asked for.
+func (ch *channel) keepResources(ctx context.Context) (err error) {
+	cfg := &ch.n.cfg
+	if slices.Contains(cfg.ResourceLists, ch.set) || slices.Contains(cfg.Within, ch.set) {
+		err = cfg.Journal.KeepResources(ctx, ch.set)
+		if errors.Is(err, ErrNotWhole) {
+			return fmt.Errorf("the set %s has had events before its resources were kept, so they cannot be told from its events; "+
+				"import a snapshot of them first: notifier import %s < resources.ndjson", ch.set, ch.set)
+		}
+		if err != nil && !errors.Is(err, ErrImporting) {
+			return err
+		}
+	}
+	ch.resources, err = newResourceLists(ctx, ch)
+	return err
+}
+
+// newest is the Resource List that is served now; nil if there is none.
+func (l *resourceLists) newest() *generation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.generations) == 0 {
+		return nil
+	}
+	return l.generations[len(l.generations)-1]
+}
+
+func (l *resourceLists) all() []*generation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.generations
+}
+
+func (l *resourceLists) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// ask has another list made.
+func (l *resourceLists) ask() {
+	l.mu.Lock()
+	l.asked = true
+	l.mu.Unlock()
+	l.poke()
+}
+
+// arrived tells of events.
+func (l *resourceLists) arrived(events int) {
+	l.mu.Lock()
+	before := l.overtaken()
+	l.changes += events
+	news := l.overtaken() != before
+	if len(l.generations) == 0 && l.firstCame.IsZero() {
+		l.firstCame, news = l.ch.n.cfg.Now(), true
+	}
+	l.mu.Unlock()
+	if news {
+		l.poke()
+	}
+}
+
+// overtaken tells whether there were so many events that the list is hardly of use;
+// l.mu is held.
+func (l *resourceLists) overtaken() bool {
+	return len(l.generations) > 0 && l.changes > 0 && l.changes >= l.generations[len(l.generations)-1].entries()
+}
+
+// run makes lists and lets them go until ctx ends.
+func (l *resourceLists) run(ctx context.Context) {
+	if l.dir == "" {
+		return
+	}
+	pause := newBackOff()
+	pause.MaxInterval = longestListRetry
+	for ctx.Err() == nil {
+		wait, err := l.step(ctx)
+		if err == nil {
+			pause.Reset()
+		} else if ctx.Err() == nil {
+			wait = min(pause.NextBackOff(), longestListRetry)
+			l.ch.metrics.resourceListFailures.Inc()
+			l.ch.log.Error("no Resource List could be made; the one before stays", "error", err, "retry_in", wait.String())
+			_ = sleep(ctx, wait) // ctx has ended
+			continue
+		}
+		l.await(ctx, wait)
+	}
+}
+
+func (l *resourceLists) await(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(max(wait, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.wake:
+	case <-timer.C:
+	}
+}
+
+// step does what is to be done now, and returns when to look again.
+func (l *resourceLists) step(ctx context.Context) (wait time.Duration, err error) {
+	now := l.ch.n.cfg.Now()
+	l.forget(now)
+	due, err := l.due(ctx, now)
+	if err != nil || due > 0 {
+		return due, err
+	}
+	g, err := l.make(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	l.generations = append(slices.Clone(l.generations), g)
+	l.mu.Unlock()
+	l.show(g)
+	l.ch.log.Info("a Resource List was made", "resources", g.entries(), "parts", len(g.Parts),
+		"at", g.At.Format(time.RFC3339Nano), "took", g.Completed.Sub(g.At).String())
+	return 0, nil
+}
+
+// show tells the metrics of the newest list.
+func (l *resourceLists) show(g *generation) {
+	l.ch.metrics.resourceListAt.Set(float64(g.At.UnixMicro()) / 1e6)
+	l.ch.metrics.resourceListEntries.Set(float64(g.entries()))
+}
+
+// due is how long it is until another list is to be made.
+func (l *resourceLists) due(ctx context.Context, now time.Time) (time.Duration, error) {
+	l.mu.Lock()
+	newest, asked, overtaken, first, kept := (*generation)(nil), l.asked, l.overtaken(), l.firstCame, len(l.generations)
+	if kept > 0 {
+		newest = l.generations[kept-1]
+	}
+	l.mu.Unlock()
+	some, err := l.some(ctx)
+	switch {
+	case errors.Is(err, ErrNotWhole): // until an import, which asks
+		return longestLook, nil
+	case err != nil:
+		return 0, err
+	case asked:
+		return 0, nil
+	case newest == nil && !some: // until there is an event
+		return longestLook, nil
+	case newest == nil && !first.IsZero():
+		return clampLook(first.Add(firstListPause).Sub(now)), nil
+	case newest == nil:
+		return 0, nil
+	}
+	every := l.every()
+	at := newest.Completed.Add(every)
+	if overtaken {
+		pause := listPause
+		if kept >= fewGenerations {
+			pause = max(listPause, every/listPausePart)
+		}
+		if sooner := newest.Completed.Add(pause); sooner.Before(at) {
+			at = sooner
+		}
+	}
+	return clampLook(at.Sub(now)), nil
+}
+
+// every is how often a list is made: so often that the Change Lists always reach back
+// to its at.
+func (l *resourceLists) every() time.Duration {
+	return min(l.ch.n.cfg.ResourceListEvery, l.ch.n.cfg.Keep/2)
+}
+
+// clampLook bounds a wait: the clock may be set.
+func clampLook(wait time.Duration) time.Duration { return min(wait, longestLook) }
+
+// some tells whether the set has a resource.
+func (l *resourceLists) some(ctx context.Context) (bool, error) {
+	_, all, err := l.ch.n.cfg.Journal.Resources(ctx, l.ch.set)
+	if err != nil {
+		return false, err
+	}
+	for _, err := range all {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// forget lets lists go that nobody should be reading any more.
+func (l *resourceLists) forget(now time.Time) {
+	all := l.all()
+	drop := 0
+	for drop+1 < len(all) && now.Sub(all[drop+1].Completed) >= generationStays {
+		drop++
+	}
+	if drop == 0 {
+		return
+	}
+	l.mu.Lock()
+	l.generations = slices.Clone(l.generations[drop:])
+	l.mu.Unlock()
+	for _, g := range all[:drop] {
+		if err := g.remove(); err != nil {
+			l.ch.log.Warn("an old Resource List cannot be removed; it is tried again at the next start", "error", err)
+		}
+	}
+}
+
+// begun notes that a list is being made: what comes from here on is for the next.
+func (l *resourceLists) begun() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked, l.changes, l.firstCame = false, 0, time.Time{}
+}
+
+// RenewResourceList has a Resource List made of what the set has now, if Resource Lists of it
+// are made at all.
+func (n *Notifier) RenewResourceList(set string) {
+	if ch := n.byName[set]; ch != nil {
+		ch.resources.ask()
+	}
+}

@@ -1,0 +1,186 @@
+package notifier
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What a generation has in its directory, whose name is its at:
+//
+//	1.xml.gz, 2.xml.gz, …   the Resource Lists
+//	index.xml.gz            their Index, where there are several
+//	generation.json         the rest of what is here
+//
+// A directory whose name ends in .making is not whole.
+const (
+	manifestName  = "generation.json"
+	makingSuffix  = ".making"
+	maxManifest   = 32 << 20 // for 50,000 parts, many times over
+	manifestKnown = 1
+)
+
+// generation is one Resource List as it is served: one document, or several and
+// their Index, of one moment (core §10.2).
+type generation struct {
+	Version int `json:"version"`
+	// At is the moment, Completed when the making ended.
+	At        time.Time    `json:"at"`
+	Completed time.Time    `json:"completed"`
+	Parts     []storedList `json:"parts"`
+	// Index is there where there are several parts.
+	Index *storedList `json:"index,omitempty"`
+
+	dir string
+}
+
+// storedList is a document that is kept packed.
+type storedList struct {
+	// Size is what it has, Packed what its file has, bytes.
+	Size   int64 `json:"size"`
+	Packed int64 `json:"packed"`
+	// Entries are its resources, or the parts of an Index.
+	Entries int `json:"entries"`
+}
+
+func (g *generation) entries() (n int) {
+	for _, part := range g.Parts {
+		n += part.Entries
+	}
+	return n
+}
+
+// file is the name of the file of part n, from 1, or of the Index, 0.
+func (g *generation) file(n int) string {
+	name := "index"
+	if n > 0 {
+		name = strconv.Itoa(n)
+	}
+	return filepath.Join(g.dir, name+".xml.gz")
+}
+
+// stored is what is known of part n, or of the Index; nil: there is none.
+func (g *generation) stored(n int) *storedList {
+	if n == 0 {
+		return g.Index
+	}
+	if n < 0 || n > len(g.Parts) {
+		return nil
+	}
+	return &g.Parts[n-1]
+}
+
+func (g *generation) remove() error {
+	if err := os.RemoveAll(g.dir); err != nil {
+		return fmt.Errorf("remove the Resource List of %s: %w", g.At.Format(time.RFC3339), err)
+	}
+	return nil
+}
+
+// loadGenerations finds the lists in the directory of a set, oldest first, and removes
+// what is not whole, or is of a time that the journal, whose last datetime is last,
+// has not seen: it belongs to another journal.
+func loadGenerations(dir string, last time.Time, log *slog.Logger) ([]*generation, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Resource Lists: %w", err)
+	}
+	var all []*generation
+	for _, entry := range entries {
+		name := entry.Name()
+		at, err := time.Parse(listAddress, strings.TrimSuffix(name, makingSuffix))
+		if err != nil || !entry.IsDir() {
+			continue // not ours
+		}
+		g := &generation{dir: filepath.Join(dir, name)}
+		if strings.HasSuffix(name, makingSuffix) {
+			err = errUnfinishedList
+		} else if err = g.load(); err == nil && !g.At.Equal(at) {
+			err = errors.New("it is of another time than its name")
+		}
+		if err == nil && at.After(last) {
+			err = errors.New("it is of another journal")
+		}
+		if err == nil {
+			all = append(all, g)
+			continue
+		}
+		if !errors.Is(err, errUnfinishedList) {
+			log.Warn("a Resource List is of no use, and removed", "directory", g.dir, "error", err)
+		}
+		g.At = at
+		if err := g.remove(); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b *generation) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+var errUnfinishedList = errors.New("its making was cut short")
+
+// load reads what is in g.dir.
+func (g *generation) load() error {
+	name := filepath.Join(g.dir, manifestName)
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > maxManifest {
+		err = fmt.Errorf("%s has more than %d bytes", manifestName, maxManifest)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, g); err != nil {
+		return fmt.Errorf("%s: %w", manifestName, err)
+	}
+	if g.Version != manifestKnown || len(g.Parts) == 0 || (g.Index != nil) != (len(g.Parts) > 1) {
+		return errors.New(manifestName + " tells of no list")
+	}
+	for n := range len(g.Parts) + 1 {
+		stored := g.stored(n)
+		if stored == nil {
+			continue
+		}
+		if info, err := os.Stat(g.file(n)); err != nil || info.Size() != stored.Packed {
+			return fmt.Errorf("%s is not there whole", filepath.Base(g.file(n)))
+		}
+	}
+	return nil
+}
+
+// save writes the manifest.
+func (g *generation) save() error {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(g.dir, manifestName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// syncDirectory makes the names in a directory durable.
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

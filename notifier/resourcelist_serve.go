@@ -1,0 +1,196 @@
+package notifier
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"carillon/payload"
+)
+
+const (
+	kindResourceList      documentKind = "resource_list"
+	kindResourceListIndex documentKind = "resource_list_index"
+)
+
+func (l *resourceLists) url() string { return l.ch.n.publicURL(l.ch.set + "/resourcelist.xml") }
+
+// partURL is where part n of the list of the moment at is, or its Index, 0, for as long as
+// they are kept.
+func (l *resourceLists) partURL(at time.Time, n int) string {
+	name := "index"
+	if n > 0 {
+		name = strconv.Itoa(n)
+	}
+	return l.ch.n.publicURL(l.ch.set + "/resourcelist/" + at.UTC().Format(listAddress) + "/" + name + ".xml")
+}
+
+// route adds the addresses of the Resource Lists of a set:
+//
+//	resourcelist.xml             what the Capability List names: the newest list, or its
+//	                             Index where it has several parts; its root tells (core §9, §10)
+//	resourcelist/{at}/index.xml  the Index of the list of that moment
+//	resourcelist/{at}/{n}.xml    a part of it
+func (l *resourceLists) route(router *mux.Router, prefix string) {
+	router.Path(prefix + l.ch.set + "/resourcelist.xml").Handler(l.ch.n.readDocument(kindResourceList, l.serveNewest))
+	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/index.xml").Handler(l.ch.n.readDocument(kindResourceListIndex, l.servePart))
+	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.readDocument(kindResourceList, l.servePart))
+}
+
+func (l *resourceLists) serveNewest(w http.ResponseWriter, r *http.Request) error {
+	g := l.newest()
+	if g == nil {
+		return refuse(http.StatusNotFound, "The set has no Resource List: its resources are not known, or there are none yet.")
+	}
+	n := 0
+	if g.Index == nil {
+		n = 1
+	}
+	return l.ch.n.serveDocument(w, r, l.document(g, n, false))
+}
+
+func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error {
+	at, err := time.Parse(listAddress, mux.Vars(r)["at"])
+	if err != nil {
+		return refuse(http.StatusNotFound, "There is nothing at this path.")
+	}
+	all := l.all()
+	i, found := slices.BinarySearchFunc(all, at, func(g *generation, at time.Time) int { return g.At.Compare(at) })
+	switch {
+	case !found && i < len(all):
+		return l.gone()
+	case !found:
+		return refuse(http.StatusNotFound, "There is no Resource List of this time.")
+	}
+	n := 0
+	if number, given := mux.Vars(r)["n"]; given {
+		if n, err = strconv.Atoi(number); err != nil || number != strconv.Itoa(n) {
+			n = -1
+		}
+	}
+	if n < 0 || all[i].stored(n) == nil {
+		return refuse(http.StatusNotFound, "The Resource List has no such part.")
+	}
+	return l.ch.n.serveDocument(w, r, l.document(all[i], n, true))
+}
+
+// gone refuses a list that was let go, or never was: there is a newer one.
+func (l *resourceLists) gone() error {
+	return &httpError{
+		status: http.StatusGone, header: http.Header{"Link": {"<" + l.url() + `>; rel="latest-version"`}},
+		text: fmt.Sprintf("This Resource List is not kept any more. The newest is %s .", l.url()),
+	}
+}
+
+// document is part n of a list, or its Index, 0.
+func (l *resourceLists) document(g *generation, n int, lasting bool) document {
+	d := document{
+		kind: kindResourceList, lasting: lasting, modified: g.Completed,
+		tag:    strconv.FormatInt(g.At.UnixMicro(), 36) + "-" + strconv.Itoa(n),
+		stored: func() (*storedReader, error) { return l.open(g, n) },
+	}
+	if n == 0 {
+		d.kind = kindResourceListIndex
+	}
+	return d
+}
+
+// open opens the file of a document.
+func (l *resourceLists) open(g *generation, n int) (*storedReader, error) {
+	file, err := os.Open(g.file(n))
+	switch {
+	case errors.Is(err, os.ErrNotExist) && l.newest() != g: // it went this moment
+		return nil, l.gone()
+	case err != nil:
+		return nil, fmt.Errorf("a Resource List: %w", err)
+	}
+	stored := g.stored(n)
+	return &storedReader{File: file, size: stored.Size, packed: stored.Packed}, nil
+}
+
+// storedReader is a document that is kept packed.
+type storedReader struct {
+	*os.File
+	size, packed int64
+}
+
+// length is how many bytes are to be sent.
+func (s *storedReader) length(packed bool) int64 {
+	if packed {
+		return s.packed
+	}
+	return s.size
+}
+
+// sendStored answers with a document that is kept packed, unpacked where the client
+// wants that. The head is written already but for the length.
+func (n *Notifier) sendStored(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
+	file, err := d.stored()
+	if err != nil {
+		return err
+	}
+	defer file.Close() // it was only read
+	w.Header().Set("Content-Length", strconv.FormatInt(file.length(packed), 10))
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	ctx, end, err := n.readings.begin(w, r)
+	if err != nil {
+		return err
+	}
+	defer end()
+	from := io.Reader(file)
+	if !packed {
+		unpacker, err := gzip.NewReader(file)
+		if err != nil {
+			return fmt.Errorf("a Resource List: %w", err)
+		}
+		from = unpacker
+	}
+	buffer := make([]byte, pieceBytes/4)
+	sent, err := copyWhile(ctx, w, from, buffer)
+	if err == nil && sent == file.length(packed) {
+		return nil
+	}
+	if ctx.Err() == nil && !errors.Is(err, errClientGone) {
+		n.log.Error("a document was broken off", "document", string(d.kind), "error", err)
+	}
+	panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+}
+
+var errClientGone = errors.New("the client has gone")
+
+// copyWhile copies until ctx ends.
+func copyWhile(ctx context.Context, to io.Writer, from io.Reader, buffer []byte) (sent int64, err error) {
+	for ctx.Err() == nil {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return sent, fmt.Errorf("%w: %w", errClientGone, err)
+			}
+			sent += int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return sent, nil
+		case err != nil:
+			return sent, err
+		}
+	}
+	return sent, ctx.Err()
+}
+
+// capability is what the Capability List tells of the Resource Lists, if there is
+// one.
+func (l *resourceLists) capability() (payload.Capability, bool) {
+	return payload.Capability{Loc: l.url(), Capability: payload.CapResourceList}, l.newest() != nil
+}
