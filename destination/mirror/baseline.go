@@ -75,6 +75,9 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 	if err := m.cfg.Ledger.Clear(ctx); err != nil {
 		return Seen{}, err
 	}
+	if c, ok := from.(interface{ Forget() }); ok {
+		c.Forget() // what was read before is not in the Ledger
+	}
 	n := noting{ctx: ctx, to: m.cfg.Ledger}
 	snapshot, err := from.Resources(ctx, set.ResourceList, n.note)
 	if err = errors.Join(err, n.flush()); err != nil {

@@ -85,32 +85,27 @@ func (m *Mirror) retryDue(ctx context.Context) (next time.Time, err error) {
 }
 
 // Settle tries what failed again, Config.Rounds times, waiting for it to be due, and returns
-// when nothing is left, or for a longer time.
+// when nothing is left that Failed, or for a longer time. What is Missing does not hold it up.
 func (m *Mirror) Settle(ctx context.Context) error {
 	for round := range m.cfg.Rounds {
-		_, next, err := m.cfg.Catalog.Due(ctx, time.Now(), 1)
-		if err != nil {
+		next, err := m.retryDue(ctx)
+		if err != nil || next.IsZero() {
 			return err
 		}
-		// A little longer than the first is due: others of the round are soon after it.
-		spread := min(m.cfg.RetryFirst<<min(round, 10), maxSettleWait)
-		if next.IsZero() {
-			if next, err = m.retryDue(ctx); err != nil || next.IsZero() {
-				return err
-			}
+		if all, _, err := m.Standing(ctx, 0); err != nil || all[Failed] == 0 {
+			return err
 		}
-		wait := max(time.Until(next), 0) + spread/2
+		// A little longer than until the first is due: others of the round are soon after it.
+		wait := max(time.Until(next), 0) + min(m.cfg.RetryFirst<<min(round, 10), maxSettleWait)/2
 		if wait > maxSettleWait {
 			return nil
 		}
 		if err := m.pause(ctx, wait, false); err != nil {
 			return err
 		}
-		if _, err := m.retryDue(ctx); err != nil {
-			return err
-		}
 	}
-	return nil
+	_, err := m.retryDue(ctx)
+	return err
 }
 
 // Sweep removes the files of what the Source has deleted, where they were kept until now.
