@@ -58,10 +58,16 @@ func TestMemoryProperty(t *testing.T) {
 	})
 }
 
+// oneDocument is how much one is made of, at most, but for one notification.
+const oneDocument = 2_400_000
+
 // memoryModel is what was published, in order.
-type memoryModel []struct {
+type memoryModel []modelled
+
+type modelled struct {
 	from, until time.Time
 	at          []time.Time
+	size        int64
 }
 
 func drawLog(rt *rapid.T, t *testing.T) (*fakeLog, memoryModel) {
@@ -83,18 +89,12 @@ func drawLog(rt *rapid.T, t *testing.T) (*fakeLog, memoryModel) {
 			at = append(at, when)
 		}
 		log.add(seq, wroteOf(t, now, until, memoryList, at...), size)
-		model = append(model, struct {
-			from, until time.Time
-			at          []time.Time
-		}{now, until, at})
+		model = append(model, modelled{now, until, at, size})
 		now = until
 	}
 	if len(model) == 0 {
 		log.add(seq+1, wroteOf(t, now, now.Add(time.Second), ""), 500)
-		model = append(model, struct {
-			from, until time.Time
-			at          []time.Time
-		}{now, now.Add(time.Second), nil})
+		model = append(model, modelled{now, now.Add(time.Second), nil, 500})
 	}
 	return log, model
 }
@@ -123,11 +123,15 @@ func (m memoryModel) nextFrom(at time.Time) time.Time {
 // check compares a document with what was published from its from to its until.
 func (m memoryModel) check(rt *rapid.T, from time.Time, d document) {
 	var want, got []time.Time
-	covered := from
+	covered, size := from, int64(0)
 	for _, n := range m {
+		if n.from.Equal(d.UntilTime) && size+n.size <= oneDocument {
+			rt.Fatalf("the document from %s ends at %s, with %d bytes; %d more follow without a hole", from, d.Until, size, n.size)
+		}
 		if !n.until.After(from) || !n.from.Before(d.UntilTime) {
 			continue
 		}
+		size += n.size
 		if n.from.After(covered) {
 			rt.Fatalf("the document from %s until %s bridges the hole before %s", from, d.Until, n.from)
 		}
