@@ -23,7 +23,7 @@ const (
 type child struct {
 	role        string
 	hosts       int    // sink
-	target      string // of a loop: host:port
+	target      string // of a loop: host:port; of a reader: a file
 	requests    int
 	callbacks   int
 	connections int
@@ -49,6 +49,19 @@ func (c child) run(ctx context.Context, stdout io.Writer) error {
 		return c.loop(ctx, stdout, c.netHTTPPost())
 	case roleFastHTTP:
 		return c.loop(ctx, stdout, c.fastHTTPPost())
+	}
+	return c.readRole(stdout)
+}
+
+// readRole is one of those that read lists.
+func (c child) readRole(stdout io.Writer) error {
+	switch c.role {
+	case roleReader:
+		return c.read(stdout, readEntries)
+	case roleInspected:
+		return c.read(stdout, inspectEntries)
+	case roleUnmarshal:
+		return c.read(stdout, unmarshalEntries)
 	}
 	return fmt.Errorf("there is no role %q", c.role)
 }

@@ -85,6 +85,7 @@ var scenarios = []scenario{
 	{"slow", slow},
 	{"first", first},
 	{"documents", documents},
+	{"lists", lists},
 	{"retention", retention},
 }
 
