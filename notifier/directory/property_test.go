@@ -1,0 +1,174 @@
+package directory_test
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"pgregory.net/rapid"
+
+	"carillon/payload"
+)
+
+// TestAnyHistory: whatever happens to the files, in whichever order, while the program runs or
+// not, and whatever of it the system tells, rightly, late or not at all: once the directory rests
+// and was scanned, the set is what the directory has; and of each file the changes make sense.
+func TestAnyHistory(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		steps := rapid.SliceOfN(rapid.SampledFrom([]string{
+			"write", "write", "write", "write in a directory", "remove", "remove", "move", "move", "remove all", "file for directory",
+			"old times", "wait", "wait", "wait long", "restart", "lose", "hide",
+		}), 1, 40).Draw(rt, "steps")
+		var failed error
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.must(os.MkdirAll(w.dir, 0o700))
+			w.write("always", "here") // so that the directory is never taken for one that is away
+			w.start()
+			h := history{world: w, random: rand.New(rand.NewPCG(seed, 1)), tells: 3}
+			for _, step := range steps {
+				h.do(step)
+			}
+			w.pass(rescan + 2*settle)
+			w.pass(rescan + 2*settle) // what a scan found not at rest
+			w.stop()
+			failed = w.state.differs(w.dir, base)
+			if failed == nil {
+				failed = consistent(w.state)
+			}
+			if failed != nil {
+				failed = fmt.Errorf("%w\n%s", failed, w.logs)
+			}
+		})
+		if failed != nil {
+			rt.Fatal(failed)
+		}
+	})
+}
+
+// consistent: a file is created where there was none, and updated and deleted where there was one.
+func consistent(s *state) error {
+	there := map[string]bool{}
+	for i, e := range s.events {
+		if there[e.Loc] == (e.Change == payload.Created) {
+			return fmt.Errorf("event %d: %s %s", i, e.Change, e.Loc)
+		}
+		there[e.Loc] = e.Change != payload.Deleted
+	}
+	return nil
+}
+
+// history is what happens in a directory.
+type history struct {
+	*world
+	random *rand.Rand
+	tells  int // of so many events in 4 is told
+}
+
+func (h *history) name() string {
+	return []string{"a", "b", "c", "a-", "a.x", "d"}[h.random.IntN(6)]
+}
+
+// told tells of an event, or not.
+func (h *history) told(op fsnotify.Op, rel string) {
+	if h.random.IntN(4) < h.tells {
+		h.tell(op, rel)
+	}
+}
+
+// some is a path that is there, other than "always" and what is in it.
+func (h *history) some(want func(fs.FileMode) bool) (string, bool) {
+	var found []string
+	h.must(filepath.WalkDir(h.dir, func(name string, e fs.DirEntry, err error) error {
+		if rel, _ := filepath.Rel(h.dir, name); err == nil && rel != "." && rel != "always" && want(e.Type()) {
+			found = append(found, rel)
+		}
+		return err
+	}))
+	if len(found) == 0 {
+		return "", false
+	}
+	return found[h.random.IntN(len(found))], true
+}
+
+func (h *history) put(rel string) {
+	if info, err := os.Lstat(h.path(rel)); err == nil && info.IsDir() {
+		return
+	}
+	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(h.path(dir)); err == nil && !info.IsDir() {
+			return
+		}
+	}
+	_, err := os.Lstat(h.path(filepath.Dir(rel)))
+	h.write(rel, fmt.Sprint(h.random.IntN(1000)))
+	if err != nil {
+		h.told(fsnotify.Create, filepath.Dir(rel))
+	}
+	h.told(fsnotify.Create, rel)
+	h.told(fsnotify.Write, rel)
+}
+
+func anything(fs.FileMode) bool { return true }
+
+func (h *history) do(step string) {
+	switch step {
+	case "write":
+		h.put(h.name())
+	case "write in a directory":
+		h.put(h.name() + "/" + h.name())
+	case "remove":
+		if rel, ok := h.some(fs.FileMode.IsRegular); ok {
+			h.must(os.Remove(h.path(rel)))
+			h.told(fsnotify.Remove, rel)
+		}
+	case "remove all":
+		if rel, ok := h.some(fs.FileMode.IsDir); ok {
+			h.must(os.RemoveAll(h.path(rel)))
+			h.told(fsnotify.Remove, rel)
+		}
+	case "file for directory":
+		if rel, ok := h.some(fs.FileMode.IsDir); ok {
+			h.must(os.RemoveAll(h.path(rel)))
+			h.write(rel, "a file")
+			h.told(fsnotify.Create, rel)
+		}
+	case "move":
+		from, ok := h.some(anything)
+		to := h.name()
+		if _, err := os.Lstat(h.path(to)); ok && err != nil {
+			h.must(os.Rename(h.path(from), h.path(to)))
+			h.told(fsnotify.Rename, from)
+			h.told(fsnotify.Create, to)
+		}
+	case "hide":
+		if from, ok := h.some(anything); ok {
+			h.must(os.RemoveAll(h.path(".hidden")))
+			h.must(os.Rename(h.path(from), h.path(".hidden")))
+			h.told(fsnotify.Rename, from)
+			h.told(fsnotify.Create, ".hidden")
+		}
+	case "old times":
+		if rel, ok := h.some(fs.FileMode.IsRegular); ok {
+			h.touch(rel, time.Now().Add(-time.Duration(h.random.IntN(100))*time.Hour))
+			h.told(fsnotify.Chmod, rel)
+		}
+	case "wait":
+		h.pass(time.Duration(h.random.IntN(3000)) * time.Millisecond)
+	case "wait long":
+		h.pass(time.Duration(h.random.IntN(20)) * time.Minute)
+	case "restart":
+		h.stop()
+		h.start()
+	case "lose":
+		h.tells = h.random.IntN(5)
+		h.watcher.errs <- fsnotify.ErrEventOverflow
+	}
+}
