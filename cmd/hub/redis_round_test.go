@@ -165,6 +165,7 @@ func TestRedisUserOfTheDocs(t *testing.T) {
 // SIGTERM ends a hub within its bound and with status 0 also while Redis hangs,
 // with a publication on its way.
 func TestStopWhileRedisHangs(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	redis := redistest.Start(t)
 	r := newRound(t, redis.URL())
 	p := startHub(t, r.args...)
