@@ -37,9 +37,11 @@ var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 type tree struct {
 	dir  string
 	root *os.Root
-	lock *os.File
-	sync bool
-	room *room
+	// Copies can be read by who can read the directory, whatever the process's umask is.
+	fileMode, dirMode fs.FileMode
+	lock              *os.File
+	sync              bool
+	room              *room
 }
 
 // openTree takes the directory, and removes what an earlier process has left half written.
@@ -62,6 +64,11 @@ func (t *tree) begin() (err error) {
 	if info, err := t.root.Lstat(ownName); err != nil || !info.IsDir() {
 		return errors.Join(err, fmt.Errorf("%s is not a directory", ownName))
 	}
+	info, err := t.root.Stat(".")
+	if err != nil {
+		return err
+	}
+	t.fileMode, t.dirMode = 0o600|info.Mode()&0o044, 0o700|info.Mode()&0o055
 	if t.lock, err = lockFile(t.root, ownName+"/LOCK"); err != nil {
 		return err
 	}
@@ -94,9 +101,14 @@ type part struct {
 
 func (t *tree) newPart() (*part, error) {
 	name := ownName + "/" + rand.Text() + partSuffix
-	file, err := t.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := t.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, t.fileMode)
 	if err != nil {
 		return nil, roomError(err)
+	}
+	if t.fileMode != 0o600 {
+		if err := file.Chmod(t.fileMode); err != nil {
+			return nil, errors.Join(err, file.Close(), t.root.Remove(name))
+		}
 	}
 	return &part{tree: t, name: name, file: file}, nil
 }
@@ -118,7 +130,7 @@ func (p *part) place(to string, modified time.Time) (fs.FileInfo, error) {
 		if err = p.tree.root.Rename(p.name, to); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		if err = p.tree.root.MkdirAll(path.Dir(to), 0o755); err != nil {
+		if err = p.tree.makeDir(path.Dir(to)); err != nil {
 			return nil, roomError(err)
 		}
 	}
@@ -132,6 +144,23 @@ func (p *part) place(to string, modified time.Time) (fs.FileInfo, error) {
 		}
 	}
 	return p.tree.root.Lstat(to)
+}
+
+// makeDir makes a directory and those above it.
+func (t *tree) makeDir(dir string) error {
+	err := t.root.Mkdir(dir, t.dirMode)
+	if errors.Is(err, fs.ErrNotExist) && dir != "." {
+		if err = t.makeDir(path.Dir(dir)); err == nil {
+			err = t.root.Mkdir(dir, t.dirMode)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil // what is no directory fails whoever goes there
+	case err == nil && t.dirMode != 0o700:
+		return t.root.Chmod(dir, t.dirMode)
+	}
+	return err
 }
 
 func (p *part) finish(modified time.Time) error {
