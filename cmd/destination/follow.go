@@ -3,13 +3,146 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"carillon/cmd/internal/program"
+	"carillon/destination"
+	"carillon/destination/follow"
+	"carillon/payload"
 )
 
 // followCommand follows a Source.
 type followCommand struct {
-	Topic string `placeholder:"URL" help:"Topic to follow." group:"Source"`
+	Topic  string `placeholder:"URL" help:"Topic to follow. Its hub, and the Source's Change List, are found from its links." group:"Source"`
+	Source string `placeholder:"URL" help:"Where to look for what the Source offers, instead of --topic, or with it where there are several sets: its site, Source Description, Capability List, or any resource that links to that. A Source without a topic is followed by its Change List." group:"Source"`
+
+	Memory     string   `default:"auto" placeholder:"WHERE" help:"The hub's change memory: auto is what the hub names, none, or a URL." group:"Source" range:"auto, none or a URL"`
+	ChangeList string   `name:"changelist" default:"auto" placeholder:"WHERE" help:"The Source's Change List: auto is what its Capability List names, none, or a URL." group:"Source" range:"auto, none or a URL"`
+	TrustHost  []string `placeholder:"HOST" help:"Host to which the Source's documents may lead besides their own, with or without a port; several by repeating the flag or separated by commas." group:"Source"`
+
+	Exec        string        `placeholder:"COMMAND" help:"Run a command for each change, by the shell, with the change as JSON on its standard input and CARILLON_KEY, CARILLON_LOC, CARILLON_CHANGE, CARILLON_DATETIME and CARILLON_VIA in its environment. While it fails it is run again, and all later changes wait." group:"Output"`
+	ExecTimeout time.Duration `default:"1h" help:"How long one run of the command may take; then it is ended, and has failed." group:"Output" range:"more than 0"`
+	NDJSON      bool          `name:"ndjson" help:"Print each change as a line of JSON. It is the default." group:"Output"`
+
+	Start  string        `default:"now" placeholder:"WHEN" help:"Where to begin, the first time: now, with what changes from now on; baseline, with the Source's Resource List and what changes from its moment on; or a datetime." group:"Following" range:"now, baseline or a datetime"`
+	OnGap  string        `default:"auto" enum:"auto,stop,baseline,go-on" help:"What to do where changes are missing that neither the hub nor the Source has any more: stop with an error; take a new baseline, with --mirror; or go on, with an error in the log. auto is baseline with --mirror, else stop." group:"Following"`
+	Poll   time.Duration `default:"15m" help:"How long push may be silent before the lists are looked at; without push, or while the hub is away, it is a minute at most." group:"Following" range:"more than 0"`
+	Settle time.Duration `default:"2s" help:"How long to wait for a notification that was overtaken by others, before what is missing is asked for." group:"Following" range:"more than 0"`
+
+	Data        string        `default:"destination-data" placeholder:"DIR" help:"Directory for the state: what was pushed and is not handed on yet, how far changes were handed on, the subscription. One for each Source." group:"Subscription"`
+	Lease       time.Duration `default:"0s" placeholder:"DURATION" help:"Lease to ask for, in whole seconds; 0s leaves it to the hub." group:"Subscription" range:"0s, or whole seconds"`
+	Unsubscribe bool          `help:"End the subscription when stopped. Otherwise it stays, and the hub keeps what comes meanwhile." group:"Subscription"`
+
+	TLS    program.TLS `embed:"" set:"listener=callback listener" group:"Listener"`
+	Listen string      `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one." group:"Listener"`
+	URL    string      `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address, https:// with --tls-cert." group:"Listener"`
 }
 
-func (f *followCommand) run(context.Context, surroundings) error {
-	return errors.New("not yet")
+// storeName is the directory of the store below --data: what follows, mirrors and audits
+// shares it.
+const storeName = "store"
+
+// storeDir is where the store is.
+func storeDir(data string) string { return filepath.Join(data, storeName) }
+
+// Words that a setting may be instead of a URL.
+const (
+	auto = "auto"
+	none = "none"
+)
+
+// Validate refuses what does not go together. It is called when the flags are parsed.
+func (f *followCommand) Validate() error {
+	var all []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			all = append(all, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(f.Topic == "" && f.Source == "", "--topic or --source must say whom to follow")
+	refuse(f.Source != "" && !isWebURL(f.Source), "--source: %q is not an absolute http or https URL", f.Source)
+	refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
+	refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)
+	refuse(f.NDJSON && f.Exec != "", "--exec and --ndjson are two ways of the same: choose one")
+	refuse(f.ExecTimeout <= 0, "--exec-timeout must be over 0, not %s", f.ExecTimeout)
+	refuse(f.Poll <= 0, "--poll must be over 0, not %s", f.Poll)
+	refuse(f.Settle <= 0, "--settle must be over 0, not %s", f.Settle)
+	refuse(f.Data == "", "--data must name a directory")
+	if _, _, err := f.begin(); err != nil {
+		all = append(all, err)
+	}
+	refuse(f.onGap() == follow.GapBaseline, "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
+	return errors.Join(all...)
+}
+
+func isWebURL(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+}
+
+// begin reads --start.
+func (f *followCommand) begin() (follow.Start, time.Time, error) {
+	switch f.Start {
+	case string(follow.StartNow), string(follow.StartBaseline):
+		return follow.Start(f.Start), time.Time{}, nil
+	}
+	at, err := payload.ParseDatetime(f.Start)
+	if err != nil {
+		return "", at, fmt.Errorf("--start: %q is neither now nor baseline nor a datetime such as 2026-01-02T03:04:05Z", f.Start)
+	}
+	return follow.StartAt, at, nil
+}
+
+func (f *followCommand) onGap() follow.OnGap {
+	if f.OnGap == auto {
+		return follow.GapStop
+	}
+	return follow.OnGap(f.OnGap)
+}
+
+// endpoint is the listener.
+func (f *followCommand) endpoint(logger *slog.Logger) program.Endpoint {
+	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger}
+}
+
+// room is what the flags say of the subscription to a topic.
+func (f *followCommand) room(topic string, sink destination.Sink, logger *slog.Logger) destination.Config {
+	return destination.Config{
+		Topic: topic, URL: f.URL, Data: f.Data, Lease: f.Lease, Sink: sink,
+		Stay: !f.Unsubscribe, Logger: logger, UserAgent: userAgent,
+	}
+}
+
+const userAgent = "Carillon-Destination/" + program.Version
+
+// Look implements program.Looker.
+func (f *followCommand) Look(_ context.Context, logger *slog.Logger) error {
+	all := []error{f.endpoint(logger).Check(f.URL)}
+	topic := f.Topic
+	if topic == "" {
+		topic = "http://localhost/" // found from --source
+	}
+	cfg := f.room(topic, destination.NewPrinter(io.Discard, true), logger)
+	if f.URL == "" {
+		all = append(all, program.NeedsURL(f.Listen))
+		cfg.URL = "http://localhost/" // the listener's, which is good
+	}
+	if err := cfg.Validate(); err != nil {
+		all = append(all, flagError(err))
+	}
+	if f.Data != "" {
+		if err := program.CheckDirectory(f.Data); err != nil {
+			all = append(all, fmt.Errorf("--data: %w", err))
+		}
+	}
+	for _, warning := range program.ExposedDirectory("--data", f.Data) {
+		logger.Warn(strings.TrimSpace(warning))
+	}
+	return errors.Join(all...)
 }

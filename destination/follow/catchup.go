@@ -81,6 +81,14 @@ func (e *waitError) Error() string {
 
 // judge adds to what was found what one place has said.
 func (f *Follower) judge(found *finding, via Via, err error) {
+	said := found.later
+	defer func() {
+		if via == Memory {
+			f.hubAway = found.later
+		}
+		found.later = found.later || said
+	}()
+	found.later = false
 	if err != nil {
 		found.err = errors.Join(found.err, err)
 	}

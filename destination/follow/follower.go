@@ -20,10 +20,11 @@ type Follower struct {
 	at time.Time // guarded by mu: the position as it is stored
 
 	// What follows is Run's goroutine's.
-	place  *place
-	count  uint64    // changes handed on since the start
-	looked time.Time // when it was known last that nothing is missing
-	gap    gap
+	place   *place
+	count   uint64    // changes handed on since the start
+	looked  time.Time // when it was known last that nothing is missing
+	gap     gap
+	hubAway bool // its memory could not be asked, the last time
 	// notBefore is when who was too busy may be asked again.
 	notBefore map[Via]time.Time
 	spread    float64 // by how much this time's interval between looks is longer
@@ -203,7 +204,7 @@ func (f *Follower) idle(ctx context.Context) error {
 // pushed that is sooner; as this may change any time it is looked at often.
 func (f *Follower) due() time.Duration {
 	interval := f.cfg.Poll
-	if !f.cfg.Places.Pushed() {
+	if !f.cfg.Places.Pushed() || f.hubAway {
 		interval = f.cfg.PollGone
 	}
 	if f.looked.IsZero() {

@@ -1,0 +1,10 @@
+//go:build !unix
+
+package main
+
+import "os/exec"
+
+func shellOf() (name, flag string) { return "cmd", "/c" }
+
+// inOwnGroup does nothing: the command alone is ended.
+func inOwnGroup(*exec.Cmd) {}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon/destination"
+	"carillon/destination/follow"
+	"carillon/destination/lists"
+)
+
+const (
+	// discoverAgain is when a Source that offers nothing is asked again what it offers;
+	// discoverSoon the same where it could not be asked.
+	discoverAgain = time.Hour
+	discoverSoon  = time.Minute
+	// maxNamed is how many sets an error names.
+	maxNamed = 10
+)
+
+// places are where changes can be read again.
+type places struct {
+	memory, changeList string // as the flags say
+	client             *lists.Client
+	start, topic       string // where to look for what the Source offers, and for which topic
+	logger             *slog.Logger
+	// room is set before it is used, and stays; nil: there is no push.
+	room *destination.Destination
+
+	mu     sync.Mutex
+	found  *lists.Set // guarded by mu
+	again  time.Time  // guarded by mu: not before is the Source asked what it offers
+	failed error      // guarded by mu: what it came to last
+}
+
+var _ follow.Places = (*places)(nil)
+
+// Memory implements follow.Places.
+func (p *places) Memory(context.Context) (string, error) {
+	switch p.memory {
+	case none:
+		return "", nil
+	case auto:
+		if p.room == nil {
+			return "", nil
+		}
+		return p.room.Status().Memory, nil
+	}
+	return p.memory, nil
+}
+
+// ChangeList implements follow.Places.
+func (p *places) ChangeList(ctx context.Context) (string, error) {
+	switch p.changeList {
+	case none:
+		return "", nil
+	case auto:
+		set, err := p.set(ctx)
+		return set.ChangeList, err
+	}
+	return p.changeList, nil
+}
+
+// ResourceList is where the Source's is; empty: it has none.
+func (p *places) ResourceList(ctx context.Context) (string, error) {
+	set, err := p.set(ctx)
+	return set.ResourceList, err
+}
+
+// Pushed implements follow.Places.
+func (p *places) Pushed() bool { return p.room != nil && p.room.Status().Subscribed }
+
+// set finds what the Source offers, once. One that offers nothing is asked again now and
+// then; the error is of one that could not be asked.
+func (p *places) set(ctx context.Context) (lists.Set, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.found != nil {
+		return *p.found, nil
+	}
+	if time.Now().Before(p.again) {
+		return lists.Set{}, p.failed
+	}
+	set, err := discover(ctx, p.client, p.start, p.topic)
+	switch {
+	case err == nil:
+		p.found, p.failed = &set, nil
+		p.logger.Info("found what the Source offers", "capability_list", set.CapabilityList, "change_list", set.ChangeList, "resource_list", set.ResourceList)
+	case errors.Is(err, lists.ErrNone), errors.Is(err, errWhichSet):
+		p.logger.Warn("no lists of the Source are known", "error", err)
+		p.again, p.failed = time.Now().Add(discoverAgain), nil
+	default:
+		p.again, p.failed = time.Now().Add(discoverSoon), err
+	}
+	return set, p.failed
+}
+
+// errWhichSet: the Source has several sets, and nobody has said which.
+var errWhichSet = errors.New("which set of resources is meant is not clear")
+
+// discover finds the set of a topic, or the only one where none is named.
+func discover(ctx context.Context, client *lists.Client, start, topic string) (lists.Set, error) {
+	sets, err := client.Discover(ctx, start)
+	if err != nil {
+		return lists.Set{}, err
+	}
+	for _, set := range sets {
+		if topic != "" && set.Topic == topic {
+			return set, nil
+		}
+	}
+	if len(sets) == 1 && (topic == "" || start == topic || sets[0].Topic == "") {
+		return sets[0], nil
+	}
+	var named []string
+	for _, set := range sets[:min(len(sets), maxNamed)] {
+		named = append(named, fmt.Sprintf("%.300s (topic %.300s)", set.CapabilityList, orNone(set.Topic)))
+	}
+	if topic != "" {
+		return lists.Set{}, fmt.Errorf("%w: none of the %d sets at %s has the topic %s: %s", errWhichSet, len(sets), start, topic, strings.Join(named, ", "))
+	}
+	return lists.Set{}, fmt.Errorf("%w: name one of the %d sets at %s by --topic, or by its Capability List as --source: %s", errWhichSet, len(sets), start, strings.Join(named, ", "))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return none
+	}
+	return s
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/cmd/internal/program"
+	"carillon/destination"
+	"carillon/destination/follow"
+	"carillon/destination/lists"
+	"carillon/store/pebblestore"
+)
+
+const (
+	// refusedAgain is when a hub that refused is asked for a subscription again, where the
+	// Source can be followed without.
+	refusedAgain = time.Hour
+	// discoverFirst is the first wait before a Source that cannot be asked is asked again; discoverSoon the longest.
+	discoverFirst = time.Second
+)
+
+// outlet is who gets the changes.
+type outlet struct {
+	taker    follow.Taker
+	baseline follow.Baseliner
+	run      func(ctx context.Context) error // what is done beside; nil: nothing
+	close    func() error                    // nil: nothing
+}
+
+// following are the parts that run.
+type following struct {
+	*followCommand
+	surroundings
+	places   *places
+	topic    string // empty: the Source has none
+	store    *pebblestore.Destination
+	out      outlet
+	follower *follow.Follower
+	room     *destination.Destination // nil without a topic
+	ln       *program.Listener        // likewise
+}
+
+// run follows until ctx ends.
+func (f *followCommand) run(ctx context.Context, in surroundings) (err error) {
+	h := &following{followCommand: f, surroundings: in}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if err := h.open(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	h.ready()
+	return h.serve(ctx)
+}
+
+// open opens all parts; what was opened is closed by close, also after an error.
+func (h *following) open(ctx context.Context) (err error) {
+	client, err := lists.New(lists.Config{UserAgent: userAgent, Logger: h.logger, Hosts: h.TrustHost})
+	if err != nil {
+		return fmt.Errorf("--trust-host: %w", err)
+	}
+	h.places = &places{
+		memory: h.Memory, changeList: h.ChangeList, client: client, logger: h.logger,
+		start: h.Source, topic: h.Topic,
+	}
+	if h.topic = h.Topic; h.Source == "" {
+		h.places.start = h.Topic
+	}
+	// The store is taken first: what another process has is not disturbed.
+	if h.store, err = openStore(h.Data, h.logger); err != nil {
+		return err
+	}
+	if h.topic == "" {
+		if err := h.discover(ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.claim(ctx); err != nil {
+		return err
+	}
+	if h.out, err = h.outlet(ctx); err != nil {
+		return err
+	}
+	if h.follower, err = follow.New(h.config(client)); err != nil {
+		return flagError(err)
+	}
+	if h.topic == "" {
+		return nil
+	}
+	return h.subscribe(ctx)
+}
+
+// openStore opens the store of a Destination's data directory.
+func openStore(data string, logger *slog.Logger) (*pebblestore.Destination, error) {
+	store, err := pebblestore.OpenDestination(pebblestore.Config{Dir: storeDir(data), Logger: logger})
+	if errors.Is(err, pebblestore.ErrInUse) {
+		return nil, fmt.Errorf("--data %s: data directory in use by another process", data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: %w", data, err)
+	}
+	for _, warning := range program.ExposedDirectory("--data", data) {
+		logger.Warn(warning)
+	}
+	return store, nil
+}
+
+// discover finds the topic of the Source. One that is away is asked until it is there.
+func (h *following) discover(ctx context.Context) error {
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(discoverFirst),
+		backoff.WithMaxInterval(discoverSoon), backoff.WithMaxElapsedTime(0))
+	for {
+		set, err := discover(ctx, h.places.client, h.Source, "")
+		if err == nil {
+			h.places.found = &set
+			h.topic, h.places.topic = set.Topic, set.Topic
+			if h.topic == "" && set.ChangeList == "" && h.ChangeList == auto {
+				return fmt.Errorf("--source %s: the Source has neither a topic nor a Change List: there is nothing to follow", h.Source)
+			}
+			return nil
+		}
+		if errors.Is(err, lists.ErrNone) || errors.Is(err, errWhichSet) || errors.Is(err, lists.ErrOtherHost) {
+			return fmt.Errorf("--source: %w", err)
+		}
+		wait := retry.NextBackOff()
+		h.logger.Warn("the Source cannot be asked yet; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// claim sees to it that a store has the position of one Source only.
+func (h *following) claim(ctx context.Context) error {
+	owner := h.topic
+	if owner == "" {
+		owner = h.places.found.ChangeList
+	}
+	is, ours, err := h.store.Following().Claim(ctx, owner)
+	if err != nil {
+		return fmt.Errorf("--data %s: %w", h.Data, err)
+	}
+	if !ours {
+		return fmt.Errorf("--data %s: it belongs to %q; give each Source a directory of its own", h.Data, is)
+	}
+	return nil
+}
+
+// outlet is chosen by the flags.
+func (h *following) outlet(context.Context) (outlet, error) {
+	var taker follow.Taker = &lines{w: h.stdout, topic: h.topic}
+	if h.Exec != "" {
+		taker = &runner{command: h.Exec, topic: h.topic, timeout: h.ExecTimeout, stdout: h.stdout, stderr: h.stderr, logger: h.logger}
+	}
+	return outlet{taker: taker, baseline: &follow.Listed{
+		Lists: h.places.client, Taker: taker, ResourceList: h.places.ResourceList, Logger: h.logger,
+	}}, nil
+}
+
+// config is what the flags say of following.
+func (h *following) config(client *lists.Client) follow.Config {
+	start, at, _ := h.begin() // Validate has read it
+	return follow.Config{
+		Store: h.store.Following(), Taker: h.out.taker, Lists: client, Places: h.places, Baseline: h.out.baseline,
+		Start: start, StartTime: at, OnGap: h.onGap(), Poll: h.Poll, Settle: h.Settle, Logger: h.logger,
+	}
+}
+
+// subscribe opens the listener and the room.
+func (h *following) subscribe(ctx context.Context) (err error) {
+	if h.ln, err = program.Listen(ctx, h.endpoint(h.logger)); err != nil {
+		return err
+	}
+	if h.URL == "" {
+		if h.URL, err = h.ln.BaseURL("/"); err != nil {
+			return err
+		}
+	}
+	h.ln.ToldAs(h.URL, h.logger)
+	if h.room, err = destination.New(h.followCommand.room(h.topic, h.follower, h.logger)); err != nil {
+		return flagError(err)
+	}
+	h.places.room = h.room
+	return nil
+}
+
+// ready prints the ready line: as an object where all lines are.
+func (h *following) ready() {
+	listen := ""
+	if h.ln != nil {
+		listen = h.ln.Addr().String()
+	}
+	if h.Exec == "" {
+		line, _ := json.Marshal(struct { // strings always marshal
+			Ready  string `json:"ready"`
+			Listen string `json:"listen,omitempty"`
+			URL    string `json:"url,omitempty"`
+		}{name, listen, h.URL})
+		fmt.Fprintf(h.stdout, "%s\n", line)
+		return
+	}
+	var addresses []program.Address
+	if h.ln != nil {
+		addresses = []program.Address{{Name: "listen", Value: listen}, {Name: "url", Value: h.URL}}
+	}
+	program.Ready(h.stdout, name, addresses...)
+}
+
+// serve runs the parts until ctx ends or one of them fails.
+func (h *following) serve(ctx context.Context) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, running := errgroup.WithContext(running)
+	g.Go(func() error { return h.follower.Run(running) })
+	if h.out.run != nil {
+		g.Go(func() error { return h.out.run(running) })
+	}
+	if h.room == nil {
+		return g.Wait()
+	}
+	// The hub verifies an unsubscription too: the callback is served until the room's
+	// Run has returned.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	served := make(chan error, 1)
+	go func() {
+		err := program.Serve(serving, h.ln, h.room, h.logger)
+		cancel()
+		served <- err
+	}()
+	g.Go(func() error { return h.push(running) })
+	reloads := program.NewReloader(h.again)
+	reloads.Prepare = func(command any) (c program.Change, err error) {
+		err = c.Renew(h.ln, command.(*followCommand).TLS, "")
+		return c, err
+	}
+	go func() { _ = reloads.Run(running) }() // what goes wrong is in the log
+	err := g.Wait()
+	stop()
+	return errors.Join(err, <-served)
+}
+
+// push holds the subscription. Where the hub says no, and the Source can be followed by its
+// lists, it is asked again later.
+func (h *following) push(ctx context.Context) error {
+	for {
+		err := h.room.Run(ctx)
+		if ctx.Err() != nil || !errors.Is(err, destination.ErrDenied) && !errors.Is(err, destination.ErrRefused) {
+			return err
+		}
+		if uri, _ := h.places.ChangeList(ctx); uri == "" {
+			return err
+		}
+		h.logger.Error("there is no push; the Source is followed by its Change List, and the hub asked again", "error", err, "in", refusedAgain.String())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(refusedAgain):
+		}
+	}
+}
+
+// close closes what was opened.
+func (h *following) close() error {
+	var all []error
+	if h.room != nil {
+		all = append(all, h.room.Close())
+	}
+	if h.ln != nil && h.room == nil {
+		_ = h.ln.Close() // nothing was served on it
+	}
+	if h.out.close != nil {
+		all = append(all, h.out.close())
+	}
+	if h.store != nil {
+		all = append(all, h.store.Close())
+	}
+	return errors.Join(all...)
+}
+
+var (
+	_ command = (*followCommand)(nil)
+	_ command = (*flags)(nil)
+)
