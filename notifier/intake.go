@@ -52,8 +52,8 @@ func (n *Notifier) Intake() http.Handler {
 	router.Path("/sets/{set}/events").Handler(n.takes(n.takeForSet))
 	router.Path("/events").Handler(n.takes(n.takeForAny))
 	router.Path("/sets/{set}/resources").Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status := http.StatusOK
-		if err := n.serveImport(w, r); err != nil {
+		status, err := n.serveImport(w, r)
+		if err != nil {
 			status = n.fail(w, r, err)
 		}
 		n.metrics.answered(status)

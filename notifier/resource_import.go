@@ -18,6 +18,8 @@ type Imported struct {
 	// Events is whether the differences to what the set had become events; they are
 	// Differences then.
 	Events bool
+	// Pending is whether some of them will only be made after the next start.
+	Pending bool
 	Differences
 }
 

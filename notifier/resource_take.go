@@ -29,12 +29,15 @@ type imports struct {
 
 	mu      sync.Mutex
 	waiting map[string]*importWait // guarded by mu, by set
+	stopped bool                   // guarded by mu: Run has ended
 }
 
 // importWait is somebody who waits for the end of an import.
 type importWait struct {
-	done chan struct{} // closed at its end
-	Differences
+	done chan struct{} // closed at its end, or when Run ends
+	made Differences
+	// pending: Run has ended before; the next one goes on with it.
+	pending bool
 }
 
 func newImports() *imports {
@@ -45,6 +48,11 @@ func (m *imports) await(set string) *importWait {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wait := &importWait{done: make(chan struct{})}
+	if m.stopped {
+		wait.pending = true
+		close(wait.done)
+		return wait
+	}
 	m.waiting[set] = wait
 	return wait
 }
@@ -61,7 +69,19 @@ func (m *imports) ended(set string, made Differences) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if wait := m.waiting[set]; wait != nil {
-		wait.Differences = made
+		wait.made = made
+		close(wait.done)
+		delete(m.waiting, set)
+	}
+}
+
+// stop tells everybody who waits that Run has ended.
+func (m *imports) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped = true
+	for set, wait := range m.waiting {
+		wait.pending = true
 		close(wait.done)
 		delete(m.waiting, set)
 	}
@@ -69,6 +89,7 @@ func (m *imports) ended(set string, made Differences) {
 
 // runImports applies what is sealed, also by an earlier run, until ctx ends.
 func (n *Notifier) runImports(ctx context.Context) {
+	defer n.imports.stop()
 	var g errgroup.Group
 	for ctx.Err() == nil {
 		var sealed []ResourceImport
@@ -128,8 +149,8 @@ func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
 
 // Import takes a snapshot of a set: NDJSON, a resource on each line, whole or not at all.
 // Where the set's resources were known the differences become events, by Run; it
-// returns when they are in the journal. When ctx ends before that they will
-// be all the same, if the snapshot was read to its end.
+// returns when they are in the journal, or, with Pending, when Run has ended: then the next
+// start goes on. So it does when ctx ends, if the snapshot was read to its end.
 func (n *Notifier) Import(ctx context.Context, set string, r io.Reader) (Imported, error) {
 	sealed, done, err := Importer{Store: n.cfg.Journal, Now: n.cfg.Now}.Read(ctx, set, r)
 	if err != nil {
@@ -149,7 +170,7 @@ func (n *Notifier) Import(ctx context.Context, set string, r io.Reader) (Importe
 	n.imports.poke()
 	select {
 	case <-wait.done:
-		done.Differences = wait.Differences
+		done.Differences, done.Pending = wait.made, wait.pending
 		return done, nil
 	case <-ctx.Done():
 		return done, ctx.Err()
@@ -157,47 +178,55 @@ func (n *Notifier) Import(ctx context.Context, set string, r io.Reader) (Importe
 }
 
 // serveImport answers PUT /sets/NAME/resources.
-func (n *Notifier) serveImport(w http.ResponseWriter, r *http.Request) error {
+func (n *Notifier) serveImport(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	if err := only(r, http.MethodPut); err != nil {
-		return err
+		return 0, err
 	}
 	set := mux.Vars(r)["set"]
 	if n.byName[set] == nil {
-		return refuse(http.StatusNotFound, "There is no such set.")
+		return 0, refuse(http.StatusNotFound, "There is no such set.")
 	}
 	if err := n.open(set); err != nil {
-		return err
+		return 0, err
 	}
 	if err := ndjson(r.Header); err != nil {
-		return err
+		return 0, err
 	}
 	select {
 	case n.imports.taking <- struct{}{}:
 		defer func() { <-n.imports.taking }()
 	default:
-		return tooManyLarge(nil)
+		return 0, tooManyLarge(nil)
 	}
 	body, err := snapshotBody(w, r)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	done, err := n.Import(r.Context(), set, body)
 	if errors.Is(err, ErrImporting) {
-		return refuse(http.StatusConflict, "Another import into this set is under way.")
+		return 0, refuse(http.StatusConflict, "Another import into this set is under way.")
 	}
 	if err != nil {
-		return body.explain(err)
+		return 0, body.explain(err)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if status = http.StatusOK; done.Pending {
+		status = http.StatusAccepted
+	}
+	w.WriteHeader(status)
 	// A client that has gone needs no answer.
-	_ = json.NewEncoder(w).Encode(importAnswer{done.Resources, done.Events, done.Created, done.Updated, done.Deleted})
-	return nil
+	_ = json.NewEncoder(w).Encode(importAnswer{
+		Resources: done.Resources, Events: done.Events, Pending: done.Pending,
+		Created: done.Created, Updated: done.Updated, Deleted: done.Deleted,
+	})
+	return status, nil
 }
 
-// importAnswer is the answer to an import.
+// importAnswer is the answer to an import: 200, or 202 where it is pending.
 type importAnswer struct {
 	Resources int  `json:"resources"`
 	Events    bool `json:"events"`
+	Pending   bool `json:"pending,omitempty"`
 	Created   int  `json:"created"`
 	Updated   int  `json:"updated"`
 	Deleted   int  `json:"deleted"`

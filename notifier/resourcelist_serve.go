@@ -73,7 +73,7 @@ func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error 
 	}
 	n := 0
 	if number, given := mux.Vars(r)["n"]; given {
-		if n, err = strconv.Atoi(number); err != nil || number != strconv.Itoa(n) {
+		if n, err = strconv.Atoi(number); err != nil || n == 0 || number != strconv.Itoa(n) {
 			n = -1
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon/notifier"
+	"carillon/payload"
 )
 
 // Fault says how a call of a Faulty journal goes.
@@ -138,4 +139,46 @@ func (f *Faulty) CloseList(ctx context.Context, l notifier.ChangeList) error {
 // DropLists implements notifier.Lists.
 func (f *Faulty) DropLists(ctx context.Context, set string, keepFrom time.Time) error {
 	return f.do("DropLists", func() error { return f.Store.DropLists(ctx, set, keepFrom) })
+}
+
+// ResumeImports implements notifier.ResourceStore: steps of what it returns fail, too.
+func (f *Faulty) ResumeImports(ctx context.Context) (all []notifier.ResourceImport, err error) {
+	err = f.do("ResumeImports", func() (err error) {
+		all, err = f.Store.ResumeImports(ctx)
+		return err
+	})
+	for i := range all {
+		all[i] = faultyImport{all[i], f}
+	}
+	return all, err
+}
+
+// faultyImport is an import whose steps fail.
+type faultyImport struct {
+	notifier.ResourceImport
+	by *Faulty
+}
+
+// Apply implements notifier.ResourceImport.
+func (i faultyImport) Apply(ctx context.Context, now time.Time) (done notifier.Differences, more bool, err error) {
+	more = true
+	err = i.by.do("Apply", func() (err error) {
+		done, more, err = i.ResourceImport.Apply(ctx, now)
+		return err
+	})
+	if err != nil {
+		return notifier.Differences{}, true, err
+	}
+	return done, more, nil
+}
+
+// Snapshot implements notifier.ResourceStore.
+func (f *Faulty) Snapshot(
+	ctx context.Context, set string, now time.Time,
+) (at time.Time, all iter.Seq2[payload.Entry, error], err error) {
+	err = f.do("Snapshot", func() (err error) {
+		at, all, err = f.Store.Snapshot(ctx, set, now)
+		return err
+	})
+	return at, all, err
 }
