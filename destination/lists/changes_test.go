@@ -55,6 +55,8 @@ func TestChanges(t *testing.T) {
 		"an index that says nothing of its lists":   {silent(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
 		"an index out of order":                     {reversed(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
 		"an index whose last list is past":          {map[string]page{"/i": {body: sitemapindex(changed("10:00", "11:00"), listed(site+"/1.xml", "10:00", "11:00"))}}, "/i", "11:00", "", "11:00", false, "/i"},
+		"an index that says a list twice":           {map[string]page{"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "", ""), listed("/l", "", ""))}, "/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))}}, "/i", "", "a", "10:10", true, "/i /l"},
+		"an index that is ahead of its list":        {map[string]page{"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "10:00", "11:00"))}, "/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))}}, "/i", "", "a", "10:10", true, "/i /l"},
 		"no index, but the Capability List has one": {withoutIndex(history("/index.xml")), "/open.xml", "11:15", "d e f", "12:20", true, "/open.xml /capabilitylist.xml /index.xml /2.xml /3.xml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,6 +189,24 @@ func TestAnIndexThatIsOld(t *testing.T) {
 	}
 	if asked := strings.Join(w.asks(), " "); asked != "/index.xml /2.xml /3.xml /index.xml /4.xml" {
 		t.Errorf("asked for %s", asked)
+	}
+}
+
+// The same, of an index that says nothing of its lists: those that are past are not read again.
+func TestASilentIndexThatIsOld(t *testing.T) {
+	pages := silent(history("/index.xml"))
+	pages["/3.xml"] = page{body: urlset(changed("12:00", "13:00"), change("e", "12:10"))}
+	pages["/4.xml"] = page{body: urlset(changed("13:00", ""), change("g", "13:10"))}
+	w := newWorld(t, pages)
+	w.onAsk = func(uri string) {
+		if uri == site+"/3.xml" {
+			ix := pages["/index.xml"].body
+			w.put("/index.xml", page{body: strings.Replace(ix, "</sitemapindex>", "<sitemap><loc>/4.xml</loc></sitemap></sitemapindex>", 1)})
+		}
+	}
+	got, _, err := visits(t, w.client(lists.Config{}), site+"/index.xml", "11:15")
+	if asked := strings.Join(w.asks(), " "); got != "d e g" || err != nil || asked != "/index.xml /1.xml /2.xml /3.xml /index.xml /4.xml" {
+		t.Errorf("visited %q, asked for %s, %v", got, asked, err)
 	}
 }
 

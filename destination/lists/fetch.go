@@ -141,8 +141,18 @@ func (r *reading) ask(ctx context.Context, at *url.URL, k *known) (*http.Respons
 	if broken, ok := errors.AsType[*url.Error](err); ok {
 		err = broken.Err // it names the address again
 	}
-	return resp, err
+	if err != nil {
+		return nil, &brokenError{err}
+	}
+	return resp, nil
 }
+
+// brokenError is why there was no answer. What net/http says of it may quote all
+// that a server has sent.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return cut(e.err.Error()) }
+func (e *brokenError) Unwrap() error { return e.err }
 
 // answer tells by its status what came.
 func (r *reading) answer(at *url.URL, resp *http.Response, conditional bool) (*answer, error) {

@@ -3,6 +3,7 @@ package lists_test
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +144,7 @@ func TestLargeDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 20_000
+	const n = 8_000
 	e := payload.Entry{Loc: site + "/a", LastMod: "2026-01-01", Hash: "md5:1e0d5cb8ef6ba40c99b14c0237be735e", Length: "8876", Type: "text/html"}
 	for range n {
 		if doc, err = payload.AppendResource(doc, &e); err != nil {
@@ -164,8 +165,8 @@ func TestLargeDocument(t *testing.T) {
 	if err != nil || got.Entries != n || got.At != time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if left := filesIn(t, w.dir); left != 0 {
-		t.Errorf("%d files are left behind (%d while it was read)", left, files)
+	if left := filesIn(t, w.dir); left != 0 || files != 0 && runtime.GOOS == "linux" {
+		t.Errorf("%d files are left behind; a crash would have left %d", left, files)
 	}
 	if err := os.Remove(w.dir); err != nil {
 		t.Fatal(err)
