@@ -32,9 +32,9 @@ func appendWord(b []byte, s string) []byte {
 	return strconv.AppendQuote(b, s)
 }
 
-// appendEscaped writes JSON text with everything that is not printable as
+// AppendEscaped writes JSON text with everything that is not printable as
 // \u escapes. Outside of strings JSON has nothing of that kind.
-func appendEscaped(b, json []byte) []byte {
+func AppendEscaped(b, json []byte) []byte {
 	for len(json) > 0 {
 		r, n := utf8.DecodeRune(json)
 		switch {

@@ -34,6 +34,10 @@ type commands struct {
 	Serve  flags         `cmd:"" default:"withargs" hidden:"" help:"Subscribe and print. It is what happens where no command is given."`
 	Follow followCommand `cmd:"" help:"Hand on every change of a Source, in order: by push, and from the hub's memory and the Source's Change Lists what push has missed."`
 
+	Baseline    baselineCommand    `cmd:"" help:"Have a mirror be what the Source's Resource List says."`
+	Incremental incrementalCommand `cmd:"" help:"Take what has changed since then from the Source's Change Lists."`
+	Audit       auditCommand       `cmd:"" help:"Compare a mirror with what the Source lists."`
+
 	Settings program.ConfigCommands[flags] `cmd:"" name:"config" help:"Look at the configuration without starting."`
 	About    program.VersionCommand        `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
@@ -70,6 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // runChosen does what the arguments say.
 func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	stderr = program.OnScreen(stderr)
 	var c commands
 	read, err := program.Read(name, summary, &c, args, stdout)
 	if err != nil {

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"carillon/destination/mirror"
+)
+
+// auditCommand compares a mirror with its Source.
+type auditCommand struct {
+	sourceFlags `embed:""`
+	mirrorFlags `embed:""`
+	Quick       bool `env:"-" help:"Compare lengths and times only, and read no file." group:"Output"`
+	JSON        bool `name:"json" help:"Print each finding, and at the end what they come to, as an object of JSON on a line." group:"Output"`
+}
+
+// Help says what the flags do not.
+func (*auditCommand) Help() string {
+	return "It compares every copy with the Source's Resource List, and the Change List since: what is missing, what is extra, what differs by lastmod, length or hash. It changes nothing. " +
+		"The exit status is 0 where the mirror is in sync, and 1 where it is not. Copies that were kept though the Source has deleted them are listed, and do not count; nor does what is outside of --base where that was given."
+}
+
+// Validate is called when the flags are parsed.
+func (c *auditCommand) Validate() error {
+	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check())
+}
+
+func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
+	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, in)
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err != nil {
+		return err
+	}
+	end := p.showProgress("audit")
+	all, err := p.mirror.Audit(ctx, p.client, p.set, mirror.AuditOptions{Quick: c.Quick}, func(f mirror.Finding) error {
+		if c.JSON {
+			return printJSON(in.stdout, f)
+		}
+		_, err := fmt.Fprintln(in.stdout, findingLine(&f))
+		return err
+	})
+	end()
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	inSync, err := c.tell(in.stdout, all, p.chosen())
+	switch {
+	case err != nil:
+		return fmt.Errorf("printing: %w", err)
+	case !inSync:
+		return errTold
+	}
+	return nil
+}
+
+// tell prints what the findings come to, and says whether the mirror is in sync.
+func (c *auditCommand) tell(w io.Writer, all mirror.Audited, chosen bool) (inSync bool, err error) {
+	off := all.Missing + all.Extra + all.Differing
+	if !chosen {
+		off += all.Outside
+	}
+	if c.JSON {
+		err := printJSON(w, struct {
+			InSync    bool `json:"in_sync"`
+			Resources int  `json:"resources"`
+			Changes   int  `json:"changes"`
+			Missing   int  `json:"missing"`
+			Extra     int  `json:"extra"`
+			Differing int  `json:"differing"`
+			Kept      int  `json:"kept"`
+			Outside   int  `json:"outside"`
+		}{off == 0, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept, all.Outside})
+		return off == 0, err
+	}
+	verdict := "in sync"
+	if off > 0 {
+		verdict = "not in sync"
+	}
+	_, err = fmt.Fprintf(w, "audit: %s: %d resources listed and %d changes since; %d missing, %d extra, %d differing, %d kept though deleted, %d outside of what is mirrored\n",
+		verdict, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept, all.Outside)
+	return off == 0, err
+}
+
+// findingLine is a finding for people.
+func findingLine(f *mirror.Finding) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s ", f.Kind)
+	switch {
+	case f.Loc != "":
+		fmt.Fprintf(&b, "%q", f.Loc)
+	default:
+		fmt.Fprintf(&b, "file %q", f.Path)
+	}
+	if len(f.By) > 0 {
+		fmt.Fprintf(&b, " by %s", strings.Join(f.By, ", "))
+	}
+	told := func(name, told, have string) {
+		if told != "" || have != "" {
+			fmt.Fprintf(&b, "; %s %q is told, %q is there", name, told, have)
+		}
+	}
+	if f.Told != nil && f.Have != nil {
+		told("lastmod", f.Told.LastMod, f.Have.LastMod)
+		told("length", f.Told.Length, f.Have.Length)
+		told("hash", f.Told.Hash, f.Have.Hash)
+	}
+	if f.Reason != "" {
+		fmt.Fprintf(&b, ": %q", f.Reason)
+	}
+	return b.String()
+}

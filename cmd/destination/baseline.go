@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon/destination/follow"
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+// clockMargin is how far the clocks of a Source and of this machine may be apart: a Source that does
+// not tell the moment of its Resource List is asked for changes from before this one read it.
+const clockMargin = time.Hour
+
+// baselineCommand has a mirror be what a Source's Resource List says.
+type baselineCommand struct {
+	sourceFlags `embed:""`
+	mirrorFlags `embed:""`
+	JSON        bool `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
+}
+
+// Help says what the flags do not.
+func (*baselineCommand) Help() string {
+	return "It reads the Source's Resource List, and the Change List since, fetches what is new or differs, and deletes or records what is not there any more. " +
+		"What cannot be fetched is tried again at the end, then recorded for the next run; the exit status is 1 then, but for what its server does not have (404, 410)."
+}
+
+// Validate is called when the flags are parsed.
+func (c *baselineCommand) Validate() error {
+	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check())
+}
+
+func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) {
+	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, in)
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err != nil {
+		return err
+	}
+	end := p.showProgress("baseline")
+	seen, err := p.mirror.Baseline(ctx, p.client, p.set)
+	if err == nil {
+		err = p.mirror.Settle(ctx)
+	}
+	end()
+	if err != nil {
+		return fmt.Errorf("baseline: %w", err)
+	}
+	position := seen.Position
+	if position.IsZero() {
+		position = p.begun.Add(-clockMargin).UTC().Truncate(time.Microsecond)
+		in.logger.Warn("the Source does not tell of what moment its Resource List is (core §10.1: at): changes are taken from an hour ago on", "position", position)
+	}
+	if err := p.store.Following().Advance(ctx, follow.Position{At: position}); err != nil {
+		return err
+	}
+	return p.summary(ctx, "baseline", c.JSON)
+}
+
+// incrementalCommand takes what has changed since the last run.
+type incrementalCommand struct {
+	sourceFlags `embed:""`
+	mirrorFlags `embed:""`
+	Since       string `placeholder:"DATETIME" env:"-" help:"Take the changes from this moment on. Default: from where the last baseline, incremental or follow has ended." group:"Source"`
+	JSON        bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
+}
+
+// Help says what the flags do not.
+func (*incrementalCommand) Help() string {
+	return "It reads the Source's Change Lists from where the last run ended, fetches what has changed, and deletes or records what was deleted. It is for Sources without push; follow misses nothing of those with it. " +
+		"Where the Change Lists do not reach back that far, a new baseline is needed, and the exit status is 1."
+}
+
+// Validate is called when the flags are parsed.
+func (c *incrementalCommand) Validate() error {
+	all := []error{c.sourceFlags.check(), c.mirrorFlags.check()}
+	if c.Since != "" {
+		if _, err := payload.ParseDatetime(c.Since); err != nil {
+			all = append(all, fmt.Errorf("--since: %q is not a datetime such as 2026-01-02T03:04:05Z", c.Since))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err error) {
+	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, in)
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err != nil {
+		return err
+	}
+	from, err := p.position(ctx, c.Since)
+	if err != nil {
+		return err
+	}
+	end := p.showProgress("incremental")
+	to, err := p.increment(ctx, from)
+	if err == nil {
+		err = p.mirror.Settle(ctx)
+	}
+	end()
+	switch {
+	case errors.Is(err, lists.ErrGone):
+		return fmt.Errorf("incremental: %w: take a new baseline", err)
+	case err != nil:
+		return fmt.Errorf("incremental: %w", err)
+	}
+	if err := p.store.Following().Advance(ctx, to); err != nil {
+		return err
+	}
+	return p.summary(ctx, "incremental", c.JSON)
+}
+
+// position is where to begin.
+func (p *pull) position(ctx context.Context, since string) (follow.Position, error) {
+	if since != "" {
+		at, err := payload.ParseDatetime(since)
+		return follow.Position{At: at}, err
+	}
+	from, err := p.store.Following().Position(ctx)
+	if err == nil && from.At.IsZero() {
+		err = errors.New("it is not known from when on changes are to be taken: take a baseline first, or say it by --since")
+	}
+	return from, err
+}
+
+// increment takes the changes since a position, and returns up to where.
+func (p *pull) increment(ctx context.Context, from follow.Position) (follow.Position, error) {
+	if p.set.ChangeList == "" {
+		return from, fmt.Errorf("%w: a Change List", lists.ErrNone)
+	}
+	if err := p.mirror.Sweep(ctx); err != nil {
+		return from, err
+	}
+	t := taking{ctx: ctx, to: p.mirror, at: from}
+	covered, err := p.client.Changes(ctx, p.set.ChangeList, from.At, t.visit)
+	if err = errors.Join(err, t.flush()); err != nil {
+		return from, err
+	}
+	if covered.Until.After(t.at.At) {
+		t.at = follow.Position{At: covered.Until}
+	}
+	return t.at, nil
+}
+
+// takeBatch is how many changes are handed on in one step.
+const takeBatch = 1000
+
+// taking hands changes on, several at a time, and notes up to where.
+type taking struct {
+	ctx   context.Context // of one call
+	to    follow.Taker
+	batch []follow.Change
+	at    follow.Position
+}
+
+func (t *taking) visit(e payload.Entry) error {
+	c := follow.Change{Entry: e, Key: follow.Key(&e, 0), Via: follow.ChangeList}
+	switch {
+	case e.Datetime.After(t.at.At):
+		t.at = follow.Position{At: e.Datetime, Keys: []string{c.Key}}
+	case !e.Datetime.IsZero() && e.Datetime.Equal(t.at.At):
+		t.at.Keys = append(t.at.Keys, c.Key)
+	}
+	if t.batch = append(t.batch, c); len(t.batch) < takeBatch {
+		return nil
+	}
+	return t.flush()
+}
+
+func (t *taking) flush() error {
+	for len(t.batch) > 0 {
+		done, err := t.to.Take(t.ctx, t.batch)
+		if err != nil {
+			return err
+		}
+		t.batch = t.batch[done:]
+	}
+	t.batch = nil
+	return nil
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"carillon/cmd/internal/program"
+	"carillon/destination/lists"
+	"carillon/destination/mirror"
+	"carillon/store/pebblestore"
+)
+
+// mirrorFlags say where the copies are, and what may be fetched.
+type mirrorFlags struct {
+	Mirror   string           `placeholder:"DIR" help:"Directory for copies of the resources, each at HOST/PATH below it. One for each Source. Copies can be read by who can read DIR." group:"Mirror"`
+	Base     []string         `placeholder:"URL" help:"Mirror the resources below this URL only; several by repeating the flag or separated by commas. Default: the host of the Source. A Source whose resources are at another host needs it, since their addresses are a stranger's words." group:"Mirror"`
+	Delete   bool             `help:"Remove the copy of a resource that the Source has deleted. Otherwise it is kept and recorded, and removed when this is given later." group:"Mirror"`
+	Fsync    bool             `help:"Have each copy on the disk before it counts as there. Otherwise a power failure may leave copies that are not whole, which an audit finds." group:"Mirror"`
+	Parallel int              `default:"16" help:"How many resources are fetched at a time." group:"Mirror" range:"1 to 1024"`
+	PerHost  int              `default:"8" help:"How many of them from one host." group:"Mirror" range:"1 or more"`
+	MaxFile  program.ByteSize `default:"10GiB" placeholder:"SIZE" help:"Largest resource: a number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB." group:"Mirror" range:"1 or more"`
+	MinFree  program.ByteSize `default:"256MiB" placeholder:"SIZE" help:"What must stay free on the disk: nothing is fetched that would leave less." group:"Mirror" range:"1 or more"`
+	Within   time.Duration    `name:"fetch-timeout" default:"1h" help:"How long fetching one resource may take." group:"Mirror" range:"more than 0"`
+}
+
+// check refuses what does not go together.
+func (f *mirrorFlags) check() error {
+	cfg := mirror.Config{Dir: f.Mirror, Bases: f.Base, Parallel: f.Parallel, PerHost: f.PerHost}
+	if len(f.Base) == 0 {
+		cfg.Bases = []string{"http://localhost/"} // that of the Source, which is good
+	}
+	var all []error
+	if err := cfg.Validate(); err != nil {
+		all = append(all, flagError(err))
+	}
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			all = append(all, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(f.Parallel < 1, "--parallel must be between 1 and 1024, not %d", f.Parallel)
+	refuse(f.PerHost < 1, "--per-host must be 1 or more, not %d", f.PerHost)
+	refuse(f.MaxFile < 1, "--max-file must be 1 or more, not %s", f.MaxFile)
+	refuse(f.MinFree < 1, "--min-free must be 1 or more, not %s", f.MinFree)
+	refuse(f.Within <= 0, "--fetch-timeout must be over 0, not %s", f.Within)
+	return errors.Join(all...)
+}
+
+// open opens the mirror of a Source that was found at an address.
+func (f *mirrorFlags) open(at string, store *pebblestore.Destination, logger *slog.Logger) (*mirror.Mirror, error) {
+	cfg := mirror.Config{
+		Dir: f.Mirror, Bases: f.Base, Catalog: store.Mirrored(), Ledger: store.Ledger(),
+		Delete: f.Delete, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
+		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
+	}
+	if len(cfg.Bases) == 0 {
+		u, err := url.Parse(at)
+		if err != nil {
+			return nil, fmt.Errorf("--source: %w", err)
+		}
+		cfg.Bases = []string{(&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}).String()}
+	}
+	m, err := mirror.New(cfg)
+	if err != nil {
+		return nil, flagError(err)
+	}
+	return m, nil
+}
+
+// sourceFlags say whose lists are read.
+type sourceFlags struct {
+	Source    string   `required:"" placeholder:"URL" help:"Where to look for what the Source offers: its site, Source Description, Capability List, topic, or any resource that links to the Capability List." group:"Source"`
+	Topic     string   `placeholder:"URL" help:"Topic of the set that is meant, where the Source has several." group:"Source"`
+	TrustHost []string `placeholder:"HOST" help:"Host to which the Source's documents may lead besides their own, with or without a port; several by repeating the flag or separated by commas." group:"Source"`
+	Data      string   `default:"destination-data" placeholder:"DIR" help:"Directory for the state: what the copies are, and up to when changes were taken. One for each Source; follow goes on where the other commands have ended." group:"Mirror"`
+}
+
+func (f *sourceFlags) check() error {
+	if !isWebURL(f.Source) {
+		return fmt.Errorf("--source: %q is not an absolute http or https URL", f.Source)
+	}
+	if f.Data == "" {
+		return errors.New("--data must name a directory")
+	}
+	return nil
+}
+
+// pull is a command that reads the Source's lists once, and keeps or compares copies.
+type pull struct {
+	*sourceFlags
+	*mirrorFlags
+	surroundings
+	client *lists.Client
+	set    lists.Set
+	store  *pebblestore.Destination
+	mirror *mirror.Mirror
+	begun  time.Time
+}
+
+// openPull finds the Source and opens the mirror. The caller closes it, also after an error.
+func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, in surroundings) (*pull, error) {
+	p := &pull{sourceFlags: s, mirrorFlags: f, surroundings: in, begun: time.Now()}
+	var err error
+	if p.client, err = lists.New(lists.Config{UserAgent: userAgent, Logger: in.logger, Hosts: s.TrustHost}); err != nil {
+		return p, fmt.Errorf("--trust-host: %w", err)
+	}
+	if p.store, err = openStore(s.Data, in.logger); err != nil {
+		return p, err
+	}
+	if p.set, err = discover(ctx, p.client, s.Source, s.Topic); err != nil {
+		return p, fmt.Errorf("--source: %w", err)
+	}
+	if err := p.claim(ctx); err != nil {
+		return p, err
+	}
+	p.mirror, err = f.open(s.Source, p.store, in.logger)
+	return p, err
+}
+
+// claim sees to it that a store has the copies of one Source only: the one that follow knows.
+func (p *pull) claim(ctx context.Context) error {
+	owner := p.set.Topic
+	for _, other := range []string{p.set.ChangeList, p.set.ResourceList, p.set.CapabilityList} {
+		if owner == "" {
+			owner = other
+		}
+	}
+	is, ours, err := p.store.Following().Claim(ctx, owner)
+	if err != nil {
+		return fmt.Errorf("--data %s: %w", p.Data, err)
+	}
+	if !ours {
+		return fmt.Errorf("--data %s: it belongs to %q; give each Source a directory of its own", p.Data, is)
+	}
+	return nil
+}
+
+func (p *pull) close() error {
+	var all []error
+	if p.mirror != nil {
+		all = append(all, p.mirror.Close())
+	}
+	if p.store != nil {
+		all = append(all, p.store.Close())
+	}
+	return errors.Join(all...)
+}
+
+// chosen tells whether what is outside of --base is so by the operator's choice.
+func (p *pull) chosen() bool { return len(p.Base) > 0 }
+
+// maxTold is how many resources that failed are named at the end.
+const maxTold = 20
+
+// summary tells what became of a run, and whether all is well: as text, or as one object.
+func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
+	standing, bad, err := p.mirror.Standing(ctx, maxTold)
+	if err != nil {
+		return err
+	}
+	for i := range bad {
+		p.logger.Error("a resource is not mirrored", "loc", bad[i].Loc, "reason", bad[i].Reason, "tries", bad[i].Tries, "next", bad[i].Next)
+	}
+	done := outcome{Progress: p.mirror.Progress(), Standing: standing, took: time.Since(p.begun)}
+	tell := done.text
+	if asJSON {
+		tell = done.json
+	}
+	if err := tell(p.stdout, what); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	switch failed, refused := standing[mirror.Failed], standing[mirror.Refused]; {
+	case failed > 0:
+		return fmt.Errorf("%d resources could not be fetched, or are not what the Source tells; they are tried again by the next run", failed)
+	case refused > 0 && !p.chosen():
+		return fmt.Errorf("%d resources are outside of what is mirrored: name where they are by --base", refused)
+	}
+	return nil
+}
+
+// outcome is what became of a run.
+type outcome struct {
+	mirror.Progress
+	mirror.Standing
+	took time.Duration
+}
+
+func (o *outcome) text(w io.Writer, what string) error {
+	_, err := fmt.Fprintf(w, "%s: %d fetched (%s), %d unchanged, %d deleted, in %s; the mirror has %d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside\n",
+		what, o.Fetched, megabytes(o.Bytes), o.Unchanged, o.Progress.Deleted, o.took.Round(time.Millisecond),
+		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused])
+	return err
+}
+
+func megabytes(n int64) string {
+	const mega = 1e6
+	return fmt.Sprintf("%.1f MB", float64(n)/mega)
+}
+
+func (o *outcome) json(w io.Writer, what string) error {
+	return printJSON(w, struct {
+		Command   string  `json:"command"`
+		Fetched   int64   `json:"fetched"`
+		Bytes     int64   `json:"bytes"`
+		Unchanged int64   `json:"unchanged"`
+		Deleted   int64   `json:"deleted"`
+		Seconds   float64 `json:"seconds"`
+		Whole     int     `json:"whole"`
+		Missing   int     `json:"missing"`
+		Failed    int     `json:"failed"`
+		Kept      int     `json:"kept"`
+		Outside   int     `json:"outside"`
+	}{
+		what, o.Fetched, o.Bytes, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
+		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused],
+	})
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"carillon/cmd/internal/program"
+	"carillon/destination"
+	"carillon/destination/mirror"
+)
+
+// How often a command says how far it has come.
+const (
+	progressOnTerminal = 200 * time.Millisecond
+	progressInLog      = 30 * time.Second
+)
+
+// showProgress tells how far the mirror has come until the returned end is called: in one line of
+// a terminal that changes, or now and then in the log.
+func (p *pull) showProgress(what string) (end func()) {
+	screen, _ := p.stderr.(*program.Screen)
+	every := progressInLog
+	if screen != nil {
+		every = progressOnTerminal
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			at := p.mirror.Progress()
+			if screen == nil {
+				p.logger.Info(what, "done", at.Done(), "of", at.Total, "fetched", at.Fetched, "bytes", at.Bytes, "failed", at.Failed+at.Missing)
+				continue
+			}
+			screen.Show(progressLine(what, at, time.Since(p.begun)))
+		}
+	}()
+	return func() {
+		stop()
+		<-ended
+		if screen != nil {
+			screen.Show("")
+		}
+	}
+}
+
+func progressLine(what string, at mirror.Progress, since time.Duration) string {
+	line := fmt.Sprintf("%s: %d", what, at.Done())
+	if at.Total > 0 {
+		line += fmt.Sprintf(" of %d (%d%%)", at.Total, min(100*at.Done()/at.Total, 100))
+	}
+	line += fmt.Sprintf(", %d fetched, %s, %.0f/s", at.Fetched, megabytes(at.Bytes), float64(at.Done())/max(since.Seconds(), 0.001))
+	if trouble := at.Failed + at.Missing + at.Refused; trouble > 0 {
+		line += fmt.Sprintf(", %d not to be had", trouble)
+	}
+	return line
+}
+
+// printJSON prints an object as one line. Strangers' text in it does nothing to a terminal.
+func printJSON(w io.Writer, v any) error {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(append(destination.AppendEscaped(nil, bytes.TrimSuffix(line.Bytes(), []byte("\n"))), '\n'))
+	return err
+}
