@@ -40,10 +40,14 @@ func TestRememberFor(t *testing.T) {
 func TestRememberBytes(t *testing.T) {
 	const elsewhere = "https://elsewhere.example/topic"
 	synctest.Test(t, func(t *testing.T) {
-		e, s := newEngine(), &attempts{answer: unlessRefuses}
+		e, s := newEngine(), &attempts{}
 		d := start(t, e, delivery.Config{RememberFor: 10 * time.Hour, RememberBytes: 6000, CacheBytes: -1}, s)
-		d.fill(huge, 50)
+		d.listen(middle, refuses)
 		d.fill(middle, 20)
+		synctest.Wait()
+		s.setAnswer(unlessRefuses)
+		d.fill(middle, 18)
+		d.fill(huge, 50)
 		d.fill(small, 5)
 		d.fill(idle, 40)
 		d.fill(elsewhere, 10)
@@ -58,16 +62,16 @@ func TestRememberBytes(t *testing.T) {
 		synctest.Wait()
 		// elsewhere has its 1000, and example.com 5000: small its 500, the others 1500 each.
 		equal(t, "what somebody waits for", keeps(huge), 50)
-		equal(t, "what all have got", keeps(middle), 15)
+		equal(t, "what not all have got", keeps(middle), 18)
 		equal(t, "what nobody subscribes to", keeps(idle), 15)
 		equal(t, "a small one", keeps(small), 5)
 		equal(t, "another site", keeps(elsewhere), 10)
 		if _, first := e.keeps(idle); first != 26 {
 			t.Errorf("the first that is kept is %d: the oldest go", first)
 		}
-		equal(t, "trimmed as settled", d.metric("trimmed_total", "settled"), 30)
+		equal(t, "trimmed as settled", d.metric("trimmed_total", "settled"), 45)
 		equal(t, "trimmed by size", d.metric("trimmed_total", "size"), 0)
-		equal(t, "bytes", d.metric("log_bytes", ""), 9500)
+		equal(t, "bytes", d.metric("log_bytes", ""), 9800)
 
 		d.fill(idle, 1)
 		time.Sleep(10 * time.Minute)
@@ -83,8 +87,7 @@ func TestRememberBytes(t *testing.T) {
 	})
 }
 
-// What is remembered goes before what somebody waits for, where KeepBytes is met as well: of the
-// same site at once, and of others as far as they take more than their share.
+// What is remembered keeps to its bound before KeepBytes has anything go that somebody waits for.
 func TestRememberedGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{answer: unlessRefuses}
@@ -99,5 +102,24 @@ func TestRememberedGoesFirst(t *testing.T) {
 		equal(t, "what somebody waits for", waits, 50)
 		equal(t, "what nobody waits for", rests, 5)
 		equal(t, "trimmed by size", d.metric("trimmed_total", "size"), 0)
+	})
+}
+
+// Where what is remembered keeps to its bound, and there is too much still, the greatest pay as ever.
+func TestRememberedIsNotEnough(t *testing.T) {
+	const elsewhere = "https://elsewhere.example/topic"
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{answer: unlessRefuses}
+		d := start(t, e, delivery.Config{RememberFor: 10 * time.Hour, RememberBytes: 3000, KeepBytes: 4000, CacheBytes: -1}, s)
+		d.fill(huge, 50)
+		d.fill(elsewhere, 10)
+		d.fill(idle, 40)
+		d.listen(huge, refuses)
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		waits, _ := e.keeps(huge)
+		rests, _ := e.keeps(elsewhere)
+		equal(t, "what somebody waits for", waits, 20)
+		equal(t, "what nobody waits for, elsewhere", rests, 10)
 	})
 }
