@@ -47,6 +47,7 @@ var mayDial = map[string]struct {
 }{
 	"cmd/hub/ready.go":               {[]string{"net/http.Client", "net/http.Transport"}, "hub ready asks the operator's own listener (--admin)"},
 	"cmd/hub/control_client.go":      {[]string{"net/http.Client", "net/http.Transport", "net.Dialer"}, "the commands ask the hub that has the store open, by the socket in its directory, or the operator's listener that they are told of (--ask)"},
+	"cmd/notifier/import_client.go":  {[]string{"net/http.Client", "net/http.Transport"}, "notifier import hands a snapshot to the notifier that has the data directory open, at its own operator's listener (--intake)"},
 	"cmd/internal/program/notify.go": {[]string{"net.DialUnix"}, "it tells the service manager that started the program, by the socket that its environment names"},
 	"cmd/hub/wayout.go":              {[]string{"net.Resolver", "golang.org/x/net/http/httpproxy.FromEnvironment"}, "it reads who the operator's proxy is, and hands a resolver to internal/egress; it connects to nobody"},
 	"store/redisstore/client.go": {
@@ -58,12 +59,15 @@ var mayDial = map[string]struct {
 		[]string{"net/http.DefaultTransport", "net/http.Transport"},
 		"a notifier publishes to the hub that its operator names (--hub), and takes nobody's URLs",
 	},
-	"destination/config.go":       {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
-	"internal/tracing/tracing.go": {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
-	"destination/ask.go":          {[]string{"net/http.Client"}, "as destination/config.go"},
-	"destination/discover.go":     {[]string{"net/http.Client"}, "as destination/config.go"},
-	"destination/lists/config.go": {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
-	"internal/h1/call_linux.go":   {[]string{"syscall.RawSyscall"}, "it reads and writes at connections that Config.Dial made"},
+	"destination/config.go":          {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
+	"internal/tracing/tracing.go":    {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
+	"cmd/destination/follow_exec.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},
+	"cmd/destination/exec_unix.go":   {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
+	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
+	"destination/ask.go":             {[]string{"net/http.Client"}, "as destination/config.go"},
+	"destination/discover.go":        {[]string{"net/http.Client"}, "as destination/config.go"},
+	"destination/lists/config.go":    {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
+	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall"}, "it reads and writes at connections that Config.Dial made"},
 }
 
 // outsideOf are folders that no command of the house may import (TestWalls), so that what

@@ -60,8 +60,8 @@ func (ch *channel) keepResources(ctx context.Context) (err error) {
 	if slices.Contains(cfg.ResourceLists, ch.set) || slices.Contains(cfg.Within, ch.set) {
 		err = cfg.Journal.KeepResources(ctx, ch.set)
 		if errors.Is(err, ErrNotWhole) {
-			return fmt.Errorf("the set %s has had events before its resources were kept, so they cannot be told from its events; "+
-				"import a snapshot of them first: notifier import %s < resources.ndjson", ch.set, ch.set)
+			return fmt.Errorf("the set %s has had events before, from which %w; "+
+				"import a snapshot first: notifier import %s < resources.ndjson", ch.set, errUnknown, ch.set)
 		}
 		if err != nil && !errors.Is(err, ErrImporting) {
 			return err
@@ -70,6 +70,15 @@ func (ch *channel) keepResources(ctx context.Context) (err error) {
 	ch.resources, err = newResourceLists(ctx, ch)
 	return err
 }
+
+// errUnknown is ErrNotWhole in the middle of a sentence.
+var errUnknown = fmt.Errorf("its resources are not known%w", silent{ErrNotWhole})
+
+// silent is an error that is there for errors.Is only.
+type silent struct{ error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.error }
 
 // newest is the Resource List that is served now; nil if there is none.
 func (l *resourceLists) newest() *generation {

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"carillon/cmd/internal/program"
+	"carillon/notifier"
+	"carillon/store/pebblestore"
+)
+
+// importCommand takes a snapshot of the resources of a set.
+type importCommand struct {
+	Set           string `arg:"" name:"set" help:"The set of resources. It is made if the journal does not have it."`
+	Input         string `env:"-" placeholder:"FILE" help:"Read this file. Default: standard input."`
+	Data          string `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal. Where a notifier has it open, the snapshot is handed to that one."`
+	Intake        string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events of the notifier that has the directory open; or its URL."`
+	IntakeTLSCert string `name:"intake-tls-cert" placeholder:"FILE" help:"The certificate that the notifier has as --intake-tls-cert."`
+}
+
+// Help says what the flags do not.
+func (*importCommand) Help() string {
+	return "The snapshot is NDJSON: on each line a JSON object with loc and, where they are known, lastmod, hash, length, type, encoding and ln, as in events. " +
+		"It is taken whole or not at all. Where the set has had no event, or its resources were not known, the snapshot is what the set has, and nothing is published. " +
+		"Where they were known the differences become events: created, updated, deleted. Events that come while it is read count as later than the snapshot."
+}
+
+// Validate is called when the flags are parsed.
+func (f *importCommand) Validate() error {
+	if f.Data == "" {
+		return errors.New("--data must name a directory")
+	}
+	return notifier.Config{URL: "http://localhost/", Hub: "http://localhost/", Sets: []string{f.Set}}.Validate()
+}
+
+func (f *importCommand) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {
+	in, closeIn, err := f.open(ctx, stdin)
+	if err != nil {
+		return err
+	}
+	defer closeIn()
+	show := newImportProgress(stderr, logger)
+	done, place, err := f.take(ctx, in, show.tell, logger)
+	show.end()
+	switch {
+	case err == nil:
+		fmt.Fprintf(stdout, "notifier imported %d resources into %s: %s\n", done.Resources, f.Set, f.became(done, place))
+		return nil
+	case done.Events && place == inDirectory:
+		return fmt.Errorf("%w; the snapshot was read to its end: the notifier goes on with it at its next start", err)
+	case errors.As(err, new(*notifier.InputError)):
+		return fmt.Errorf("%s: %w; nothing was imported", f.source(), err)
+	case ctx.Err() != nil && !done.Events:
+		return errors.New("stopped: nothing was imported")
+	}
+	return err
+}
+
+// source is where the snapshot comes from, for messages.
+func (f *importCommand) source() string {
+	if f.Input != "" {
+		return "--input " + f.Input
+	}
+	return "stdin"
+}
+
+// place is where a snapshot was put.
+type place int
+
+const (
+	inDirectory place = iota
+	toNotifier
+)
+
+// became says what became of a snapshot.
+func (f *importCommand) became(done notifier.Imported, where place) string {
+	if !done.Events {
+		return "they are what the set has"
+	}
+	text := fmt.Sprintf("%d created, %d updated, %d deleted", done.Created, done.Updated, done.Deleted)
+	switch {
+	case done.Pending:
+		return "the notifier has ended meanwhile, and goes on with the differences at its next start"
+	case where == inDirectory && done.Total() > 0:
+		return text + "; they are published when the notifier runs with --set " + f.Set
+	}
+	return text
+}
+
+func (f *importCommand) open(ctx context.Context, stdin io.Reader) (in io.Reader, closeIn func(), err error) {
+	closeIn = func() {}
+	if f.Input != "" {
+		file, err := os.Open(f.Input)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--input: %w", err)
+		}
+		stdin, closeIn = file, func() { _ = file.Close() } // it was only read
+	} else if terminal, ok := stdin.(*os.File); ok && term.IsTerminal(int(terminal.Fd())) {
+		return nil, nil, errors.New("there is no snapshot on standard input: give --input FILE, or a pipe")
+	}
+	return untilEnded(ctx, stdin), closeIn, nil
+}
+
+// untilEnded reads what may not come: the end of ctx ends the wait, and leaves a read
+// behind that nobody waits for.
+func untilEnded(ctx context.Context, r io.Reader) io.Reader {
+	from, to := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = to.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(to, r)
+		_ = to.CloseWithError(err)
+	}()
+	return from
+}
+
+// take puts the snapshot into the journal, or hands it to who has that.
+func (f *importCommand) take(
+	ctx context.Context, in io.Reader, tell func(notifier.Imported), logger *slog.Logger,
+) (done notifier.Imported, where place, err error) {
+	journal, err := pebblestore.OpenJournal(pebblestore.Config{Dir: f.Data, Logger: logger})
+	if errors.Is(err, pebblestore.ErrInUse) {
+		done, err = f.handOver(ctx, in, tell)
+		return done, toNotifier, err
+	}
+	if err != nil {
+		return done, inDirectory, fmt.Errorf("--data %s: %w", f.Data, err)
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	importer := notifier.Importer{Store: journal, Progress: tell}
+	// What an earlier one has not carried out comes first.
+	earlier, err := journal.ResumeImports(ctx)
+	for _, i := range earlier {
+		err = errors.Join(err, importer.Apply(ctx, i, &notifier.Imported{}))
+	}
+	if err != nil {
+		return done, inDirectory, err
+	}
+	if _, err := journal.Open(ctx, f.Set, time.Now()); err != nil {
+		return done, inDirectory, err
+	}
+	sealed, done, err := importer.Read(ctx, f.Set, in)
+	if err == nil && sealed != nil {
+		err = importer.Apply(ctx, sealed, &done)
+	}
+	return done, inDirectory, err
+}
+
+// How often an import says how far it has come.
+const (
+	importOnTerminal = 200 * time.Millisecond
+	importInLog      = 10 * time.Second
+)
+
+// importProgress tells how far an import has come: in one line of a terminal that changes,
+// or now and then in the log.
+type importProgress struct {
+	terminal *program.Screen // nil: there is none
+	logger   *slog.Logger
+	begun    time.Time
+	next     time.Time
+}
+
+func newImportProgress(stderr io.Writer, logger *slog.Logger) *importProgress {
+	p := &importProgress{logger: logger, begun: time.Now()}
+	p.next = p.begun.Add(importInLog)
+	if screen, ok := stderr.(*program.Screen); ok {
+		p.terminal, p.next = screen, p.begun
+	}
+	return p
+}
+
+func (p *importProgress) tell(done notifier.Imported) {
+	now := time.Now()
+	if now.Before(p.next) {
+		return
+	}
+	rate := int64(float64(done.Resources) / max(now.Sub(p.begun).Seconds(), 0.001))
+	if p.terminal == nil {
+		p.next = now.Add(importInLog)
+		p.logger.Info("importing", "resources", done.Resources, "events", done.Total(), "resources_per_second", rate)
+		return
+	}
+	p.next = now.Add(importOnTerminal)
+	line := fmt.Sprintf("importing: %d resources, %d/s", done.Resources, rate)
+	if done.Events {
+		line = fmt.Sprintf("importing: %d resources were read, %d differences made events", done.Resources, done.Total())
+	}
+	p.terminal.Show(line)
+}
+
+// end takes the line away.
+func (p *importProgress) end() {
+	if p.terminal != nil {
+		p.terminal.Show("")
+	}
+}
