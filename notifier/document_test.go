@@ -1,0 +1,289 @@
+package notifier_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/notifier"
+	"carillon/notifier/journaltest"
+)
+
+// TestConditionalRequests: who has the document is told so, by its tag or its date, and
+// who has an older one is not, also where it changed within the second.
+func TestConditionalRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, notifier.Config{ChangeListEntries: 3}, &hub{})
+		const path = "default/changelist.xml"
+		time.Sleep(time.Minute)
+		ask := func(what string, code int, headers ...string) http.Header {
+			t.Helper()
+			got := w.get(path, headers...)
+			if got.Code != code || code == 304 && got.Body.Len() > 0 {
+				t.Errorf("%s: %d with %d bytes, want %d", what, got.Code, got.Body.Len(), code)
+			}
+			return got.Header()
+		}
+		check := func(what string) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			h := ask(what, 200)
+			tag, date := "If-None-Match: "+h.Get("ETag"), "If-Modified-Since: "+h.Get("Last-Modified")
+			modified, err := http.ParseTime(h.Get("Last-Modified"))
+			if err != nil || modified.After(time.Now()) {
+				t.Errorf("%s: Last-Modified %q", what, h.Get("Last-Modified"))
+			}
+			ask(what+", its tag", 304, tag)
+			ask(what+", its tag, weak, among others", 304, `If-None-Match: "x", W/`+h.Get("ETag"))
+			ask(what+", another tag", 200, `If-None-Match: "x"`, date)
+			ask(what+", any", 304, "If-None-Match: *")
+			ask(what+", its date", 304, date)
+			ask(what+", a later date", 304, "If-Modified-Since: "+time.Now().UTC().Format(http.TimeFormat))
+			ask(what+", an earlier date", 200, "If-Modified-Since: "+modified.Add(-time.Second).Format(http.TimeFormat))
+			ask(what+", no date", 200, "If-Modified-Since: yesterday")
+			packed := ask(what+", packed", 200, "Accept-Encoding: gzip")
+			if packed.Get("ETag") == h.Get("ETag") || packed.Get("Vary") != "Accept-Encoding" || h.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s: %v, and packed %v", what, h, packed)
+			}
+			ask(what+", packed, its tag", 304, "Accept-Encoding: gzip", "If-None-Match: "+packed.Get("ETag"))
+			ask(what+", packed, the other tag", 200, "Accept-Encoding: gzip", tag)
+		}
+		check("empty")
+		w.add(inDefault, "1")
+		check("one")
+		time.Sleep(time.Second - time.Duration(time.Now().Nanosecond()) + 100*time.Millisecond)
+		w.add(inDefault, "2")
+		first := ask("within the second", 200)
+		w.add(inDefault, "3")
+		ask("what came later within it, by the tag", 200, "If-None-Match: "+first.Get("ETag"))
+		ask("what came later within it, by the date", 200, "If-Modified-Since: "+first.Get("Last-Modified"))
+		time.Sleep(time.Minute)
+		ask("much later", 200, "If-Modified-Since: "+first.Get("Last-Modified"))
+		check("an index")
+	})
+}
+
+func TestPackedDocuments(t *testing.T) {
+	w := newWorld(t, notifier.Config{}, &hub{})
+	w.add(inDefault, "1", "2")
+	plain := w.get("default/changelist.xml").Body.Bytes()
+	for accept, packed := range map[string]bool{
+		"gzip": true, "br, gzip;q=0.5": true, "GZIP ; Q=0.1": true, "*": true, "x-gzip": true,
+		"": false, "gzip;q=0": false, "gzip; q=0.000": false, "*, gzip;q=0": false, "gzip;q=0, *": false,
+		"br": false, "*;q=0": false, "gzip;q=many": false, "gzippy": false,
+	} {
+		got := w.get("default/changelist.xml", "Accept-Encoding: "+accept)
+		body := got.Body.Bytes()
+		if coding := got.Header().Get("Content-Encoding"); (coding == "gzip") != packed || coding != "" && coding != "gzip" {
+			t.Errorf("Accept-Encoding %q: Content-Encoding %q", accept, coding)
+		}
+		if packed {
+			r, err := gzip.NewReader(got.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err = io.ReadAll(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(body, plain) {
+			t.Errorf("Accept-Encoding %q: %d bytes, want %d", accept, len(body), len(plain))
+		}
+	}
+	head := ask(w.Public(), "HEAD", "/default/changelist.xml", "", "Accept-Encoding: gzip")
+	if head.Code != 200 || head.Body.Len() > 0 || head.Header().Get("Content-Encoding") != "gzip" || head.Header().Get("ETag") == "" {
+		t.Errorf("HEAD: %d with %d bytes, %v", head.Code, head.Body.Len(), head.Header())
+	}
+}
+
+// watched is a journal that tells when its events are read.
+type watched struct {
+	notifier.Store
+	reads func(from time.Time) error
+}
+
+func (s *watched) Events(ctx context.Context, set string, from time.Time) iter.Seq2[notifier.Event, error] {
+	return func(yield func(notifier.Event, error) bool) {
+		if err := s.reads(from); err != nil {
+			yield(notifier.Event{}, err)
+			return
+		}
+		for e, err := range s.Store.Events(ctx, set, from) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// serve asks for a path and tells whether the connection was broken off.
+func serve(h http.Handler, w http.ResponseWriter, path, client string) (broken bool) {
+	r := httptest.NewRequest("GET", path, nil)
+	r.RemoteAddr = client
+	defer func() {
+		if v := recover(); v != nil {
+			if v != http.ErrAbortHandler {
+				panic(v)
+			}
+			broken = true
+		}
+	}()
+	h.ServeHTTP(w, r)
+	return broken
+}
+
+// TestLongDocuments: they are read in stretches, have what was there when they were
+// asked for, and are broken off where the rest cannot be had.
+func TestLongDocuments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var reads func(time.Time) error
+		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
+		w.cfg.Transport = w.hub
+		w.wrap = func(j notifier.Store) notifier.Store {
+			return &watched{j, func(from time.Time) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if reads == nil {
+					return nil
+				}
+				return reads(from)
+			}}
+		}
+		set := func(f func(time.Time) error) {
+			mu.Lock()
+			defer mu.Unlock()
+			reads = f
+		}
+		w.start()
+		defer w.stop()
+		var locs []string
+		for i := range 3000 { // 600 kB
+			locs = append(locs, fmt.Sprint(i, "/", strings.Repeat("x", 100)))
+		}
+		w.add(inDefault, locs...)
+		w.drain()
+		time.Sleep(5 * time.Second)
+		public := w.Public()
+		whole := w.get("default/changelist.xml")
+		if l, err := readDoc(whole); err != nil || l.locs() != strings.Join(locs, " ") {
+			t.Errorf("%d entries, %v", len(l.entries), err)
+		}
+		opened := w.list("default/changelist.xml").FromTime
+		added, failing := false, error(nil)
+		set(func(from time.Time) error {
+			if from.After(opened) && !added { // the second stretch
+				added = true
+				err := w.Append(context.Background(), []notifier.Event{journaltest.Created("http://a.example/late", inDefault...)})
+				return err
+			}
+			if from.After(opened) {
+				return failing
+			}
+			return nil
+		})
+		if got := httptest.NewRecorder(); serve(public, got, "/default/changelist.xml", "192.0.2.1:1") || !bytes.Equal(got.Body.Bytes(), whole.Body.Bytes()) || !added {
+			t.Errorf("with an event that came meanwhile: %d bytes, want %d", got.Body.Len(), whole.Body.Len())
+		}
+		time.Sleep(5 * time.Second)
+		failing = journaltest.ErrInjected
+		if got := httptest.NewRecorder(); !serve(public, got, "/default/changelist.xml", "192.0.2.1:1") || got.Body.Len() == 0 {
+			t.Errorf("a journal that fails in the middle: %d with %d bytes", got.Code, got.Body.Len())
+		}
+		set(func(time.Time) error { return journaltest.ErrInjected })
+		if got := httptest.NewRecorder(); serve(public, got, "/default/changelist.xml", "192.0.2.1:1") || got.Code != 503 || got.Header().Get("Retry-After") == "" {
+			t.Errorf("a journal that fails at once: %d %v", got.Code, got.Header())
+		}
+		set(nil)
+	})
+}
+
+// stuck is an answer whose client does not read; it ends with the deadline that is set.
+type stuck struct {
+	httptest.ResponseRecorder
+	cut  chan struct{}
+	once sync.Once
+}
+
+func newStuck() *stuck {
+	return &stuck{ResponseRecorder: *httptest.NewRecorder(), cut: make(chan struct{})}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	<-s.cut
+	return 0, io.ErrClosedPipe
+}
+
+func (s *stuck) SetWriteDeadline(time.Time) error {
+	s.once.Do(func() { close(s.cut) })
+	return nil
+}
+
+// TestReadingsAreBounded: a client has a share, all have a bound, and slow ones make room.
+func TestReadingsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, notifier.Config{}, &hub{})
+		w.add(inDefault, "1")
+		public := w.Public()
+		var all sync.WaitGroup
+		var readers []*stuck
+		hang := func(client string) {
+			s := newStuck()
+			readers = append(readers, s)
+			all.Go(func() { serve(public, s, "/default/changelist.xml", client) })
+		}
+		want := func(what, client string, code int) {
+			t.Helper()
+			got := httptest.NewRecorder()
+			if serve(public, got, "/default/changelist.xml", client); got.Code != code || (code == 503) != (got.Header().Get("Retry-After") != "") {
+				t.Errorf("%s: %d %v, want %d", what, got.Code, got.Header(), code)
+			}
+		}
+		for i := range 16 {
+			hang(fmt.Sprintf("[2001:db8:0:1::%x]:%d", i, i+1))
+		}
+		synctest.Wait()
+		want("a client that has its share", "[2001:db8:0:1::ffff]:1", 503)
+		want("another network", "[2001:db8:0:2::1]:1", 200)
+		for i := range 40 {
+			hang(fmt.Sprintf("192.0.2.%d:1", i))
+		}
+		for i := range 7 {
+			hang(fmt.Sprintf("127.0.0.1:%d", i+1))
+		}
+		synctest.Wait()
+		want("the last place", "198.51.100.1:1", 200)
+		hang("198.51.100.1:1")
+		synctest.Wait()
+		want("too many", "198.51.100.2:1", 503)
+		time.Sleep(31 * time.Second)
+		want("instead of a slow one", "198.51.100.2:1", 200)
+		synctest.Wait()
+		cut := 0
+		for _, s := range readers {
+			select {
+			case <-s.cut:
+				cut++
+			default:
+			}
+		}
+		if cut != 1 {
+			t.Errorf("%d slow readers were cut off, want 1", cut)
+		}
+		for _, s := range readers {
+			_ = s.SetWriteDeadline(time.Now())
+		}
+		all.Wait()
+		want("afterwards", "[2001:db8:0:1::ffff]:1", 200)
+	})
+}
