@@ -29,6 +29,7 @@ type commands struct {
 	program.Common
 
 	Serve    flags                         `cmd:"" default:"withargs" hidden:"" help:"Take events and publish them. It is what happens where no command is given."`
+	Import   importCommand                 `cmd:"" help:"Take a snapshot of the resources of a set."`
 	Settings program.ConfigCommands[flags] `cmd:"" name:"config" help:"Look at the configuration without starting."`
 	About    program.VersionCommand        `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
@@ -45,7 +46,7 @@ type flags struct {
 	Hub          string        `default:"http://127.0.0.1:8080/websub/" placeholder:"URL" help:"Hub URI." group:"Hub"`
 	HubTokenFile string        `placeholder:"FILE" help:"File with the token by which the hub knows this Source, as hub source add printed it. It is read again when the hub refuses it. $NOTIFIER_HUB_TOKEN may have the token itself." reload:"" group:"Hub"`
 	Data         string        `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal, made if it does not exist. Its loss is a gap for every Destination." group:"Journal"`
-	Set          []string      `default:"default" placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data." group:"Notifications"`
+	Set          []string      `placeholder:"NAME" help:"A set of resources, with a channel of its own; several by repeating the flag or separated by commas. A set that is left out keeps its data. Default: one set named default; with --watch, those of the directories alone." group:"Notifications"`
 	MaxEntries   int           `default:"50000" help:"Most entries of one notification, 1 to 50000. Lower it where the uplink cannot send 50 MB within 60 s, which is how long a POST may take." group:"Notifications" range:"1 to 50000"`
 	MaxWait      time.Duration `default:"1s" help:"How long an event may wait for others to share its notification." group:"Notifications" range:"more than 0"`
 	Keep         time.Duration `default:"744h" help:"How long Change Lists stay after they were closed, and the events of them in the journal." group:"Journal" range:"more than 0"`
@@ -54,6 +55,10 @@ type flags struct {
 	ChangelistFor     time.Duration `default:"24h" help:"How long after its first entry a Change List is closed; at most 744h. One without entries stays open." group:"Change Lists" range:"more than 0"`
 	HideChannel       []string      `placeholder:"NAME" help:"A set whose Capability List does not name its change notifications, for readers that refuse one which does; they are published all the same. Several by repeating the flag or separated by commas." group:"Change Lists"`
 	LastmodAlways     bool          `help:"Give every entry of Change Lists and notifications a lastmod, deletions too: where the event has none, the time of the change. For readers of ResourceSync from before 2017." group:"Change Lists"`
+
+	resourceFlags
+
+	watchFlags
 
 	Stdin  bool `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then." group:"Standard input"`
 	Strict bool `help:"With --stdin: stop reading at the first bad line." group:"Standard input"`
@@ -90,9 +95,13 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case *program.VersionCommand:
 		return command.Print(stdout, name, nil)
 	}
+	stderr = program.OnScreen(stderr)
 	level := program.NewLogLevel(c.LogLevel)
 	logger := program.Logger(stderr, level)
 	program.WarnOfVariables(logger, name, &commands{}, tokenVariable)
+	if command, importing := read.Command.(*importCommand); importing {
+		return command.run(ctx, logger, stdin, stdout, stderr)
+	}
 	return c.Serve.run(ctx, logger, stdin, stdout, stderr, program.Reloading{
 		InForce: read, Level: level, Logger: logger,
 		Read: func() (*program.Settings, error) { return program.Read(name, summary, &commands{}, args, io.Discard) },
@@ -115,7 +124,7 @@ func (f *flags) Validate() error {
 	refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
 	refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
 	refuse(f.Data == "", "--data must name a directory")
-	refuse(len(f.Set) == 0, "--set must name at least one set")
+	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check())
 	return errors.Join(all...)
 }
 
@@ -138,6 +147,8 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 	}
 	if err := cfg.Validate(); err != nil {
 		all = append(all, fmt.Errorf("--%w", err))
+	} else {
+		all = append(all, f.checkPlaces(cfg))
 	}
 	token, err := f.hubToken()
 	if token != nil {
@@ -205,6 +216,10 @@ func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, s
 	cfg.Journal = journal
 	n, err := notifier.New(ctx, cfg)
 	if err != nil {
+		return whyRefused(err)
+	}
+	watched, err := f.watchedDirectories(ctx, n, cfg, journal, logger)
+	if err != nil {
 		return err
 	}
 	reloads.Prepare = func(command any) (program.Change, error) { return prepare(command.(*flags), public, intake, token) }
@@ -214,7 +229,7 @@ func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, s
 		program.Address{Name: "intake", Value: intake.Addr().String()},
 		program.Address{Name: "url", Value: cfg.URL},
 	)
-	return f.serve(ctx, n, parts{public, intake, reloads}, stdin, stderr, logger)
+	return f.serve(ctx, n, parts{public, intake, reloads, watched}, stdin, stderr, logger)
 }
 
 // prepare looks at what a reload takes.
@@ -244,20 +259,23 @@ func prepare(f *flags, public, intake *program.Listener, token *hubToken) (progr
 func (f *flags) config(logger *slog.Logger) notifier.Config {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return notifier.Config{
-		URL: f.URL, Hub: f.Hub, Sets: f.Set,
+	cfg := notifier.Config{
+		URL: f.URL, Hub: f.Hub, Sets: f.sets(), Within: f.watched(),
 		MaxEntries: f.MaxEntries, MaxWait: f.MaxWait, Keep: f.Keep,
 		ChangeListEntries: f.ChangelistEntries, ChangeListFor: f.ChangelistFor,
 		HideChannels: f.HideChannel, LastmodAlways: f.LastmodAlways,
 		UserAgent: "Carillon/" + program.Version + " (+" + f.URL + ")",
 		Logger:    logger, Registry: registry,
 	}
+	f.resourceFlags.into(&cfg, f.Data)
+	return cfg
 }
 
 // parts are what serves besides the notifier.
 type parts struct {
 	public, intake net.Listener
 	reloads        *program.Reloader
+	watched        *watchedSets
 }
 
 // serve runs the parts until ctx ends, one of them fails, or all that stdin had
@@ -270,9 +288,10 @@ func (f *flags) serve(
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return program.Serve(ctx, p.public, n.Public(), logger) })
+	g.Go(func() error { return program.Serve(ctx, p.public, p.watched, logger) })
 	g.Go(func() error { return program.Serve(ctx, p.intake, n.Intake(), logger) })
 	g.Go(func() error { return n.Run(ctx) })
+	g.Go(func() error { return p.watched.run(ctx) })
 	g.Go(func() error { return p.reloads.Run(ctx) })
 	if f.Stdin {
 		g.Go(func() error {

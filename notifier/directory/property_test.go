@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +88,7 @@ func (h *history) told(op fsnotify.Op, rel string) {
 func (h *history) some(want func(fs.FileMode) bool) (string, bool) {
 	var found []string
 	h.must(filepath.WalkDir(h.dir, func(name string, e fs.DirEntry, err error) error {
-		if rel, _ := filepath.Rel(h.dir, name); err == nil && rel != "." && rel != "always" && want(e.Type()) {
+		if rel, _ := filepath.Rel(h.dir, name); err == nil && rel != "." && rel != "always" && !strings.HasPrefix(rel, ".hidden") && want(e.Type()) {
 			found = append(found, rel)
 		}
 		return err
