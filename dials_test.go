@@ -66,6 +66,8 @@ var mayDial = map[string]struct {
 	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
 	"destination/ask.go":             {[]string{"net/http.Client"}, "as destination/config.go"},
 	"destination/discover.go":        {[]string{"net/http.Client"}, "as destination/config.go"},
+	"destination/mirror/config.go":   {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a mirror fetches what is below the URLs that its operator gave (--base, or the Source's own host), and follows redirects to the same host only"},
+	"destination/mirror/fetch.go":    {[]string{"net/http.Client"}, "as destination/mirror/config.go"},
 	"destination/lists/config.go":    {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
 	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall"}, "it reads and writes at connections that Config.Dial made"},
 }

@@ -58,6 +58,7 @@ var mayImport = map[string]struct {
 	"source/sourcetest":             {[]string{"source"}, "a suite knows the interface, never an engine"},
 	"delivery/deliverytest":         {[]string{"delivery", "subscription"}, "a suite knows the interface, never an engine"},
 	"destination/follow/followtest": {[]string{"destination/follow"}, "a suite knows the interface, never an engine"},
+	"destination/mirror/mirrortest": {[]string{"destination/mirror", "payload"}, "a suite knows the interface, never an engine"},
 	"notifier/journaltest":          {[]string{"notifier", "payload"}, "a suite knows the interface, never an engine"},
 }
 
