@@ -19,6 +19,7 @@ const clockMargin = time.Hour
 type baselineCommand struct {
 	sourceFlags `embed:""`
 	mirrorFlags `embed:""`
+	Retries     int  `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
 	JSON        bool `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
 }
 
@@ -30,7 +31,14 @@ func (*baselineCommand) Help() string {
 
 // Validate is called when the flags are parsed.
 func (c *baselineCommand) Validate() error {
-	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check())
+	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check(), checkRetries(c.Retries))
+}
+
+func checkRetries(n int) error {
+	if n < 0 {
+		return fmt.Errorf("--retries must be 0 or more, not %d", n)
+	}
+	return nil
 }
 
 func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) {
@@ -42,7 +50,7 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	end := p.showProgress("baseline")
 	seen, err := p.mirror.Baseline(ctx, p.client, p.set)
 	if err == nil {
-		err = p.mirror.Settle(ctx)
+		err = p.mirror.Settle(ctx, c.Retries)
 	}
 	end()
 	if err != nil {
@@ -63,6 +71,7 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 type incrementalCommand struct {
 	sourceFlags `embed:""`
 	mirrorFlags `embed:""`
+	Retries     int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
 	Since       string `placeholder:"DATETIME" env:"-" help:"Take the changes from this moment on. Default: from where the last baseline, incremental or follow has ended." group:"Source"`
 	JSON        bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
 }
@@ -75,7 +84,7 @@ func (*incrementalCommand) Help() string {
 
 // Validate is called when the flags are parsed.
 func (c *incrementalCommand) Validate() error {
-	all := []error{c.sourceFlags.check(), c.mirrorFlags.check()}
+	all := []error{c.sourceFlags.check(), c.mirrorFlags.check(), checkRetries(c.Retries)}
 	if c.Since != "" {
 		if _, err := payload.ParseDatetime(c.Since); err != nil {
 			all = append(all, fmt.Errorf("--since: %q is not a datetime such as 2026-01-02T03:04:05Z", c.Since))
@@ -97,7 +106,7 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 	end := p.showProgress("incremental")
 	to, err := p.increment(ctx, from)
 	if err == nil {
-		err = p.mirror.Settle(ctx)
+		err = p.mirror.Settle(ctx, c.Retries)
 	}
 	end()
 	switch {

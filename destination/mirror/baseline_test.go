@@ -260,7 +260,7 @@ func TestSettle(t *testing.T) {
 	s.content["/good"], s.content["/bad"] = "stale", "stale"
 	c.take(good, bad)
 	s.content["/good"] = "good"
-	if err := c.Settle(t.Context()); err != nil {
+	if err := c.Settle(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
 	c.want("good", "good")

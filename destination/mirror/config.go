@@ -19,7 +19,6 @@ const (
 	DefaultIdle       = 30 * time.Second
 	DefaultRetryFirst = 2 * time.Second
 	DefaultRetryMax   = 6 * time.Hour
-	DefaultRounds     = 3
 )
 
 const (
@@ -73,8 +72,6 @@ type Config struct {
 	// RetryFirst and RetryMax are the first and the longest wait before what failed is tried
 	// again, half of it random; defaults 2 s and 6 h.
 	RetryFirst, RetryMax time.Duration
-	// Rounds is how often Settle tries what failed; default 3.
-	Rounds int
 }
 
 // Validate names the setting that is wrong, by the flag that it comes from.
@@ -97,7 +94,7 @@ func (c *Config) Validate() error {
 		return errors.New("per-host: must be 1 or more")
 	case c.MaxBytes < 0:
 		return errors.New("max-bytes: must not be negative")
-	case c.Timeout < 0 || c.Idle < 0 || c.RetryFirst < 0 || c.RetryMax < 0 || c.Rounds < 0:
+	case c.Timeout < 0 || c.Idle < 0 || c.RetryFirst < 0 || c.RetryMax < 0:
 		return errors.New("a limit is negative")
 	}
 	return nil
@@ -112,7 +109,6 @@ func (c Config) withDefaults() Config {
 	def(&c.Idle, DefaultIdle)
 	def(&c.RetryFirst, DefaultRetryFirst)
 	def(&c.RetryMax, DefaultRetryMax)
-	def(&c.Rounds, DefaultRounds)
 	def(&c.UserAgent, "Carillon-Destination")
 	c.PerHost = min(c.PerHost, c.Parallel)
 	c.MaxBytes = min(c.MaxBytes, math.MaxInt64-1)

@@ -84,10 +84,10 @@ func (m *Mirror) retryDue(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// Settle tries what failed again, Config.Rounds times, waiting for it to be due, and returns
+// Settle tries what failed again, so many times, waiting for it to be due, and returns
 // when nothing is left that Failed, or for a longer time. What is Missing does not hold it up.
-func (m *Mirror) Settle(ctx context.Context) error {
-	for round := range m.cfg.Rounds {
+func (m *Mirror) Settle(ctx context.Context, rounds int) error {
+	for round := range rounds {
 		next, err := m.retryDue(ctx)
 		if err != nil || next.IsZero() {
 			return err
@@ -103,6 +103,9 @@ func (m *Mirror) Settle(ctx context.Context) error {
 		if err := m.pause(ctx, wait, false); err != nil {
 			return err
 		}
+	}
+	if rounds <= 0 {
+		return nil
 	}
 	_, err := m.retryDue(ctx)
 	return err

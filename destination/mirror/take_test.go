@@ -358,7 +358,7 @@ func TestDeletionFails(t *testing.T) {
 	if err := os.Remove(at); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context()); err != nil {
+	if err := c.Settle(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.store.Mirrored().Copy(t.Context(), gone.Loc); !errors.Is(err, mirror.ErrNone) {

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"carillon/payload"
+)
+
+// shelf is a Source without push: resources, a Resource List of when it was listed, and a Change
+// List since.
+type shelf struct {
+	*httptest.Server
+	t *testing.T
+
+	mu      sync.Mutex
+	files   map[string]string
+	listed  []payload.Entry
+	at      time.Time
+	changes []payload.Entry
+	clock   time.Time
+}
+
+func newShelf(t *testing.T) *shelf {
+	s := &shelf{t: t, files: map[string]string{}, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s.at = s.clock
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	up := []payload.Link{{Rel: "up", Href: s.URL + "/caps.xml"}}
+	switch r.URL.Path {
+	case "/.well-known/resourcesync":
+		s.must(payload.WriteSourceDescription(w, payload.SourceDescription{CapabilityLists: []payload.CapabilityListRef{{Loc: s.URL + "/caps.xml"}}}))
+	case "/caps.xml":
+		s.must(payload.WriteCapabilityList(w, payload.CapabilityList{Up: s.URL + "/.well-known/resourcesync", Capabilities: []payload.Capability{
+			{Loc: s.URL + "/resources.xml", Capability: payload.CapResourceList}, {Loc: s.URL + "/changes.xml", Capability: payload.CapChangeList},
+		}}))
+	case "/resources.xml":
+		s.list(w, payload.Head{Capability: payload.CapResourceList, At: s.at, Links: up}, s.listed, payload.AppendResource)
+	case "/changes.xml":
+		s.list(w, payload.Head{Capability: payload.CapChangeList, From: s.at, Links: up}, s.changes, payload.AppendEntry)
+	default:
+		text, ok := s.files[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(text))
+	}
+}
+
+func (s *shelf) must(err error) {
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *shelf) list(w http.ResponseWriter, head payload.Head, entries []payload.Entry, add func([]byte, *payload.Entry) ([]byte, error)) {
+	doc, err := payload.AppendHead(nil, head)
+	s.must(err)
+	for i := range entries {
+		doc, err = add(doc, &entries[i])
+		s.must(err)
+	}
+	_, _ = w.Write(payload.AppendTail(doc, false))
+}
+
+// put changes a resource; "" deletes it.
+func (s *shelf) put(path, text string) *payload.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = s.clock.Add(time.Minute)
+	e := payload.Entry{Loc: s.URL + path, Change: payload.Deleted, Datetime: s.clock}
+	delete(s.files, path)
+	if text != "" {
+		s.files[path] = text
+		e.Change, e.Hash, e.Length = payload.Updated, fmt.Sprintf("sha-256:%x", sha256.Sum256([]byte(text))), fmt.Sprint(len(text))
+		e.LastMod = payload.FormatDatetime(s.clock)
+	}
+	s.changes = append(s.changes, e)
+	return &s.changes[len(s.changes)-1]
+}
+
+// snapshot makes a new Resource List, and drops the changes before.
+func (s *shelf) snapshot() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := map[string]payload.Entry{}
+	for _, e := range append(s.listed, s.changes...) {
+		last[e.Loc] = e
+	}
+	s.listed = nil
+	for _, e := range last {
+		if e.Change != payload.Deleted {
+			e.Change, e.Datetime = "", time.Time{}
+			s.listed = append(s.listed, e)
+		}
+	}
+	s.clock = s.clock.Add(time.Minute)
+	s.at, s.changes = s.clock, nil
+}
+
+// mirrored runs the commands on one mirror.
+type mirrored struct {
+	t         *testing.T
+	shelf     *shelf
+	dir, data string
+}
+
+func (m *mirrored) run(command string, status int, args ...string) (stdout, stderr string) {
+	m.t.Helper()
+	var out, logs bytes.Buffer
+	args = append([]string{command, "--source", m.shelf.URL, "--mirror", m.dir, "--data", m.data, "--min-free", "1B"}, args...)
+	if got := run(m.t.Context(), args, &out, &logs); got != status {
+		m.t.Fatalf("%s: status %d, want %d\n%s%s", command, got, status, &out, &logs)
+	}
+	return out.String(), logs.String()
+}
+
+func (m *mirrored) want(path, text string) {
+	m.t.Helper()
+	host := strings.Replace(strings.TrimPrefix(m.shelf.URL, "http://"), ":", "+", 1)
+	got, err := os.ReadFile(filepath.Join(m.dir, host, path))
+	if string(got) != text || (err == nil) != (text != "") {
+		m.t.Errorf("%s is %q, %v; want %q", path, got, err, text)
+	}
+}
+
+func newMirrored(t *testing.T) *mirrored {
+	return &mirrored{t, newShelf(t), filepath.Join(t.TempDir(), "copies"), filepath.Join(t.TempDir(), "data")}
+}
+
+// A baseline, what has changed since, and audits before and after.
+func TestMirrorCommands(t *testing.T) {
+	m := newMirrored(t)
+	s := m.shelf
+	s.put("/a.txt", "one")
+	s.put("/b/c.txt", "two")
+	s.put("/gone.txt", "three")
+	s.snapshot()
+	s.put("/late.txt", "after the list")
+
+	_, logs := m.run("incremental", 1)
+	if !strings.Contains(logs, "take a baseline first, or say it by --since") {
+		t.Errorf("incremental before a baseline: %s", logs)
+	}
+	out, _ := m.run("baseline", 0)
+	if !strings.HasPrefix(out, "baseline: 4 fetched (0.0 MB), 0 unchanged") {
+		t.Errorf("baseline: %s", out)
+	}
+	m.want("b/c.txt", "two")
+	m.want("late.txt", "after the list")
+	if out, _ := m.run("audit", 0); !strings.HasPrefix(out, "audit: in sync: 3 resources listed and 1 changes since; 0 missing") {
+		t.Errorf("audit: %s", out)
+	}
+
+	s.put("/a.txt", "changed")
+	s.put("/gone.txt", "")
+	out, _ = m.run("audit", 1, "--json")
+	var findings []map[string]any
+	for line := range strings.Lines(out) {
+		var f map[string]any
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Fatal(err)
+		}
+		findings = append(findings, f)
+	}
+	if len(findings) != 3 || findings[0]["finding"] != "differs" || findings[0]["loc"] != s.URL+"/a.txt" || fmt.Sprint(findings[0]["by"]) != "[length lastmod hash]" ||
+		findings[1]["finding"] != "extra" || findings[2]["in_sync"] != false || findings[2]["differing"] != 1.0 {
+		t.Errorf("audit: %s", out)
+	}
+	if out, _ := m.run("audit", 1); !strings.Contains(out, `differs "`+s.URL+`/a.txt" by length, lastmod, hash; lastmod `) {
+		t.Errorf("audit: %s", out)
+	}
+
+	out, _ = m.run("incremental", 0, "--json")
+	var done struct {
+		Command                             string
+		Fetched, Whole, Kept, Failed, Bytes int
+	}
+	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Command != "incremental" || done.Fetched != 1 || done.Whole != 3 || done.Kept != 1 || done.Bytes != 7 {
+		t.Errorf("incremental: %v %s", err, out)
+	}
+	m.want("a.txt", "changed")
+	m.want("gone.txt", "three")
+	if out, _ := m.run("audit", 0); !strings.Contains(out, "1 kept though deleted") {
+		t.Errorf("audit: %s", out)
+	}
+	m.run("incremental", 0, "--delete") // what was kept goes, though no change tells of it any more
+	m.want("gone.txt", "")
+
+	// The Change List has moved on beyond where this one ended.
+	s.put("/a.txt", "more")
+	s.snapshot()
+	s.put("/a.txt", "and more")
+	if _, logs := m.run("incremental", 1); !strings.Contains(logs, "take a new baseline") {
+		t.Errorf("incremental: %s", logs)
+	}
+	m.run("baseline", 0, "--delete")
+	m.want("a.txt", "and more")
+	m.run("audit", 0, "--quick")
+}
+
+// What is not what the Source tells ends with status 1, and is mended by the next run; what its server
+// does not have does not.
+func TestMirrorTrouble(t *testing.T) {
+	m := newMirrored(t)
+	s := m.shelf
+	s.put("/good", "good")
+	s.put("/bad", "bad!")
+	s.put("/missing", "missing")
+	s.snapshot()
+	s.files["/bad"] = "evil"
+	delete(s.files, "/missing")
+	out, logs := m.run("baseline", 1, "--retries", "0")
+	if !strings.Contains(out, "1 whole, 1 missing at their servers, 1 failed") || !strings.Contains(logs, "its hash is sha-256:") ||
+		!strings.Contains(logs, "1 resources could not be fetched, or are not what the Source tells") {
+		t.Errorf("baseline: %s%s", out, logs)
+	}
+	m.want("bad", "")
+	s.files["/bad"] = "bad!"
+	m.run("baseline", 0)
+	m.want("bad", "bad!")
+	if out, _ := m.run("audit", 1); !strings.Contains(out, `missing "`+s.URL+`/missing": "its server answers 404 Not Found"`) {
+		t.Errorf("audit: %s", out)
+	}
+	s.put("/elsewhere", "x").Loc = "http://169.254.169.254/latest"
+	if _, logs := m.run("incremental", 1); !strings.Contains(logs, "name where they are by --base") {
+		t.Errorf("incremental: %s", logs)
+	}
+	m.run("incremental", 0, "--base", s.URL, "--base", s.URL+"/b/")
+}
+
+func TestMirrorRefusals(t *testing.T) {
+	m := newMirrored(t)
+	m.shelf.put("/a", "a")
+	m.shelf.snapshot()
+	m.run("baseline", 0)
+	other := newShelf(t)
+	other.snapshot()
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no source":      {[]string{"baseline", "--mirror", m.dir}, "--source"},
+		"no mirror":      {[]string{"baseline", "--source", m.shelf.URL}, "--mirror: must name a directory"},
+		"bad base":       {[]string{"audit", "--source", m.shelf.URL, "--mirror", m.dir, "--base", "here"}, "--base: "},
+		"bad since":      {[]string{"incremental", "--source", m.shelf.URL, "--mirror", m.dir, "--since", "now"}, "--since: "},
+		"bad source":     {[]string{"audit", "--source", "file:///etc", "--mirror", m.dir}, "--source: "},
+		"too parallel":   {[]string{"audit", "--source", m.shelf.URL, "--mirror", m.dir, "--parallel", "100000"}, "--parallel: "},
+		"other's data":   {[]string{"baseline", "--source", other.URL, "--mirror", filepath.Join(t.TempDir(), "x"), "--data", m.data}, "belongs to"},
+		"nothing there":  {[]string{"baseline", "--source", m.shelf.URL + "/none", "--mirror", m.dir, "--data", m.data}, "--source: "},
+		"mirror is file": {[]string{"baseline", "--source", m.shelf.URL, "--mirror", "mirror_test.go", "--data", m.data}, "mirror directory: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, logs bytes.Buffer
+			args := tt.args
+			if !strings.Contains(strings.Join(args, " "), "--data") {
+				args = append(args, "--data", filepath.Join(t.TempDir(), "data"))
+			}
+			status := run(t.Context(), args, &out, &logs)
+			if got := logs.String(); status != 1 || out.Len() != 0 || !strings.Contains(got, "destination: ") || !strings.Contains(got, tt.want) {
+				t.Errorf("status %d, stdout %q, stderr %q; want %q", status, &out, got, tt.want)
+			}
+		})
+	}
+}
