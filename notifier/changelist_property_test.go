@@ -2,8 +2,10 @@ package notifier_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +25,7 @@ import (
 // a Destination that reads them now and then, by what core §12.1 says, sees each event once,
 // in order.
 func TestChangeListsProperty(t *testing.T) {
+	checks(t, 20)
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawListPlan(rt) // before the bubble, where rapid cannot work
 		var err error
@@ -31,6 +34,23 @@ func TestChangeListsProperty(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
+}
+
+// checks has a property looked at so often, where nobody asked for another number. Tests
+// of this package run one after another.
+func checks(t *testing.T, n int) {
+	t.Helper()
+	const name, usual = "rapid.checks", "100"
+	if flag.Lookup(name).Value.String() != usual {
+		return
+	}
+	set := func(value string) {
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(strconv.Itoa(n))
+	t.Cleanup(func() { set(usual) })
 }
 
 // listPlan is what happens to a notifier and its reader.
@@ -130,7 +150,8 @@ func (p listPlan) run(t *testing.T) error {
 		}
 	}
 	arm("", journaltest.Works)
-	time.Sleep(5 * time.Minute) // also for what waits after a failure, and for the clock
+	clock.step(time.Hour) // what waited for it
+	time.Sleep(20 * time.Second)
 	for set, r := range readers {
 		if err := p.check(w, set, want[set]); err != nil {
 			return err
@@ -261,7 +282,7 @@ func TestChangeListFaults(t *testing.T) {
 
 func listsSurvive(t *testing.T, call string, fault journaltest.Fault) {
 	w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{
-		URL: base, Hub: hubURL, ChangeListEntries: 2, Keep: time.Hour,
+		URL: base, Hub: hubURL, ChangeListEntries: 2, Keep: 5 * time.Minute,
 	}}
 	w.cfg.Transport = w.hub
 	var mu sync.Mutex
@@ -280,11 +301,11 @@ func listsSurvive(t *testing.T, call string, fault journaltest.Fault) {
 	w.start()
 	defer func() { w.stop() }()
 	w.add(inDefault, "1", "2", "3")
-	time.Sleep(30 * time.Minute)
+	time.Sleep(2 * time.Minute)
 	addresses := w.wantIndex("default/changelist.xml", 2)
 	w.want(addresses[0], "1 2", true)
 	w.want(addresses[1], "3", false)
-	time.Sleep(40 * time.Minute)
+	time.Sleep(4 * time.Minute)
 	w.want("default/changelist.xml", "3", false)
 	w.restart()
 	w.want("default/changelist.xml", "3", false)

@@ -199,15 +199,15 @@ func TestChangeListsByCount(t *testing.T) {
 
 func TestChangeListsByTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, notifier.Config{ChangeListFor: time.Hour}, &hub{})
-		time.Sleep(30 * time.Hour)
+		w := newWorld(t, notifier.Config{ChangeListFor: time.Minute}, &hub{})
+		time.Sleep(5 * time.Minute)
 		w.want("default/changelist.xml", "", false) // nothing to close
 		w.add(inDefault, "1")
-		time.Sleep(30 * time.Minute)
+		time.Sleep(30 * time.Second)
 		w.add(inDefault, "2")
-		time.Sleep(29 * time.Minute)
+		time.Sleep(29 * time.Second)
 		w.want("default/changelist.xml", "1 2", false)
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * time.Second)
 		addresses := w.wantIndex("default/changelist.xml", 2)
 		l := w.want(addresses[0], "1 2", true)
 		if !l.UntilTime.Equal(l.entries[1].Datetime.Add(time.Microsecond)) {
@@ -244,13 +244,13 @@ func TestChangeListsBySize(t *testing.T) {
 // the others are.
 func TestOldChangeListsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, notifier.Config{ChangeListFor: time.Hour, Keep: 10 * time.Hour}, &hub{})
+		w := newWorld(t, notifier.Config{ChangeListFor: time.Minute, Keep: 10 * time.Minute}, &hub{})
 		w.add(inDefault, "1")
-		time.Sleep(4 * time.Hour)
+		time.Sleep(4 * time.Minute)
 		w.add(inDefault, "2")
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2 * time.Minute)
 		addresses := w.wantIndex("default/changelist.xml", 3)
-		time.Sleep(4*time.Hour + time.Minute) // the first ended over ten hours ago
+		time.Sleep(4*time.Minute + time.Second) // the first ended over ten minutes ago
 		got := w.get(addresses[0])
 		index := base + "default/changelist-index.xml"
 		if got.Code != 410 || !strings.Contains(got.Body.String(), index) || got.Header().Get("Link") != "<"+index+`>; rel="index"` {
@@ -260,7 +260,7 @@ func TestOldChangeListsGo(t *testing.T) {
 		w.want(addresses[1], "2", true)
 		w.restart()
 		w.wantIndex("default/changelist.xml", 2)
-		time.Sleep(10 * time.Hour)
+		time.Sleep(10 * time.Minute)
 		w.want("default/changelist.xml", "", false)
 		if got := w.get(addresses[1]); got.Code != 410 || !strings.Contains(got.Body.String(), base+"default/changelist.xml") {
 			t.Errorf("the last closed one, gone: %d %s", got.Code, got.Body)
@@ -298,7 +298,7 @@ func TestChangeListsAfterARestart(t *testing.T) {
 		for _, path := range paths {
 			before = append(before, w.get(path))
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		w.restart()
 		for i, path := range paths {
 			after := w.get(path)
@@ -335,6 +335,24 @@ func TestLastmodAlways(t *testing.T) {
 		}
 		if w.get("default/changelist.xml").Header().Get("ETag") == tag {
 			t.Error("the ETag is that of the document with lastmod")
+		}
+	})
+}
+
+// TestLastmodAlwaysKeepsTheSize: it counts where a notification is closed by size.
+func TestLastmodAlwaysKeepsTheSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, notifier.Config{LastmodAlways: true, MaxBytes: 2 << 20}, &hub{})
+		w.add(inDefault, make([]string, 17_000)...) // of over 2 MiB with lastmod, and less without
+		w.drain()
+		posts := w.hub.received()
+		for i, p := range posts {
+			if len(p.body) > 2<<20 {
+				t.Errorf("notification %d has %d bytes", i, len(p.body))
+			}
+		}
+		if len(posts) != 2 {
+			t.Errorf("%d notifications, want 2", len(posts))
 		}
 	})
 }
