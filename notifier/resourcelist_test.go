@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,54 +264,62 @@ func TestResourceListIndex(t *testing.T) {
 // TestResourceListsComeAndGo: when lists are made, and for how long they are there.
 func TestResourceListsComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := listed(t, notifier.Config{ResourceListEvery: 6 * time.Hour})
+		var ahead atomic.Int64 // of the clock
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		w := listed(t, notifier.Config{ResourceListEvery: 3 * time.Minute, Now: now})
 		w.tells(told(payload.Created, "1", ""))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		first := w.read("/a/resourcelist.xml")
 		firstPart := "/a/resourcelist/" + strings.NewReplacer("-", "", ":", "").Replace(first.At) + "/1.xml"
-		at := func() string { t.Helper(); return w.read("/a/resourcelist.xml").At }
 		for range 9 {
-			w.tells(told(payload.Created, strconv.Itoa(int(time.Now().UnixMicro())), ""))
+			w.tells(told(payload.Created, strconv.FormatInt(now().UnixMicro(), 10), ""))
 		}
-		if at() != first.At {
-			t.Error("another list at once")
-		}
-		time.Sleep(2 * time.Minute)
+		w.wantListOf(first.At, "at once after another")
+		time.Sleep(61 * time.Second)
 		synctest.Wait()
-		second := at()
+		second := w.read("/a/resourcelist.xml").At
 		if second == first.At {
 			t.Error("no other list although there were more events than it has resources")
 		}
 		w.tells(told(payload.Updated, "1", ""))
-		time.Sleep(5 * time.Hour)
+		time.Sleep(2*time.Minute + 50*time.Second)
 		synctest.Wait()
-		if at() != second {
-			t.Error("another list before its time")
-		}
-		time.Sleep(time.Hour)
+		w.wantListOf(second, "before its time")
+		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if at() == second {
+		third := w.read("/a/resourcelist.xml").At
+		if third == second {
 			t.Error("no other list in time")
 		}
 		w.restart()
 		synctest.Wait()
-		if _, err := os.Stat(w.cfg.ResourceListDir); err != nil || at() == second {
-			t.Error("after a restart there is another list", err)
-		}
+		w.wantListOf(third, "by a restart")
+		ahead.Store(int64(23 * time.Hour))
+		w.RenewResourceList("a")
+		synctest.Wait()
 		if got := w.read(firstPart); got.locs() != "1" {
 			t.Errorf("within a day the first list is %s", got.locs())
 		}
-		time.Sleep(24 * time.Hour)
+		ahead.Store(int64(25 * time.Hour))
+		w.RenewResourceList("a")
 		synctest.Wait()
 		gone := w.ask(http.MethodGet, firstPart)
 		if gone.Code != http.StatusGone || !strings.Contains(gone.Body.String(), base+"a/resourcelist.xml") {
 			t.Errorf("after a day the first list is %d %s", gone.Code, gone.Body)
 		}
-		if names, err := os.ReadDir(filepath.Join(w.cfg.ResourceListDir, "a")); err != nil || len(names) > 6 {
+		if names, err := os.ReadDir(filepath.Join(w.cfg.ResourceListDir, "a")); err != nil || len(names) != 3 { // with the one of 23 hours
 			t.Errorf("%d lists are kept, %v", len(names), err)
 		}
 	})
+}
+
+// wantListOf wants no other Resource List than that.
+func (w *world) wantListOf(at, when string) {
+	w.t.Helper()
+	if got := w.read("/a/resourcelist.xml").At; got != at {
+		w.t.Errorf("another Resource List is made %s, %s", when, got)
+	}
 }
 
 // TestResourceListRemains: what is found at a start, and is of no use, goes.
