@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 
 // process is a notifier in a process of its own.
 type process struct {
-	cmd    *exec.Cmd
-	intake string
-	ended  chan struct{}
+	cmd            *exec.Cmd
+	listen, intake string
+	ended          chan struct{}
 }
 
 func startProcess(t *testing.T, args ...string) *process {
@@ -56,11 +56,12 @@ func startProcess(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	ready, err := bufio.NewReader(stdout).ReadString('\n')
-	_, rest, found := strings.Cut(ready, " intake=")
+	listen, rest, found := strings.Cut(ready, " intake=")
 	if err != nil || !found {
 		t.Fatalf("no ready line, but %q, %v; stderr: %s", ready, err, stderr.String())
 	}
 	p.intake, _, _ = strings.Cut(rest, " ")
+	_, p.listen, _ = strings.Cut(listen, " listen=")
 	go func() { _ = p.cmd.Wait(); close(p.ended) }() // killed: its status says nothing
 	return p
 }

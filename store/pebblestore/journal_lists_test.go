@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"carillon/notifier"
 	"carillon/notifier/journaltest"
@@ -101,4 +105,54 @@ func TestJournalRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestChangeListsWaitForTheSync: what is told of events and lists is not lost by a crash.
+func TestChangeListsWaitForTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var armed atomic.Bool
+		gate := make(chan struct{})
+		j := journalOn(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if armed.Load() && isSync(op) && ofWAL(op) {
+				<-gate
+			}
+			return nil
+		})))
+		defer j.Close()
+		ch, err := j.Open(t.Context(), "a", journalEpoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		armed.Store(true)
+		var calls sync.WaitGroup
+		for _, call := range []func() error{
+			func() error {
+				return j.Append(t.Context(), []notifier.Event{journaltest.Created("http://a.example/", "a")}, journalEpoch)
+			},
+			func() error {
+				_, err := j.Last(t.Context())
+				return err
+			},
+			func() error {
+				_, err := j.ChangeLists(t.Context(), "a")
+				return err
+			},
+			func() error {
+				return j.CloseList(t.Context(), notifier.ChangeList{Set: "a", From: ch.Next, Until: ch.Next.Add(time.Second)})
+			},
+		} {
+			calls.Go(func() {
+				if err := call(); err != nil {
+					t.Error(err)
+				}
+				if armed.Load() {
+					t.Error("a call returned before the sync")
+				}
+			})
+			synctest.Wait() // the event is to be read by now
+		}
+		armed.Store(false)
+		close(gate)
+		calls.Wait()
+	})
 }
