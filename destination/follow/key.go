@@ -2,8 +2,8 @@ package follow
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"strings"
 	"time"
 
@@ -35,7 +35,7 @@ func digest(n uint64, parts ...string) string {
 		b = append(b, part...)
 	}
 	h.Write(b)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:keyBytes])
+	return hex.EncodeToString(h.Sum(nil)[:keyBytes])
 }
 
 // keyTime is the datetime in a key, whole microseconds; zero for an undated one.
