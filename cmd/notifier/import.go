@@ -34,6 +34,9 @@ func (*importCommand) Help() string {
 
 // Validate is called when the flags are parsed.
 func (f *importCommand) Validate() error {
+	if f.Set == "" {
+		return errors.New("the name of the set is missing, as in notifier import NAME")
+	}
 	if f.Data == "" {
 		return errors.New("--data must name a directory")
 	}
