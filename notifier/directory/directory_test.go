@@ -77,6 +77,7 @@ func TestEvents(t *testing.T) {
 		w.expect("created moves", "created old", "created stays")
 
 		w.write("new", "n")
+		created := time.Now()
 		w.tell(fsnotify.Create, "new")
 		w.tell(fsnotify.Write, "new")
 		w.tell(fsnotify.Write, "new")
@@ -93,8 +94,8 @@ func TestEvents(t *testing.T) {
 
 		w.touch("stays", time.Now().Add(-time.Hour)) // its time is told of, too
 		w.tell(fsnotify.Chmod, "stays")
-		w.write("new", "m") // the same size, and within a second
-		w.touch("new", time.Now().Add(-2*settle).Truncate(time.Second))
+		w.write("new", "m") // the same size and time
+		w.touch("new", created)
 		w.tell(fsnotify.Write, "new")
 		w.must(os.Remove(w.path("old")))
 		w.tell(fsnotify.Remove, "old")
@@ -323,6 +324,7 @@ func TestMountBelow(t *testing.T) {
 		w.expect("created disk/a", "created disk2")
 		w.d.WasMounted("disk")
 		w.must(os.Remove(w.path("disk/a")))
+		w.tell(fsnotify.Write, "disk/a") // of before
 		w.write("disk2", "22")
 		w.pass(2 * rescan)
 		w.expect("updated disk2")
@@ -366,6 +368,10 @@ func TestLostEvents(t *testing.T) {
 		w.watcher.errs <- fsnotify.ErrEventOverflow
 		w.pass(3 * settle)
 		w.expect("updated a", "created b/c")
+		// What is watched might tell by a name of before.
+		if got, want := w.watcher.watched(), []string{w.dir, w.path("b")}; fmt.Sprint(got) != fmt.Sprint(want) || w.watcher.removed != 1 {
+			t.Errorf("watched are %q after %d were removed, want %q", got, w.watcher.removed, want)
+		}
 		w.write("a", "3")
 		w.must(os.Remove(w.path("b/c")))
 		w.pass(3 * settle)
@@ -447,6 +453,33 @@ func TestJournalAway(t *testing.T) {
 		w.expect("deleted a", "created b", "created c/d")
 		w.pass(2 * rescan)
 		w.expect()
+	})
+}
+
+// TestChangesWhileAnnounced: what happens to a file while its last change is not yet in
+// the journal is announced after it, without a rescan.
+func TestChangesWhileAnnounced(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.write("a", "1")
+		w.write("b", "1")
+		w.start()
+		w.pass(2 * settle)
+		w.expect("created a", "created b")
+		w.state.failTaking(fmt.Errorf("%w: disk full", notifier.ErrUnavailable))
+		w.write("a", "2")
+		w.tell(fsnotify.Write, "a")
+		w.write("b", "2")
+		w.tell(fsnotify.Write, "b")
+		w.pass(2 * settle)
+		w.write("a", "3")
+		w.tell(fsnotify.Write, "a")
+		w.must(os.Remove(w.path("b")))
+		w.tell(fsnotify.Remove, "b")
+		w.pass(2 * settle)
+		w.expect()
+		w.state.failTaking(nil)
+		w.pass(rescan / 2)
+		w.expect("updated a", "updated a", "updated b", "deleted b")
 	})
 }
 

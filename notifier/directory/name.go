@@ -78,11 +78,3 @@ func join(dir, name string) string {
 	}
 	return dir + "/" + name
 }
-
-// parent is the directory that a file is in.
-func parent(rel string) string {
-	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
-		return rel[:i]
-	}
-	return ""
-}

@@ -53,7 +53,7 @@ func (d *Directory) happened(event fsnotify.Event) {
 	case d.isFolder(rel): // its attributes
 		return
 	}
-	d.await(rel, wait{gone: gone, touched: !gone})
+	d.await(rel, wait{gone: gone, touched: true})
 }
 
 // appeared takes a new directory with all that it has by now.
@@ -111,7 +111,6 @@ func (d *Directory) awaiting(rel string, w wait, newer bool) bool {
 		return false
 	}
 	w.due = time.Now().Add(d.cfg.Settle)
-	w.touched = w.touched || old != nil && old.touched
 	d.pending[rel] = &w
 	if len(d.pending) == 1 {
 		poke(d.unsettle)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -32,6 +33,7 @@ const base = "https://source.example/files/"
 type state struct {
 	mu     sync.Mutex
 	fails  error // of Append, and of asking
+	taking error // of Append
 	has    map[string]payload.Entry
 	events []notifier.Event
 	news   chan notifier.Event // if not nil, gets every event
@@ -43,8 +45,8 @@ func newState() *state { return &state{has: map[string]payload.Entry{}} }
 func (s *state) Append(_ context.Context, events []notifier.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fails != nil {
-		return s.fails
+	if err := errors.Join(s.fails, s.taking); err != nil {
+		return err
 	}
 	for _, e := range events {
 		e.Datetime = time.Now().UTC().Truncate(time.Microsecond)
@@ -90,6 +92,12 @@ func (s *state) fail(err error) {
 	s.fails = err
 }
 
+func (s *state) failTaking(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taking = err
+}
+
 // take gives what was announced since the last call, as "change name", by name; of one
 // file in order.
 func (s *state) take() []string {
@@ -113,9 +121,10 @@ type fakeWatcher struct {
 	events chan fsnotify.Event
 	errs   chan error
 
-	mu    sync.Mutex
-	paths map[string]bool
-	fails error // of Add
+	mu      sync.Mutex
+	paths   map[string]bool
+	removed int   // calls of Remove
+	fails   error // of Add
 }
 
 func newFakeWatcher() *fakeWatcher {
@@ -135,6 +144,7 @@ func (w *fakeWatcher) Remove(path string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.paths, path)
+	w.removed++
 	return nil
 }
 
