@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"carillon/cmd/internal/program"
@@ -29,8 +28,9 @@ type followCommand struct {
 	Exec        string        `placeholder:"COMMAND" help:"Run a command for each change, by the shell, with the change as JSON on its standard input and CARILLON_KEY, CARILLON_LOC, CARILLON_CHANGE, CARILLON_DATETIME and CARILLON_VIA in its environment. While it fails it is run again, and all later changes wait." group:"Output"`
 	ExecTimeout time.Duration `default:"1h" help:"How long one run of the command may take; then it is ended, and has failed." group:"Output" range:"more than 0"`
 	NDJSON      bool          `name:"ndjson" help:"Print each change as a line of JSON. It is the default." group:"Output"`
+	mirrorFlags `embed:""`
 
-	Start  string        `default:"now" placeholder:"WHEN" help:"Where to begin, the first time: now, with what changes from now on; baseline, with the Source's Resource List and what changes from its moment on; or a datetime." group:"Following" range:"now, baseline or a datetime"`
+	Start  string        `default:"auto" placeholder:"WHEN" help:"Where to begin, the first time: now, with what changes from now on; baseline, with the Source's Resource List and what changes from its moment on; or a datetime. auto is baseline with --mirror, else now." group:"Following" range:"auto, now, baseline or a datetime"`
 	OnGap  string        `default:"auto" enum:"auto,stop,baseline,go-on" help:"What to do where changes are missing that neither the hub nor the Source has any more: stop with an error; take a new baseline, with --mirror; or go on, with an error in the log. auto is baseline with --mirror, else stop." group:"Following"`
 	Poll   time.Duration `default:"15m" help:"How long push may be silent before the lists are looked at; without push, or while the hub is away, it is a minute at most." group:"Following" range:"more than 0"`
 	Settle time.Duration `default:"2s" help:"How long to wait for a notification that was overtaken by others, before what is missing is asked for." group:"Following" range:"more than 0"`
@@ -70,6 +70,10 @@ func (f *followCommand) Validate() error {
 	refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
 	refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)
 	refuse(f.NDJSON && f.Exec != "", "--exec and --ndjson are two ways of the same: choose one")
+	refuse(f.Mirror != "" && (f.NDJSON || f.Exec != ""), "--mirror takes the changes itself: give --exec or --ndjson to another process")
+	if f.Mirror != "" {
+		all = append(all, f.mirrorFlags.check())
+	}
 	refuse(f.ExecTimeout <= 0, "--exec-timeout must be over 0, not %s", f.ExecTimeout)
 	refuse(f.Poll <= 0, "--poll must be over 0, not %s", f.Poll)
 	refuse(f.Settle <= 0, "--settle must be over 0, not %s", f.Settle)
@@ -77,7 +81,7 @@ func (f *followCommand) Validate() error {
 	if _, _, err := f.begin(); err != nil {
 		all = append(all, err)
 	}
-	refuse(f.onGap() == follow.GapBaseline, "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
+	refuse(f.onGap() == follow.GapBaseline && f.Mirror == "", "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
 	return errors.Join(all...)
 }
 
@@ -89,18 +93,26 @@ func isWebURL(raw string) bool {
 // begin reads --start.
 func (f *followCommand) begin() (follow.Start, time.Time, error) {
 	switch f.Start {
+	case auto:
+		if f.Mirror != "" {
+			return follow.StartBaseline, time.Time{}, nil
+		}
+		return follow.StartNow, time.Time{}, nil
 	case string(follow.StartNow), string(follow.StartBaseline):
 		return follow.Start(f.Start), time.Time{}, nil
 	}
 	at, err := payload.ParseDatetime(f.Start)
 	if err != nil {
-		return "", at, fmt.Errorf("--start: %q is neither now nor baseline nor a datetime such as 2026-01-02T03:04:05Z", f.Start)
+		return "", at, fmt.Errorf("--start: %q is neither auto nor now nor baseline nor a datetime such as 2026-01-02T03:04:05Z", f.Start)
 	}
 	return follow.StartAt, at, nil
 }
 
 func (f *followCommand) onGap() follow.OnGap {
-	if f.OnGap == auto {
+	switch {
+	case f.OnGap == auto && f.Mirror != "":
+		return follow.GapBaseline
+	case f.OnGap == auto:
 		return follow.GapStop
 	}
 	return follow.OnGap(f.OnGap)
@@ -141,8 +153,6 @@ func (f *followCommand) Look(_ context.Context, logger *slog.Logger) error {
 			all = append(all, fmt.Errorf("--data: %w", err))
 		}
 	}
-	for _, warning := range program.ExposedDirectory("--data", f.Data) {
-		logger.Warn(strings.TrimSpace(warning))
-	}
+	warnExposed(f.Data, logger)
 	return errors.Join(all...)
 }

@@ -107,9 +107,7 @@ func openStore(data string, logger *slog.Logger) (*pebblestore.Destination, erro
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", data, err)
 	}
-	for _, warning := range program.ExposedDirectory("--data", data) {
-		logger.Warn(warning)
-	}
+	warnExposed(data, logger)
 	return store, nil
 }
 
@@ -127,7 +125,7 @@ func (h *following) discover(ctx context.Context) error {
 			}
 			return nil
 		}
-		if errors.Is(err, lists.ErrNone) || errors.Is(err, errWhichSet) || errors.Is(err, lists.ErrOtherHost) {
+		if errors.Is(err, lists.ErrNone) || errors.Is(err, lists.ErrAnswer) || errors.Is(err, errWhichSet) || errors.Is(err, lists.ErrOtherHost) {
 			return fmt.Errorf("--source: %w", err)
 		}
 		wait := retry.NextBackOff()
@@ -158,6 +156,9 @@ func (h *following) claim(ctx context.Context) error {
 
 // outlet is chosen by the flags.
 func (h *following) outlet(context.Context) (outlet, error) {
+	if h.Mirror != "" {
+		return h.mirrored()
+	}
 	var taker follow.Taker = &lines{w: h.stdout, topic: h.topic}
 	if h.Exec != "" {
 		taker = &runner{command: h.Exec, topic: h.topic, timeout: h.ExecTimeout, stdout: h.stdout, stderr: h.stderr, logger: h.logger}
@@ -200,7 +201,7 @@ func (h *following) ready() {
 	if h.ln != nil {
 		listen = h.ln.Addr().String()
 	}
-	if h.Exec == "" {
+	if h.Exec == "" && h.Mirror == "" {
 		line, _ := json.Marshal(struct { // strings always marshal
 			Ready  string `json:"ready"`
 			Listen string `json:"listen,omitempty"`

@@ -56,10 +56,15 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 			all = append(all, fmt.Errorf("--data: %w", err))
 		}
 	}
-	for _, warning := range program.ExposedDirectory("--data", f.Data) {
+	warnExposed(f.Data, logger)
+	return errors.Join(all...)
+}
+
+// warnExposed tells of a data directory that others can read.
+func warnExposed(data string, logger *slog.Logger) {
+	for _, warning := range program.ExposedDirectory("--data", data) {
 		logger.Warn(warning)
 	}
-	return errors.Join(all...)
 }
 
 // run subscribes and prints until ctx ends.

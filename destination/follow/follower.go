@@ -25,6 +25,7 @@ type Follower struct {
 	looked  time.Time // when it was known last that nothing is missing
 	gap     gap
 	hubAway bool // its memory could not be asked, the last time
+	unread  bool // no list could be read, the last time, and that may pass
 	// notBefore is when who was too busy may be asked again.
 	notBefore map[Via]time.Time
 	spread    float64 // by how much this time's interval between looks is longer
@@ -176,7 +177,9 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 		return err
 	}
 	f.place.reach(p.Until)
-	f.looked = time.Now()
+	if !f.looked.IsZero() { // else what was missed while this process was away is to be looked for
+		f.looked = time.Now()
+	}
 	return f.save(ctx, p.ID)
 }
 
@@ -204,7 +207,7 @@ func (f *Follower) idle(ctx context.Context) error {
 // pushed that is sooner; as this may change any time it is looked at often.
 func (f *Follower) due() time.Duration {
 	interval := f.cfg.Poll
-	if !f.cfg.Places.Pushed() || f.hubAway {
+	if !f.cfg.Places.Pushed() || f.hubAway || f.unread {
 		interval = f.cfg.PollGone
 	}
 	if f.looked.IsZero() {

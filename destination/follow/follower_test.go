@@ -312,6 +312,40 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// A process that was stopped within a notification looks for what it missed, too.
+func TestRestartWithin(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.push(w.src.publish(1))
+		w.sleep(follow.DefaultSettle)
+		w.taker.fail = func(_ int, changes []follow.Change) (int, error) {
+			w.cancel()
+			return 1, nil
+		}
+		w.push(w.src.publish(2))
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.taker.fail = nil
+		w.src.publish(2)
+		w.start()
+		w.want(0)
+	})
+}
+
+// Lists that could not be read at the start are read soon.
+func TestListsAwayAtStart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.cfg.Start, w.cfg.StartTime = follow.StartAt, time.Now()
+		w.src.publish(2)
+		w.src.memory = nil
+		w.src.list.fail = failing(1, errLater)
+		w.start()
+		w.sleep(2 * follow.DefaultPollGone)
+		w.want(0)
+	})
+}
+
 // The order rests while a change is not taken; what was done with is not given again.
 func TestTakerFails(t *testing.T) {
 	inWorld(t, func(w *world) {

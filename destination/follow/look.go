@@ -20,6 +20,7 @@ func (f *Follower) look(ctx context.Context) error {
 		return err
 	}
 	pushed := f.cfg.Places.Pushed()
+	f.unread = found.read == 0 && found.later
 	switch {
 	case found.read > 0:
 		if found.err != nil {
