@@ -35,7 +35,7 @@ func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
 	if err != nil {
 		return err
 	}
-	end := p.showProgress("audit")
+	end := showProgress("audit", p.mirror, in)
 	all, err := p.mirror.Audit(ctx, p.client, p.set, mirror.AuditOptions{Quick: c.Quick}, func(f mirror.Finding) error {
 		if c.JSON {
 			return printJSON(in.stdout, f)

@@ -47,7 +47,7 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	if err != nil {
 		return err
 	}
-	end := p.showProgress("baseline")
+	end := showProgress("baseline", p.mirror, in)
 	seen, err := p.mirror.Baseline(ctx, p.client, p.set)
 	if err == nil {
 		err = p.mirror.Settle(ctx, c.Retries)
@@ -103,7 +103,7 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 	if err != nil {
 		return err
 	}
-	end := p.showProgress("incremental")
+	end := showProgress("incremental", p.mirror, in)
 	to, err := p.increment(ctx, from)
 	if err == nil {
 		err = p.mirror.Settle(ctx, c.Retries)

@@ -19,10 +19,10 @@ const (
 	progressInLog      = 30 * time.Second
 )
 
-// showProgress tells how far the mirror has come until the returned end is called: in one line of
+// showProgress tells how far a mirror has come until the returned end is called: in one line of
 // a terminal that changes, or now and then in the log.
-func (p *pull) showProgress(what string) (end func()) {
-	screen, _ := p.stderr.(*program.Screen)
+func showProgress(what string, m *mirror.Mirror, in surroundings) (end func()) {
+	screen, _ := in.stderr.(*program.Screen)
 	every := progressInLog
 	if screen != nil {
 		every = progressOnTerminal
@@ -31,20 +31,24 @@ func (p *pull) showProgress(what string) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(every)
+		begun, tick := time.Now(), time.NewTicker(every)
 		defer tick.Stop()
+		before := m.Progress()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
 			}
-			at := p.mirror.Progress()
-			if screen == nil {
-				p.logger.Info(what, "done", at.Done(), "of", at.Total, "fetched", at.Fetched, "bytes", at.Bytes, "failed", at.Failed+at.Missing)
-				continue
+			at := m.Progress()
+			switch {
+			case screen != nil:
+				screen.Show(progressLine(what, at, time.Since(begun)))
+			case at != before:
+				in.logger.Info("the mirror is being brought up to date", "command", what, "done", at.Done(), "of", at.Total, "fetched", at.Fetched,
+					"bytes", at.Bytes, "not_to_be_had", at.Failed+at.Missing+at.Refused)
 			}
-			screen.Show(progressLine(what, at, time.Since(p.begun)))
+			before = at
 		}
 	}()
 	return func() {

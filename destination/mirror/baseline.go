@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"carillon/destination/follow"
 	"carillon/destination/lists"
 	"carillon/payload"
 )
@@ -51,6 +52,8 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 	p := m.newPool(ctx)
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		switch {
+		case r != nil && c != nil && r.Datetime.IsZero() && !seen.At.IsZero() && c.Told.Datetime.After(seen.At):
+			return nil // what it was changed to since is known already
 		case r != nil:
 			return p.submit(&job{loc: r.Loc, told: r.Told})
 		case c.State == Gone && !m.cfg.Delete, seen.Position.Before(c.Told.Datetime):
@@ -171,4 +174,24 @@ func (m *Mirror) pairs(ctx context.Context, each func(*Resource, *Copy) error) e
 		}
 	}
 	return nil
+}
+
+// Baselines takes baselines for a follower.
+type Baselines struct {
+	*Mirror
+	From Lists
+	// Set is what the Source offers.
+	Set func(ctx context.Context) (lists.Set, error)
+}
+
+var _ follow.Baseliner = Baselines{}
+
+// Baseline implements follow.Baseliner.
+func (b Baselines) Baseline(ctx context.Context) (time.Time, error) {
+	set, err := b.Set(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	seen, err := b.Mirror.Baseline(ctx, b.From, set)
+	return seen.Position, err
 }

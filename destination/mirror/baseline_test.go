@@ -159,6 +159,16 @@ func TestBaselineDeletes(t *testing.T) {
 	c.want("c", "")
 	c.want("e", "new")
 	c.want("f", "pushed")
+	// An old list takes back nothing that was pushed since.
+	pushed = s.put("/f", "pushed again")
+	c.take(pushed)
+	before := s.requests()
+	l.resources = append(l.resources, payload.Entry{Loc: pushed.Loc, Hash: "sha-256:" + digest("pushed")})
+	c.baseline(l)
+	c.want("f", "pushed again")
+	if n := s.requests() - before; n != 0 {
+		t.Errorf("%d requests", n)
+	}
 	l.errChange = lists.ErrGone
 	if seen := c.baseline(l); !seen.Position.Equal(l.at) {
 		t.Errorf("seen %+v", seen)

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"carillon/destination/lists"
+	"carillon/destination/mirror"
+)
+
+// mirrored has a mirror take the changes.
+func (h *following) mirrored() (outlet, error) {
+	m, err := h.mirrorFlags.open(h.places.start, h.store, h.logger)
+	if err != nil {
+		return outlet{}, err
+	}
+	end := showProgress("follow", m, h.surroundings)
+	return outlet{
+		taker:    m,
+		baseline: mirror.Baselines{Mirror: m, From: h.places.client, Set: h.set},
+		run:      m.Run,
+		close: func() error {
+			end()
+			return errors.Join(h.standing(m), m.Close())
+		},
+	}, nil
+}
+
+// set is what the Source offers, with the Change List that the flags say.
+func (h *following) set(ctx context.Context) (lists.Set, error) {
+	set, err := h.places.set(ctx)
+	if err != nil {
+		return set, err
+	}
+	set.ChangeList, err = h.places.ChangeList(ctx)
+	return set, err
+}
+
+// standing tells at the end how the copies stand.
+func (h *following) standing(m *mirror.Mirror) error {
+	all, _, err := m.Standing(context.Background(), 0)
+	if err != nil {
+		return err
+	}
+	h.logger.Info("how the copies stand", "whole", all[mirror.Whole], "missing", all[mirror.Missing], "failed", all[mirror.Failed],
+		"kept", all[mirror.Gone], "outside", all[mirror.Refused])
+	return nil
+}
