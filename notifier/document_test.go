@@ -290,3 +290,64 @@ func TestReadingsAreBounded(t *testing.T) {
 		want("afterwards", "[2001:db8:0:1::ffff]:1", 200)
 	})
 }
+
+// slowClosing is a journal that takes its time to close a list.
+type slowClosing struct{ notifier.Store }
+
+func (s *slowClosing) CloseList(ctx context.Context, l notifier.ChangeList) error {
+	time.Sleep(2 * time.Second)
+	return s.Store.CloseList(ctx, l)
+}
+
+// TestAListThatIsBeingClosed: who read it meanwhile, or within the same second, is not
+// told that he has it when it is closed; and it takes nothing more.
+func TestAListThatIsBeingClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL, ChangeListFor: time.Minute}}
+		w.cfg.Transport = w.hub
+		w.wrap = func(j notifier.Store) notifier.Store { return &slowClosing{j} }
+		w.start()
+		defer w.stop()
+		address := "default/changelist/" + w.list("default/changelist.xml").FromTime.Format("20060102T150405.000000Z") + ".xml"
+		time.Sleep(300 * time.Millisecond)
+		w.add(inDefault, "1") // due 60.3 s after the beginning
+		time.Sleep(58_900 * time.Millisecond)
+		w.add(inDefault, "2") // counted a second later, just before
+		time.Sleep(1800 * time.Millisecond)
+		w.add(inDefault, "3") // while it is being closed
+		time.Sleep(500 * time.Millisecond)
+		w.want(address, "1 2", false)
+		old := w.get(address)
+		time.Sleep(10 * time.Second)
+		if got := w.get(address, "If-Modified-Since: "+old.Header().Get("Last-Modified")); got.Code != 200 {
+			t.Errorf("the closed list, asked for by the date of before: %d", got.Code)
+		}
+		w.want(address, "1 2", true)
+		w.want("default/changelist/open.xml", "3", false)
+	})
+}
+
+// undurable is a journal whose newest events are not durable yet.
+type undurable struct {
+	notifier.Store
+	last time.Time
+}
+
+func (u *undurable) Last(context.Context) (time.Time, error) { return u.last, nil }
+
+// TestListsHaveWhatIsDurable: what a crash may take is not told.
+func TestListsHaveWhatIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &undurable{last: time.Now().Add(time.Second)}
+		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL}}
+		w.cfg.Transport = w.hub
+		w.wrap = func(j notifier.Store) notifier.Store { u.Store = j; return u }
+		w.start()
+		defer w.stop()
+		time.Sleep(time.Second)
+		w.add(inDefault, "1")
+		time.Sleep(time.Second)
+		w.add(inDefault, "2")
+		w.want("default/changelist.xml", "1", false)
+	})
+}

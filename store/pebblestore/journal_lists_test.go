@@ -73,6 +73,35 @@ func TestJournalOfLayout1(t *testing.T) {
 	}
 }
 
+// TestJournalOfLayout1IsMovedOnce: what its lists begin with is written down, as the events
+// that tell it may go.
+func TestJournalOfLayout1IsMovedOnce(t *testing.T) {
+	disk := vfs.NewMem()
+	j := journalOn(t, disk)
+	_, err := j.Open(t.Context(), "a", journalEpoch)
+	if err := errors.Join(err, j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	toLayout1(t, disk)
+	if err := journalOn(t, disk).Close(); err != nil {
+		t.Fatal(err)
+	}
+	withPebble(t, disk, "journal", func(db *pebble.DB) error {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{0x44}, UpperBound: []byte{0x45}})
+		if err != nil {
+			return err
+		}
+		if !it.First() {
+			t.Error("no Change List was written down")
+		}
+		format, closer, err := db.Get([]byte("\x00format"))
+		if err != nil || string(format) != "\x01\x11carillon notifier\x02" {
+			t.Errorf("the format record is %q, %v", format, err)
+		}
+		return errors.Join(it.Close(), closer.Close())
+	})
+}
+
 // TestJournalRefuses: what another layout, or damage, has made.
 func TestJournalRefuses(t *testing.T) {
 	for name, row := range map[string]struct {
