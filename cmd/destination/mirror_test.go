@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -29,14 +30,28 @@ type shelf struct {
 	at      time.Time
 	changes []payload.Entry
 	clock   time.Time
+	topic   string              // if there is one
+	got     map[string]chan any // closed when the file is fetched
 }
 
 func newShelf(t *testing.T) *shelf {
-	s := &shelf{t: t, files: map[string]string{}, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s := &shelf{t: t, files: map[string]string{}, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), got: map[string]chan any{}}
 	s.at = s.clock
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// withHub has the shelf push its changes, too.
+func (s *shelf) withHub() *site {
+	hub := newSite(s.t)
+	inner := hub.Config.Handler
+	hub.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w, r)
+		w.Header().Add("Link", "<"+s.URL+"/caps.xml>; rel=resourcesync")
+	})
+	s.topic = hub.topic()
+	return hub
 }
 
 func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,9 +62,13 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/.well-known/resourcesync":
 		s.must(payload.WriteSourceDescription(w, payload.SourceDescription{CapabilityLists: []payload.CapabilityListRef{{Loc: s.URL + "/caps.xml"}}}))
 	case "/caps.xml":
-		s.must(payload.WriteCapabilityList(w, payload.CapabilityList{Up: s.URL + "/.well-known/resourcesync", Capabilities: []payload.Capability{
+		all := []payload.Capability{
 			{Loc: s.URL + "/resources.xml", Capability: payload.CapResourceList}, {Loc: s.URL + "/changes.xml", Capability: payload.CapChangeList},
-		}}))
+		}
+		if s.topic != "" {
+			all = append(all, payload.Capability{Loc: s.topic, Capability: payload.ChangeNotification, Links: []payload.Link{{Rel: "hub", Href: s.topic + "hub"}}})
+		}
+		s.must(payload.WriteCapabilityList(w, payload.CapabilityList{Up: s.URL + "/.well-known/resourcesync", Capabilities: all}))
 	case "/resources.xml":
 		s.list(w, payload.Head{Capability: payload.CapResourceList, At: s.at, Links: up}, s.listed, payload.AppendResource)
 	case "/changes.xml":
@@ -61,6 +80,10 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		_, _ = w.Write([]byte(text))
+		if got := s.got[r.URL.Path]; got != nil {
+			close(got)
+			delete(s.got, r.URL.Path)
+		}
 	}
 }
 
@@ -279,4 +302,54 @@ func TestMirrorRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A mirror that follows: the state first, then what is pushed; and at the end an audit in sync.
+func TestFollowMirror(t *testing.T) {
+	const files, changed = 300, 60
+	m := newMirrored(t)
+	s := m.shelf
+	hub := s.withHub()
+	for i := range files {
+		s.put(fmt.Sprintf("/d%d/f%d", i%7, i), fmt.Sprintf("content %d", i))
+	}
+	s.snapshot()
+	last := make(chan any)
+	s.got["/last"] = last
+	p := start(t, "follow", "--topic", s.topic, "--mirror", m.dir, "--base", s.URL+"/", "--trust-host", strings.TrimPrefix(s.URL, "http://"),
+		"--data", m.data, "--delete", "--min-free", "1B", "--listen", "127.0.0.1:0", "--settle", "1ms")
+	if ready := p.line(); !strings.HasPrefix(ready, "destination ready listen=") {
+		t.Fatalf("the first line is %q", ready)
+	}
+	sub := <-hub.asked
+	from := s.at
+	for i := range changed {
+		path, text := fmt.Sprintf("/d%d/f%d", i%7, i), fmt.Sprintf("changed %d", i)
+		switch {
+		case i == changed-1:
+			path, text = "/last", "the last"
+		case i%3 == 0:
+			text = ""
+		case i%3 == 1:
+			path += "-new"
+		}
+		e := s.put(path, text)
+		until := e.Datetime.Add(time.Second)
+		var doc bytes.Buffer
+		n, err := payload.NewNotificationWriter(&doc, payload.Interval{From: from, Until: until}, "")
+		s.must(errors.Join(err, n.Write(e), n.Close()))
+		hub.deliver(sub, fmt.Sprint("n", i), doc.String())
+		from = until
+	}
+	<-last
+	if status := p.end(); status != 0 {
+		t.Fatalf("status %d: %s", status, &p.logs)
+	}
+	out, _ := m.run("incremental", 0, "--topic", s.topic, "--trust-host", strings.TrimPrefix(hub.URL, "http://"), "--delete")
+	if !strings.HasPrefix(out, "incremental: 0 fetched") && !strings.HasPrefix(out, "incremental: 1 fetched") {
+		t.Errorf("not all was followed: %s", out)
+	}
+	m.want("last", "the last")
+	m.want("d0/f0", "")
+	m.run("audit", 0, "--topic", s.topic, "--trust-host", strings.TrimPrefix(hub.URL, "http://"))
 }
