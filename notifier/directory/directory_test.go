@@ -373,11 +373,14 @@ func TestLostEvents(t *testing.T) {
 			t.Errorf("watched are %q after %d were removed, want %q", got, w.watcher.removed, want)
 		}
 		w.write("a", "3")
-		w.must(os.Remove(w.path("b/c")))
+		w.must(os.RemoveAll(w.path("b")))
 		w.pass(3 * settle)
 		w.expect()
 		w.pass(rescan)
 		w.expect("updated a", "deleted b/c")
+		if got := w.watcher.watched(); len(got) != 1 {
+			t.Errorf("watched are %q", got)
+		}
 	})
 }
 
