@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ type runner struct {
 	command        string
 	topic          string
 	timeout        time.Duration
+	stop           time.Duration // how long it may go on when the program is stopped; 0: execStop
 	stdout, stderr io.Writer
 	logger         *slog.Logger
 }
@@ -61,7 +63,7 @@ func (r *runner) run(ctx context.Context, c *follow.Change) error {
 	defer context.AfterFunc(ctx, func() {
 		select {
 		case <-running.Done():
-		case <-time.After(execStop):
+		case <-time.After(cmp.Or(r.stop, execStop)):
 			cancel()
 		}
 	})()

@@ -25,10 +25,9 @@ import (
 // archive is a site that has Change Lists too.
 type archive struct {
 	*site
-	mu    sync.Mutex
-	next  time.Time
-	urls  []string // guarded by mu: the entries of its Change List
-	notes []string // guarded by mu: its notifications
+	mu   sync.Mutex
+	next time.Time
+	urls []string // guarded by mu: the entries of its Change List
 }
 
 func newArchive(t *testing.T) *archive {
@@ -196,12 +195,27 @@ func TestFollowExec(t *testing.T) {
 func TestExecBounds(t *testing.T) {
 	change := []follow.Change{{Entry: payload.Entry{Loc: "http://example.com/" + strings.Repeat("x", maxVariable)}, Key: "k"}}
 	logger := slog.New(slog.DiscardHandler)
-	r := &runner{command: "sleep 60 & sleep 60", timeout: 10 * time.Millisecond, stdout: io.Discard, stderr: io.Discard, logger: logger}
+	r := &runner{command: "sleep 1000", timeout: 10 * time.Millisecond, stdout: io.Discard, stderr: io.Discard, logger: logger}
 	if done, err := r.Take(t.Context(), change); done != 0 || err == nil || !strings.Contains(err.Error(), "longer than 10ms") {
 		t.Errorf("done %d: %v", done, err)
 	}
-	var out bytes.Buffer
+	// The pipe ends when nobody is left who has it.
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
 	ctx, cancel := context.WithCancel(t.Context())
+	r = &runner{command: "sleep 1000 & echo started >&2; sleep 1000", timeout: time.Minute, stop: time.Nanosecond, stdout: write, stderr: &stopper{io.Discard, cancel}, logger: logger}
+	if done, err := r.Take(ctx, change); done != 0 || err == nil {
+		t.Errorf("done %d: %v", done, err)
+	}
+	write.Close()
+	if left, err := io.ReadAll(read); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+	var out bytes.Buffer
+	ctx, cancel = context.WithCancel(t.Context())
 	r = &runner{command: `echo "$CARILLON_KEY$CARILLON_LOC"`, timeout: time.Minute, stdout: &stopper{&out, cancel}, stderr: io.Discard, logger: logger}
 	if done, err := r.Take(ctx, append(change, change...)); done != 1 || !errors.Is(err, context.Canceled) || out.String() != "k\n" {
 		t.Errorf("done %d: %v; %q", done, err, &out)
