@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -28,7 +27,7 @@ type listener struct {
 }
 
 func (w *town) listener(name string, args ...string) *listener {
-	l := &listener{w: w, name: name, way: newRelay(w.t)}
+	l := &listener{w: w, name: name, way: newRelay(w.t, nil)}
 	l.args = append([]string{
 		"follow", "--topic", w.topic, "--listen", "127.0.0.1:0", "--url", l.way.URL,
 		"--data", filepath.Join(w.dir, name), "--start", "baseline", "--settle", "100ms",
@@ -40,7 +39,7 @@ func (l *listener) start() {
 	l.w.t.Helper()
 	c := launch(l.w.t, "destination", l.args...)
 	l.runs = append(l.runs, c)
-	l.way.to.Store(&url.URL{Scheme: "http", Host: c.ready["listen"]})
+	l.way.leadTo(c)
 }
 
 func (l *listener) now() *child { return l.runs[len(l.runs)-1] }
@@ -147,6 +146,7 @@ func (v *verdict) hold(s said) {
 // Resource List, entry by entry. One has all that there is to catch up by, one the Source's Change
 // Lists only, one the hub's memory only; one runs a command, and polls.
 func TestMissesNothing(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	both := w.listener("both")
 	byLists := w.listener("lists", "--memory", "none")
@@ -176,6 +176,9 @@ func TestMissesNothing(t *testing.T) {
 	w.awaitPublished()
 	away := w.awaitGivenUp(mark, len(all), 900)
 	each((*listener).start)
+	polling.now().await("some changes", func() bool { return len(polling.now().out) > 100 })
+	polling.now().kill() // what its command has done is noted once a second
+	polling.start()
 	w.post(10)
 	each((*listener).awaitLast)
 
@@ -226,9 +229,9 @@ func TestMissesNothing(t *testing.T) {
 	w.awaitPublished()
 	each(func(l *listener) { l.now().stop() })
 
-	w.compare(all)
 	t.Logf("%d notifications, one change each; given up while the Destinations were away: %d of 4 times 1,000; while they were cut off: %d of 4 times 50",
 		len(w.events), away, holes)
+	w.compare(all)
 }
 
 // compare holds what the listeners were handed against what the Source serves.

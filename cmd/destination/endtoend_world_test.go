@@ -64,14 +64,18 @@ type town struct {
 	events        []said          // all that happened
 }
 
+func hubArgs(t *testing.T, dir string) []string {
+	return []string{
+		"--listen", freeAddress(t), "--admin", "127.0.0.1:0", "--store", "pebble:" + filepath.Join(dir, "hub"),
+		"--retry-first", "20ms", "--retry-max", "100ms", "--retry-for", retryFor.String(),
+	}
+}
+
 func newTown(t *testing.T) *town {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	w := &town{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), has: map[string]said{}}
-	w.hubArgs = []string{
-		"--listen", freeAddress(t), "--admin", "127.0.0.1:0", "--store", "pebble:" + filepath.Join(w.dir, "hub"),
-		"--retry-first", "20ms", "--retry-max", "100ms", "--retry-for", retryFor.String(),
-	}
+	w.hubArgs = hubArgs(t, w.dir)
 	w.hub = launch(t, "hub", w.hubArgs...)
 	// Each event is a notification of its own.
 	w.notifier = launch(t, "notifier", "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--hub", w.hub.ready["url"],
@@ -260,15 +264,16 @@ func (w *town) changeLists() (all []payload.Entry, closed int) {
 	return all, closed
 }
 
-// relay is the way to a callback, which may be cut while the Destination is there.
+// relay is the way to a server, which may be cut while that is there.
 type relay struct {
 	*httptest.Server
-	to  atomic.Pointer[url.URL]
-	cut atomic.Bool
+	to   atomic.Pointer[url.URL]
+	cut  atomic.Bool
+	seen chan string // what was asked for, where somebody wants to know
 }
 
-func newRelay(t *testing.T) *relay {
-	r := &relay{}
+func newRelay(t *testing.T, seen chan string) *relay {
+	r := &relay{seen: seen}
 	way := &httputil.ReverseProxy{
 		Rewrite:      func(p *httputil.ProxyRequest) { p.SetURL(r.to.Load()) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
@@ -277,9 +282,16 @@ func newRelay(t *testing.T) *relay {
 		if r.cut.Load() || r.to.Load() == nil {
 			panic(http.ErrAbortHandler)
 		}
+		if r.seen != nil {
+			r.seen <- req.URL.Path
+		}
 		way.ServeHTTP(w, req)
 	}))
-	r.Config.ErrorLog = nil
 	t.Cleanup(r.Close)
 	return r
+}
+
+// leadTo has it lead to what a process listens on.
+func (r *relay) leadTo(c *child) {
+	r.to.Store(&url.URL{Scheme: "http", Host: c.ready["listen"]})
 }
