@@ -103,9 +103,27 @@ const notification = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9
 type process struct {
 	t      *testing.T
 	lines  *bufio.Scanner
-	logs   bytes.Buffer
+	logs   logBuffer
 	stop   context.CancelFunc
 	status chan int
+}
+
+// logBuffer is a bytes.Buffer for the program and for the commands that it runs.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func start(t *testing.T, args ...string) *process {
