@@ -338,22 +338,21 @@ func TestResourceListRemains(t *testing.T) {
 		spoiled := func(name string, spoil func(dir string) error) {
 			t.Helper()
 			copied := filepath.Join(dir, name)
-			if err := errors.Join(os.CopyFS(copied, os.DirFS(filepath.Join(dir, good[0].Name()))), spoil(copied)); err != nil {
+			if err := errors.Join(os.CopyFS(copied, os.DirFS(filepath.Join(dir, good[0].Name()))), datedAs(copied), spoil(copied)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		nothing := func(string) error { return nil }
 		spoiled("19990101T000000.000001Z.making", nothing)
-		spoiled("19990101T000000.000001Z", nothing) // of another time than it says
 		spoiled("19990101T000000.000002Z", func(dir string) error { return os.Remove(filepath.Join(dir, "generation.json")) })
 		spoiled("19990101T000000.000003Z", func(dir string) error { return os.Truncate(filepath.Join(dir, "1.xml.gz"), 3) })
 		spoiled("19990101T000000.000004Z", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "generation.json"), []byte("{}"), 0o600)
 		})
-		spoiled("29990101T000000.000000Z", func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "generation.json"),
-				[]byte(`{"version":1,"at":"2999-01-01T00:00:00Z","completed":"2999-01-01T00:00:00Z","parts":[{"size":1,"packed":2,"entries":1}]}`), 0o600)
+		spoiled("19990101T000000.000005Z", func(dir string) error { // of another time than it says
+			return errors.Join(os.Rename(dir, dir+"x"), os.Rename(dir+"x", strings.Replace(dir, "05Z", "06Z", 1)))
 		})
+		spoiled("29990101T000000.000000Z", nothing) // of another journal
 		spoiled("mine", nothing)
 		w.start()
 		synctest.Wait()
@@ -378,6 +377,21 @@ func TestResourceListRemains(t *testing.T) {
 	})
 }
 
+// datedAs has the list in a directory say that it is of the time of its name.
+func datedAs(dir string) error {
+	name := filepath.Join(dir, "generation.json")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	told, err := time.Parse("20060102T150405.000000Z", strings.TrimSuffix(filepath.Base(dir), ".making"))
+	if err != nil {
+		return nil // it has no such name
+	}
+	at, _, _ := strings.Cut(strings.TrimPrefix(string(text), `{"version":1,"at":"`), `"`)
+	return os.WriteFile(name, bytes.Replace(text, []byte(at), []byte(told.Format(time.RFC3339Nano)), 1), 0o600)
+}
+
 // TestResourceListsCannotBeMade: trouble with the disk leaves what is there, and is tried again.
 func TestResourceListsCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -400,6 +414,25 @@ func TestResourceListsCannotBeMade(t *testing.T) {
 		synctest.Wait()
 		if _, locs := w.resources(); locs != "1" {
 			t.Errorf("later the list is %s", locs)
+		}
+		// What was asked for stays so, where there is a list already.
+		w.tells(told(payload.Created, "2", ""))
+		old := filepath.Join(t.TempDir(), "old")
+		if err := errors.Join(os.Rename(dir, old), os.WriteFile(dir, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		w.RenewResourceList("a")
+		synctest.Wait()
+		if err := errors.Join(os.Remove(dir), os.Rename(old, dir)); err != nil {
+			t.Fatal(err)
+		}
+		if _, locs := w.resources(); locs != "1" {
+			t.Errorf("the list that stays is %s", locs)
+		}
+		time.Sleep(20 * time.Second) // an overtaken list is made anew after a minute only
+		synctest.Wait()
+		if _, locs := w.resources(); locs != "1 2" {
+			t.Errorf("after the trouble the list is %s", locs)
 		}
 	})
 }

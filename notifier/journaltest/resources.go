@@ -158,6 +158,13 @@ func testWholeFromTheStart(t *testing.T, at Place) {
 	add(t, j, noon, change(payload.Created, "1", ""))
 	n := seal(t, j, notifier.Notification{Set: "a", From: from, Until: noonMicro.Add(time.Hour)}, nil)
 	accept(t, j, n, noonMicro.Add(time.Hour))
+	list := notifier.ChangeList{Set: "a", From: from, Until: n.Until, Entries: 1, Closed: noon}
+	if err := errors.Join(j.CloseList(t.Context(), list), j.DropLists(t.Context(), "a", n.Until)); err != nil {
+		t.Fatal(err)
+	}
+	if left := all(t, j, "a", time.Time{}); len(left) != 0 {
+		t.Fatalf("%d events are left", len(left))
+	}
 	j = at()
 	wantNotWhole(t, "KeepResources where no event is left", j.KeepResources(t.Context(), "a"))
 	open(t, j, "b", noon)
