@@ -18,13 +18,18 @@
 // sent and never changes, so that every retry sends the same bytes; one set's
 // trouble with the hub never holds up another set.
 //
-// What it does not: it makes no Resource Lists, Change Lists or Dumps; it
-// sends no empty notifications; an event whose request got no answer, or a 5xx,
-// may be in the journal or not.
+// Change Lists (core §12) are made of the same events when they are asked for. Each set
+// has one open list, which has an event as soon as it is durable, whatever the hub
+// says to it. It is closed by count, size or time, just behind an event, and the next
+// begins there; from then on it is at its address as it is, until Config.Keep is
+// over. Whoever reads the lists one after another misses no event and has none twice.
+//
+// What it does not: it makes no Dumps; it sends no empty notifications; an event whose
+// request got no answer, or a 5xx, may be in the journal or not.
 //
 // What it keeps: events that are not published, for as long as it takes; events of
-// accepted notifications for Config.Keep, with their datetimes, so that Change
-// Lists can be made from them; the bytes of the notification that is outstanding and
+// Change Lists for Config.Keep after their list was closed, with their datetimes;
+// the bytes of the notification that is outstanding and
 // of the one accepted last. So a journal grows with the events of Config.Keep, about
 // 100 to 300 bytes for each event and set before compression, and with the backlog
 // while the hub is away; not with the number of notifications.

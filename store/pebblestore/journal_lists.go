@@ -211,7 +211,7 @@ func decodeList(set string, from int64, record []byte) (notifier.ChangeList, err
 		l.Closed = journalTime(d.int())
 	}
 	if err := d.done(); err != nil {
-		return l, fmt.Errorf("Change List of %q: %w", set, err)
+		return l, fmt.Errorf("the Change List of %q: %w", set, err)
 	}
 	return l, nil
 }
