@@ -32,7 +32,7 @@ func TestBench(t *testing.T) {
 		engines = append(engines, "Redis")
 	}
 	const n = `-?\d+(\.\d+)?(e[+-]\d+)?`
-	lines := []string{`net/http +[1-9]\d* +1\.00`, `fasthttp +[1-9]\d* .* 1\.00\s`, `encoding/xml +\d`, `resourcelist, 1000 +payload\.Reader +[1-9]`, `changelist, 100 +encoding/xml Unmarshal +[1-9]`}
+	lines := []string{`net/http +[1-9]\d* +1\.00`, `fasthttp +[1-9]\d* .* 1\.00\s`, `encoding/xml +\d`, `resourcelist, 1000 +payload\.Reader +[1-9]`, `changelist, 100 +encoding/xml Unmarshal +[1-9]`, `destination audit, in sync +[1-9]`}
 	for _, engine := range engines {
 		lines = append(lines,
 			`hub, `+engine+` +[1-9]\d* `,
@@ -63,7 +63,7 @@ var goals = []goal{
 	goalSpeed, goalSpeedFast, goalCPU, goalQuiet, goalLoaded, goalLoadedOwn, goalMemory, goalWorked, goalReady, goalPublishes,
 	goalsSick[0], goalsSick[1], goalsSickEach[0], goalsSickEach[1], goalsSickAlone[0], goalsSickAlone[1],
 	goalsSickEachAlone[0], goalsSickEachAlone[1], goalsSlow[0], goalsSlow[1],
-	goalFirst, goalDocuments, goalLists, goalListsMemory, goalBounded, goalRefused, goalGaps,
+	goalFirst, goalDocuments, goalLists, goalListsMemory, goalMirror, goalPushed, goalBounded, goalRefused, goalGaps,
 }
 
 func TestUsage(t *testing.T) {

@@ -40,13 +40,13 @@ type hub struct {
 	ready         time.Duration // from its start to its ready line
 }
 
-func buildHub(ctx context.Context, dir string) (string, error) {
-	binary := dir + "/hub"
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "carillon/cmd/hub").CombinedOutput()
+// build makes one of the programs in a directory.
+func build(ctx context.Context, dir, program string) error {
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", dir+"/"+program, "carillon/cmd/"+program).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("building the hub (bench runs inside the module): %w\n%s", err, out)
+		return fmt.Errorf("building the %s (bench runs inside the module): %w\n%s", program, err, out)
 	}
-	return binary, nil
+	return nil
 }
 
 // startHub starts a hub on the store, as it comes: the flags are those that a

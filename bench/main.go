@@ -86,6 +86,7 @@ var scenarios = []scenario{
 	{"first", first},
 	{"documents", documents},
 	{"lists", lists},
+	{"mirror", mirror},
 	{"retention", retention},
 }
 
@@ -131,7 +132,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (err erro
 	}
 	defer os.RemoveAll(e.dir)
 	e.log("building the hub")
-	if e.binary, err = buildHub(ctx, e.dir); err != nil {
+	if e.binary, err = e.dir+"/hub", build(ctx, e.dir, "hub"); err != nil {
 		return err
 	}
 	if e.town, err = startTown(ctx, e.plan.hosts()); err != nil {

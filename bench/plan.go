@@ -37,6 +37,10 @@ type plan struct {
 
 	listRounds int // lists: how often each contestant reads each
 
+	// mirror
+	mirrored int // files
+	changed  int // of them, by push
+
 	// retention
 	keepBytes   int64
 	retainFor   time.Duration
@@ -50,7 +54,7 @@ var fullPlan = plan{
 	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 1000, loaded: 600, loadedEvery: 10 * time.Millisecond,
 	writers: 64, roundFor: 5 * time.Second, roundRest: 2 * time.Second,
 	healthyHosts: 100, crowdRounds: 2, bursts: 14, burstEvery: 500 * time.Millisecond,
-	firsts: 200, entries: 50_000, listRounds: 7,
+	firsts: 200, entries: 50_000, listRounds: 7, mirrored: 100_000, changed: 1000,
 	keepBytes: 200_000_000, retainFor: 45 * time.Second, retainRate: 40_000_000, retainBytes: 100_000,
 }
 
@@ -60,7 +64,7 @@ var quickPlan = plan{
 	subscriptions: 1000, settle: 0, quiet: 5, loaded: 5, loadedEvery: 5 * time.Millisecond,
 	writers: 4, roundFor: 100 * time.Millisecond, roundRest: 10 * time.Millisecond,
 	healthyHosts: 20, crowdRounds: 1, bursts: 2, burstEvery: 100 * time.Millisecond,
-	firsts: 3, entries: 100, listRounds: 1,
+	firsts: 3, entries: 100, listRounds: 1, mirrored: 100, changed: 20,
 	keepBytes: 5_000_000, retainFor: 2 * time.Second, retainRate: 5_000_000, retainBytes: 50_000,
 }
 
