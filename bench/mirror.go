@@ -131,10 +131,8 @@ func (m *mirroring) source(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, program := range []string{"notifier", "destination"} {
-		if err := build(ctx, m.env.dir, program); err != nil {
-			return err
-		}
+	if err := build(ctx, m.env.dir, "notifier"); err != nil {
+		return err
 	}
 	hub, err := m.launch(ctx, m.binary, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(m.dir, "hub"))
 	if err != nil {
@@ -148,6 +146,10 @@ func (m *mirroring) source(ctx context.Context) error {
 	}
 	m.site = notifier["url"]
 	m.base = m.site + "files/files/"
+	// Meanwhile the Source looks at its files.
+	if err := build(ctx, m.env.dir, "destination"); err != nil {
+		return err
+	}
 	if err := m.scanned(ctx); err != nil {
 		return err
 	}
