@@ -1,10 +1,13 @@
 package notifier_test
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +22,7 @@ import (
 // changes of the ChangeIsts from its at on, has what the set has; whatever the events,
 // the clock, the imports and the restarts.
 func TestResourceListsProperty(t *testing.T) {
+	fewerChecks(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawResourcePlan(rt) // before the bubble, where rapid cannot work
 		var err error
@@ -27,6 +31,24 @@ func TestResourceListsProperty(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
+}
+
+// fewerChecks has rapid try a quarter of what it would, for a test that writes files.
+func fewerChecks(t *testing.T) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	if before != checks.DefValue { // somebody wants another number
+		return
+	}
+	number, err := strconv.Atoi(before)
+	if err == nil {
+		err = flag.Set(checks.Name, strconv.Itoa(number/4))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set(checks.Name, before) }) // it was its value
 }
 
 // resourcePlan is what happens to a set of few resources.
@@ -85,13 +107,13 @@ type taken struct {
 }
 
 func (p resourcePlan) run(t *testing.T) error {
-	offset := time.Duration(0)
+	var offset atomic.Int64 // of the clock
 	w := newWorld(t, notifier.Config{
 		Sets: []string{"a"}, ResourceListDir: filepath.Join(t.TempDir(), "lists"), ResourceListEvery: time.Minute,
 		ResourceListEntries: p.perList, ChangeListEntries: 3, MaxWait: time.Millisecond,
 	}, &hub{})
 	w.stop()
-	w.cfg.Now = func() time.Time { return time.Now().Add(offset) }
+	w.cfg.Now = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 	if !p.imports {
 		w.cfg.ResourceLists = []string{"a"}
 	}
@@ -125,7 +147,7 @@ func (p resourcePlan) run(t *testing.T) error {
 				delete(state, e.Loc)
 			}
 		}
-		offset += s.clock
+		offset.Add(int64(s.clock))
 		time.Sleep(s.sleep)
 		synctest.Wait()
 		now, err := w.take()

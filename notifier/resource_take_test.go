@@ -186,7 +186,7 @@ func TestSnapshotIsCarriedOut(t *testing.T) {
 				}
 				w.start()
 				var snapshot strings.Builder
-				const resources = 2500
+				const resources = 1200
 				for n := range resources {
 					fmt.Fprintf(&snapshot, `{"loc":"http://a.example/%d"}`+"\n", n)
 				}
@@ -203,7 +203,7 @@ func TestSnapshotIsCarriedOut(t *testing.T) {
 				for _, n := range w.hub.notes(t, "a") {
 					locs = append(locs, n.locs()...)
 				}
-				if len(locs) != 1+1+resources || steps < 4 {
+				if len(locs) != 1+1+resources || steps < 2 {
 					t.Errorf("%d changes were told in %d steps, want %d", len(locs), steps, 1+1+resources)
 				}
 			})

@@ -36,6 +36,7 @@ type resourceLists struct {
 	mu          sync.Mutex
 	generations []*generation // guarded by mu: oldest first; never changed in place
 	asked       bool          // guarded by mu: somebody wants another
+	unknown     bool          // guarded by mu: the set's resources are not kept
 	changes     int           // guarded by mu: events since the newest was begun
 	firstCame   time.Time     // guarded by mu: when the first event came, where there is no list
 }
@@ -50,6 +51,12 @@ func newResourceLists(ctx context.Context, ch *channel) (*resourceLists, error) 
 	last, err := ch.n.cfg.Journal.Last(ctx)
 	if err == nil {
 		l.generations, err = loadGenerations(l.dir, last, ch.log)
+	}
+	if err == nil && len(l.generations) == 0 {
+		l.asked, err = l.some(ctx) // at once, as nothing else is on its way
+		if errors.Is(err, ErrNotWhole) {
+			err = nil
+		}
 	}
 	return l, err
 }
@@ -106,7 +113,7 @@ func (l *resourceLists) poke() {
 // ask has another list made.
 func (l *resourceLists) ask() {
 	l.mu.Lock()
-	l.asked = true
+	l.asked, l.unknown = true, false
 	l.mu.Unlock()
 	l.poke()
 }
@@ -114,13 +121,19 @@ func (l *resourceLists) ask() {
 // arrived tells of events.
 func (l *resourceLists) arrived(events int) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unknown || l.dir == "" {
+		return
+	}
 	before := l.overtaken()
 	l.changes += events
 	news := l.overtaken() != before
-	if len(l.generations) == 0 && l.firstCame.IsZero() {
-		l.firstCame, news = l.ch.n.cfg.Now(), true
+	if len(l.generations) == 0 {
+		news = true
+		if l.firstCame.IsZero() {
+			l.firstCame = l.ch.n.cfg.Now()
+		}
 	}
-	l.mu.Unlock()
 	if news {
 		l.poke()
 	}
@@ -200,6 +213,9 @@ func (l *resourceLists) due(ctx context.Context, now time.Time) (time.Duration, 
 	}
 	l.mu.Unlock()
 	some, err := l.some(ctx)
+	l.mu.Lock()
+	l.unknown = errors.Is(err, ErrNotWhole)
+	l.mu.Unlock()
 	switch {
 	case errors.Is(err, ErrNotWhole): // until an import, which asks
 		return longestLook, nil
@@ -207,12 +223,10 @@ func (l *resourceLists) due(ctx context.Context, now time.Time) (time.Duration, 
 		return 0, err
 	case asked:
 		return 0, nil
-	case newest == nil && !some: // until there is an event
+	case newest == nil && (!some || first.IsZero()): // until an event has come
 		return longestLook, nil
-	case newest == nil && !first.IsZero():
-		return clampLook(first.Add(firstListPause).Sub(now)), nil
 	case newest == nil:
-		return 0, nil
+		return clampLook(first.Add(firstListPause).Sub(now)), nil
 	}
 	every := l.every()
 	at := newest.Completed.Add(every)
@@ -231,7 +245,7 @@ func (l *resourceLists) due(ctx context.Context, now time.Time) (time.Duration, 
 // every is how often a list is made: so often that the Change Lists always reach back
 // to its at.
 func (l *resourceLists) every() time.Duration {
-	return min(l.ch.n.cfg.ResourceListEvery, l.ch.n.cfg.Keep/2)
+	return max(min(l.ch.n.cfg.ResourceListEvery, l.ch.n.cfg.Keep/2), shortestEvery)
 }
 
 // clampLook bounds a wait: the clock may be set.

@@ -94,7 +94,7 @@ func loadGenerations(dir string, last time.Time, log *slog.Logger) ([]*generatio
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Resource Lists: %w", err)
+		return nil, fmt.Errorf("find the Resource Lists: %w", err)
 	}
 	var all []*generation
 	for _, entry := range entries {

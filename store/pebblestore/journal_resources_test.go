@@ -38,7 +38,7 @@ func TestJournalResourcesCrashed(t *testing.T) {
 // not synced, while events come and snapshots are imported: what a set has stays what
 // its events add up to, and a snapshot that was sealed is carried out.
 func TestJournalResourcesCrashes(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			fs := vfs.NewCrashableMem()
@@ -87,7 +87,7 @@ func carryOn(t *testing.T, j *pebblestore.Journal) {
 // returns what a sealed one has.
 func randomStep(t *testing.T, j *pebblestore.Journal, rng *rand.Rand) (sealed map[string]string) {
 	t.Helper()
-	loc := func() string { return fmt.Sprint("http://a.example/", rng.IntN(2000)) }
+	loc := func() string { return fmt.Sprint("http://a.example/", rng.IntN(1200)) }
 	if rng.IntN(2) == 0 {
 		var events []notifier.Event
 		for range 1 + rng.IntN(50) {
@@ -107,7 +107,7 @@ func randomStep(t *testing.T, j *pebblestore.Journal, rng *rand.Rand) (sealed ma
 		t.Fatal(err)
 	}
 	sealed = map[string]string{}
-	for range rng.IntN(1500) {
+	for range rng.IntN(800) {
 		e := payload.Entry{Loc: loc(), Type: fmt.Sprint(rng.IntN(3))}
 		if _, twice := sealed[e.Loc]; twice {
 			continue
