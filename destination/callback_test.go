@@ -269,6 +269,18 @@ func TestGaps(t *testing.T) {
 			t.Errorf("logged %s, want %s", w.logs, want)
 		}
 		w.stop()
+
+		// A Sink that looks at them itself is not told over.
+		cfg := w.config(dir)
+		cfg.SinkSeesGaps = true
+		w.start(cfg)
+		a = w.subscribed(time.Hour)
+		before := len(w.logs.String())
+		w.deliver(a, a.secret(), "", minute(12))
+		if logged := w.logs.String()[before:]; strings.Contains(logged, "gap") {
+			t.Errorf("logged %s", logged)
+		}
+		w.stop()
 	})
 }
 

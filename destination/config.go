@@ -39,6 +39,9 @@ type Config struct {
 	// Stay keeps the subscription when Run's context ends: what is published
 	// meanwhile waits at the hub, for as long as that keeps it and the lease lasts.
 	Stay bool
+	// SinkSeesGaps: the Sink looks at the intervals of notifications itself, and may know
+	// from elsewhere what was missing. There are no warnings of them here then.
+	SinkSeesGaps bool
 	// Logger tells what happens; gaps are told as warnings. Default: nowhere.
 	Logger *slog.Logger
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"carillon/payload"
@@ -132,18 +133,22 @@ func (d *Destination) followOn(n *Notification) {
 	}
 	from, fromErr := payload.ParseDatetime(n.From)
 	until, untilErr := payload.ParseDatetime(n.Until)
+	logger := d.cfg.Logger
+	if d.cfg.SinkSeesGaps {
+		logger = slog.New(slog.DiscardHandler)
+	}
 	if fromErr != nil || untilErr != nil {
-		d.cfg.Logger.Warn("the notification does not tell what interval it covers", "id", n.ID)
+		logger.Warn("the notification does not tell what interval it covers", "id", n.ID)
 		return
 	}
 	last, err := payload.ParseDatetime(d.state.LastUntil)
 	known := err == nil
 	switch {
 	case known && from.After(last):
-		d.cfg.Logger.Warn("gap: the changes between two notifications are missing",
+		logger.Warn("gap: the changes between two notifications are missing",
 			"last_until", d.state.LastUntil, "from", n.From, "id", n.ID)
 	case known && from.Before(last):
-		d.cfg.Logger.Warn("overlap: the notification begins before the last one ended",
+		logger.Warn("overlap: the notification begins before the last one ended",
 			"last_until", d.state.LastUntil, "from", n.From, "id", n.ID)
 	}
 	if !known || until.After(last) {

@@ -127,7 +127,7 @@ func (f *followCommand) endpoint(logger *slog.Logger) program.Endpoint {
 func (f *followCommand) room(topic string, sink destination.Sink, logger *slog.Logger) destination.Config {
 	return destination.Config{
 		Topic: topic, URL: f.URL, Data: f.Data, Lease: f.Lease, Sink: sink,
-		Stay: !f.Unsubscribe, Logger: logger, UserAgent: userAgent,
+		Stay: !f.Unsubscribe, SinkSeesGaps: true, Logger: logger, UserAgent: userAgent,
 	}
 }
 
