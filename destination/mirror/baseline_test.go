@@ -55,7 +55,10 @@ func (l *listing) Changes(_ context.Context, _ string, since time.Time, visit fu
 func (s *source) list() *listing {
 	l := &listing{at: s.clock.Add(time.Second)}
 	for uri, text := range s.content {
-		e := s.put(uri, text).Entry
+		e, ok := s.told[uri]
+		if !ok || e.Hash != "sha-256:"+digest(text) {
+			e = s.put(uri, text).Entry
+		}
 		e.Change, e.Datetime = "", time.Time{}
 		l.resources = append(l.resources, e)
 	}
@@ -107,16 +110,13 @@ func TestBaseline(t *testing.T) {
 		t.Errorf("%d requests for the changes", n)
 	}
 	l = s.list()
-	if lines, _ := c.audit(l, mirror.AuditOptions{}); len(lines) != 0 && !slices.ContainsFunc(lines, func(line string) bool { return strings.HasSuffix(line, "lastmod") }) {
-		t.Errorf("found %q", lines)
+	if lines, all := c.audit(l, mirror.AuditOptions{}); len(lines) != 0 || all.Entries != files-34+33 {
+		t.Errorf("found %q of %+v", lines, all)
 	}
 	before = s.requests()
-	c.baseline(l) // other times, the same content
+	c.baseline(l)
 	if n := s.requests() - before; n != 0 {
 		t.Errorf("%d requests for a second baseline", n)
-	}
-	if lines, _ := c.audit(l, mirror.AuditOptions{}); len(lines) != 0 {
-		t.Errorf("found %q", lines)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestProperty(t *testing.T) {
 				told, upTo = told[done:], upTo-done
 			}
 		}
-		steps := rapid.IntRange(1, 25).Draw(rt, "steps")
+		steps := rapid.IntRange(1, 15).Draw(rt, "steps")
 		for i := range steps {
 			uri := rapid.SampledFrom(uris).Draw(rt, "uri")
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {

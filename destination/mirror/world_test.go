@@ -31,11 +31,12 @@ type source struct {
 	content map[string]string // by request URI; guarded by mu
 	odd     map[string]http.HandlerFunc
 	asked   map[string]int // guarded by mu
+	told    map[string]payload.Entry
 	clock   time.Time
 }
 
 func newSource(t *testing.T) *source {
-	s := &source{content: map[string]string{}, odd: map[string]http.HandlerFunc{}, asked: map[string]int{}, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s := &source{content: map[string]string{}, odd: map[string]http.HandlerFunc{}, asked: map[string]int{}, told: map[string]payload.Entry{}, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -86,6 +87,7 @@ func (s *source) put(uri, text string) follow.Change {
 	e := s.change(payload.Updated, uri)
 	e.Hash, e.Length = "sha-256:"+digest(text), strconv.Itoa(len(text))
 	e.LastMod = payload.FormatDatetime(e.Datetime.Truncate(time.Second))
+	s.told[uri] = e.Entry
 	return e
 }
 
