@@ -35,6 +35,7 @@ var languages = map[string]struct {
 // somebody who is none. Where CARILLON_SAMPLES names languages, those are tried: the
 // module tools does so, and has their interpreters.
 func TestCallbacks(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	chosen := os.Getenv("CARILLON_SAMPLES")
 	if chosen == "" {
 		chosen = "go"

@@ -20,6 +20,7 @@ import (
 // are written, and compares what they print with the page, line by line. Ports,
 // identifiers, times and sizes may differ; … stands for anything.
 func TestConsole(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	ran := 0
 	for _, page := range pages(t) {
 		_, blocks := readPage(t, page)
