@@ -19,6 +19,9 @@ const (
 	// discoverSoon the same where it could not be asked.
 	discoverAgain = time.Hour
 	discoverSoon  = time.Minute
+	// discoverRest is when a Source that offers a part of its lists is asked for the others at the
+	// earliest: they may be made later.
+	discoverRest = 10 * time.Second
 	// maxNamed is how many sets an error names.
 	maxNamed = 10
 )
@@ -75,21 +78,28 @@ func (p *places) ResourceList(ctx context.Context) (string, error) {
 // Pushed implements follow.Places.
 func (p *places) Pushed() bool { return p.room != nil && p.room.Status().Subscribed }
 
-// set finds what the Source offers, once. One that offers nothing is asked again now and
-// then; the error is of one that could not be asked.
+// set finds what the Source offers, once. One that offers nothing, or has no Change List or
+// Resource List yet, is asked again now and then; the error is of one that could not be asked.
 func (p *places) set(ctx context.Context) (lists.Set, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.found != nil {
+	now := time.Now()
+	if p.found != nil && (now.Before(p.again) || p.found.ChangeList != "" && p.found.ResourceList != "") {
 		return *p.found, nil
 	}
-	if time.Now().Before(p.again) {
+	if now.Before(p.again) {
 		return lists.Set{}, p.failed
 	}
 	set, err := discover(ctx, p.client, p.start, p.topic)
 	switch {
+	case p.found != nil:
+		p.again = time.Now().Add(discoverRest)
+		if err != nil || set.ChangeList == p.found.ChangeList && set.ResourceList == p.found.ResourceList {
+			return *p.found, nil
+		}
+		fallthrough
 	case err == nil:
-		p.found, p.failed = &set, nil
+		p.found, p.failed, p.again = &set, nil, time.Now().Add(discoverRest)
 		p.logger.Info("found what the Source offers", "capability_list", set.CapabilityList, "change_list", set.ChangeList, "resource_list", set.ResourceList)
 	case errors.Is(err, lists.ErrNone), errors.Is(err, errWhichSet):
 		p.logger.Warn("no lists of the Source are known", "error", err)
