@@ -56,10 +56,11 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 			return nil // what it was changed to since is known already
 		case r != nil:
 			return p.submit(&job{loc: r.Loc, told: r.Told})
-		case c.State == Gone && !m.cfg.Delete, seen.Position.Before(c.Told.Datetime):
+		case c.State == Gone && !m.cfg.Delete:
 			return nil
 		}
-		return p.submit(&job{loc: c.Loc, told: deletion(seen.At)})
+		// What was changed after the position stays: that is not known here.
+		return p.submit(&job{loc: c.Loc, told: deletion(seen.Position)})
 	})
 	if waited := p.wait(); waited != nil {
 		err = waited

@@ -149,14 +149,17 @@ func TestBaselineDeletes(t *testing.T) {
 
 	// Changes since the list are in what is expected; so is what was pushed since.
 	l = s.list()
+	brief := s.put("/brief", "brief")
+	c.take(brief)
 	gone, made := s.delete("/c"), s.put("/e", "new")
-	l.changes = []payload.Entry{gone.Entry, made.Entry}
+	l.changes = []payload.Entry{gone.Entry, brief.Entry, s.delete("/brief").Entry, made.Entry}
 	pushed := s.put("/f", "pushed")
 	c.take(pushed)
-	if seen := c.baseline(l); !seen.Position.Equal(made.Datetime) || seen.Changes != 2 {
+	if seen := c.baseline(l); !seen.Position.Equal(made.Datetime) || seen.Changes != 4 {
 		t.Errorf("seen %+v", seen)
 	}
 	c.want("c", "")
+	c.want("brief", "")
 	c.want("e", "new")
 	c.want("f", "pushed")
 	// An old list takes back nothing that was pushed since.

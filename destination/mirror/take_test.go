@@ -36,8 +36,10 @@ func TestTake(t *testing.T) {
 	second := s.put("/d/a.txt", "three")
 	c.take(second)
 	c.want("d/a.txt", "three")
+	c.take(first)
 	c.take(first, second)
 	c.want("d/a.txt", "three")
+	c.is(first.Loc, mirror.Whole, "")
 	if n := s.requests() - before; n != 1 {
 		t.Errorf("%d requests for one new change", n)
 	}
@@ -52,7 +54,8 @@ func TestTake(t *testing.T) {
 	}
 
 	// A deletion takes the file, and directories that it leaves empty.
-	c.take(s.delete("/d/a.txt"), s.delete("/d/b.txt"), s.delete("/never"))
+	c.take(s.put("/d/e/f/g", "deep"))
+	c.take(s.delete("/d/a.txt"), s.delete("/d/b.txt"), s.delete("/d/e/f/g"), s.delete("/never"))
 	if got := c.files(); len(got) != 1 || got[0] != c.host+"/empty" {
 		t.Errorf("left: %q", got)
 	}
@@ -130,7 +133,10 @@ func TestAnswers(t *testing.T) {
 	s := newSource(t)
 	other := newSource(t)
 	other.put("/x", "stolen")
-	c := newCopies(t, s, func(c *mirror.Config) { c.MaxBytes = 1000; c.Idle = 50 * time.Millisecond })
+	c := newCopies(t, s, func(c *mirror.Config) {
+		c.MaxBytes, c.Idle = 1000, 50*time.Millisecond
+		c.RetryFirst, c.RetryMax = time.Hour, 100*time.Hour
+	})
 	redirect := func(to string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
 	}
@@ -179,6 +185,8 @@ func TestAnswers(t *testing.T) {
 		c.take(e)
 		if got := c.is(e.Loc, tt.state, tt.reason); got.State != mirror.Whole && got.File != nil {
 			t.Errorf("%s has a file", uri)
+		} else if wait := time.Until(got.Next); got.State != mirror.Whole && (wait < 20*time.Minute || wait > time.Hour) {
+			t.Errorf("%s is tried again in %s", uri, wait)
 		}
 	}
 	c.want("redirect", "real")
@@ -455,4 +463,38 @@ func TestRun(t *testing.T) {
 	}
 	c.want("a", "late")
 	c.is(e.Loc, mirror.Whole, "")
+}
+
+// A host that asks to be left alone is.
+func TestBusyHost(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, func(c *mirror.Config) { c.PerHost = 1 })
+	busy := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	var changes []follow.Change
+	for _, uri := range []string{"/a", "/b", "/c"} {
+		s.behave(uri, busy)
+		changes = append(changes, s.put(uri, uri))
+	}
+	c.take(changes...)
+	if n := s.requests(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+	c.is(changes[0].Loc, mirror.Failed, "503 Service Unavailable")
+	if got := c.is(changes[2].Loc, mirror.Failed, "is left alone for a time"); time.Until(got.Next) < 30*time.Second {
+		t.Errorf("it is asked again at %s", got.Next)
+	}
+}
+
+// A host that fails repeatedly is left alone for longer and longer.
+func TestFailingHost(t *testing.T) {
+	got := mirror.HostPauses(t, 12)
+	want := []time.Duration{0, 0, 0, 0, 0, 1, 2, 4, 8, -16, -32, -60, -60} // after so many failures; less than 0: nobody waits
+	for i := range want {
+		if want[i] *= time.Second; got[i] != want[i] {
+			t.Errorf("after %d failures: %s, want %s", i, got[i], want[i])
+		}
+	}
 }
