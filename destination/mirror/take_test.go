@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -307,6 +308,17 @@ func TestCollisions(t *testing.T) {
 				want := "content of " + strings.ReplaceAll(strings.TrimPrefix(e.Loc, s.URL), " ", "%20")
 				if text, err := os.ReadFile(filepath.Join(c.dir, got.Path)); err != nil || string(text) != want {
 					t.Errorf("%s is %q, %v", got.Path, text, err)
+				}
+			}
+			for _, pair := range [][2]string{{"/A", "/a"}, {"/a/b", "/a/B"}, {"/caf%C3%A9", "/cafe%CC%81"}, {"/STRASSE", "/stra%C3%9Fe"}, {"/d/", "/d/index.html"}} {
+				marked := 0
+				for _, uri := range pair {
+					if _, name, _ := strings.Cut(c.is(s.URL+uri, mirror.Whole, "").Path, "/"); strings.Contains(path.Base(name), "%~") {
+						marked++
+					}
+				}
+				if marked == 0 {
+					t.Errorf("%q have names that some file systems take for one", pair)
 				}
 			}
 			for i := range changes {
