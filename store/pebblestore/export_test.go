@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"carillon/delivery"
+	"carillon/destination/mirror"
 	"carillon/notifier"
 	"carillon/source"
 	"carillon/subscription"
@@ -73,6 +74,12 @@ func DecodeAll(record []byte) error {
 			return fmt.Errorf("count %d became %d, error %w", v, w, err)
 		}
 	}
+	if v, err := mirrorDecodeCopy([]byte("\x58loc"), record); err == nil {
+		again := mirrorEncodeCopy(&v)
+		if w, err := mirrorDecodeCopy([]byte("\x58loc"), again); err != nil || !bytes.Equal(mirrorEncodeCopy(&w), again) {
+			return fmt.Errorf("copy %#v became %#v, error %w", v, w, err)
+		}
+	}
 	return decodeHeadAgain(record)
 }
 
@@ -102,6 +109,7 @@ func decodeHeadAgain(record []byte) error {
 // SampleRecords are one record of each kind.
 func SampleRecords() [][]byte {
 	return [][]byte{
+		mirrorEncodeCopy(&mirror.Copy{Path: "h/p", State: mirror.Failed, File: &mirror.File{Size: 5, ModTime: time.Unix(1, 2)}, Tries: 3, Next: time.Unix(4, 5), Reason: "why"}),
 		encodeSubscription(subscription.Subscription{Topic: "topic", Callback: "callback", Secret: "secret", Start: 300}),
 		encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Lease: 5}),
 		encodeTopic(topicState{key: "topic", head: 7, until: "until", hasDigest: true}),
