@@ -13,7 +13,7 @@ import (
 // Changes visits every change with a datetime of since or later that the Source tells
 // of at uri: a Change List, or an index of them (core §12), or the change memory of
 // a hub. Where one list ends the next is looked for (core §12.1): in the index, else
-// by the Capability List. Of an index only the lists are read that end after since.
+// by the Capability List. Of an index only the lists are read that end at since or later.
 //
 // Entries come in the order of their datetimes, whatever order they stand in; those
 // that have no datetime come with a zero one, where they stand, unless a later
@@ -198,7 +198,7 @@ func (w *walk) begin(ctx context.Context, at *url.URL) error {
 	if !w.joins(l) {
 		return w.before(ctx, l)
 	}
-	if !l.until.IsZero() && !w.end.IsZero() && !l.until.After(w.end) {
+	if !l.until.IsZero() && !w.end.IsZero() && l.until.Before(w.end) {
 		w.keep(l) // it has nothing of interest
 	} else if err := w.take(ctx, l); err != nil {
 		return err

@@ -41,7 +41,8 @@ func TestChanges(t *testing.T) {
 		"an open list, the end of it":               {plain, "/list.xml", "10:20", "b", "10:20", true, "/list.xml"},
 		"an open list, nothing new":                 {plain, "/list.xml", "10:30", "", "10:30", true, "/list.xml"},
 		"an index, all of it":                       {history("/index.xml"), "/index.xml", "", "a b c d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
-		"an index, lists that are past":             {history("/index.xml"), "/index.xml", "11:00", "c d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
+		"an index, lists that are past":             {history("/index.xml"), "/index.xml", "11:01", "c d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
+		"an index, a list that ends there":          {history("/index.xml"), "/index.xml", "11:00", "c d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
 		"an index, in the middle of a list":         {history("/index.xml"), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
 		"an open list that begins later":            {history("/open.xml"), "/open.xml", "10:15", "b c d e f", "12:20", true, "/open.xml /index.xml /1.xml /2.xml /3.xml"},
 		"a closed list, and what follows":           {history("/index.xml"), "/1.xml", "10:00", "a b c d e f", "12:20", true, "/1.xml /index.xml /2.xml /3.xml"},
@@ -54,7 +55,7 @@ func TestChanges(t *testing.T) {
 		"a closed list that is empty":               {map[string]page{"/e": {body: urlset(md(`capability="changelist" from="2026-03-01T10:00:00Z" until="2026-03-01T11:00:00Z"`))}}, "/e", "10:30", "", "11:00", false, "/e"},
 		"an index that says nothing of its lists":   {silent(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
 		"an index out of order":                     {reversed(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
-		"an index whose last list is past":          {map[string]page{"/i": {body: sitemapindex(changed("10:00", "11:00"), listed(site+"/1.xml", "10:00", "11:00"))}}, "/i", "11:00", "", "11:00", false, "/i"},
+		"an index whose last list is past":          {map[string]page{"/i": {body: sitemapindex(changed("10:00", "11:00"), listed(site+"/1.xml", "10:00", "11:00"))}}, "/i", "11:01", "", "11:01", false, "/i"},
 		"an index that says a list twice":           {map[string]page{"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "", ""), listed("/l", "", ""))}, "/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))}}, "/i", "", "a", "10:10", true, "/i /l"},
 		"an index that is ahead of its list":        {map[string]page{"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "10:00", "11:00"))}, "/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))}}, "/i", "", "a", "10:10", true, "/i /l"},
 		"no index, but the Capability List has one": {withoutIndex(history("/index.xml")), "/open.xml", "11:15", "d e f", "12:20", true, "/open.xml /capabilitylist.xml /index.xml /2.xml /3.xml"},
@@ -207,6 +208,38 @@ func TestASilentIndexThatIsOld(t *testing.T) {
 	got, _, err := visits(t, w.client(lists.Config{}), site+"/index.xml", "11:15")
 	if asked := strings.Join(w.asks(), " "); got != "d e g" || err != nil || asked != "/index.xml /1.xml /2.xml /3.xml /index.xml /4.xml" {
 		t.Errorf("visited %q, asked for %s, %v", got, asked, err)
+	}
+}
+
+// An interval has both of its ends (core §7): the change at the seam of two lists may be in
+// the one that is closed.
+func TestAChangeAtTheSeam(t *testing.T) {
+	w := newWorld(t, map[string]page{
+		"/index.xml": {body: sitemapindex(changed("10:00", ""),
+			listed(site+"/1.xml", "10:00", "11:00"), listed(site+"/2.xml", "11:00", ""))},
+		"/1.xml": {body: urlset(changed("10:00", "11:00"), change("a", "10:30"), change("seam", "11:00"))},
+		"/2.xml": {body: urlset(changed("11:00", ""), change("b", "11:30"))},
+	})
+	if got, _, err := visits(t, w.client(lists.Config{}), site+"/index.xml", "11:00"); got != "seam b" || err != nil {
+		t.Errorf("visited %q, %v", got, err)
+	}
+}
+
+// An open list gets one more change of the moment of its last, and is closed with it.
+func TestAChangeAtTheSeamOfAListThatWasOpen(t *testing.T) {
+	w := newWorld(t, map[string]page{
+		"/list.xml": {body: urlset(changed("10:00", ""), change("a", "10:30"), change("d", "11:00"))},
+		"/capabilitylist.xml": {body: urlset(md(`capability="capabilitylist"`),
+			"<url><loc>"+site+"/list2.xml</loc>"+md(`capability="changelist"`)+"</url>")},
+	})
+	c := w.client(lists.Config{})
+	if got, covered, err := visits(t, c, site+"/list.xml", "10:00"); got != "a d" || err != nil || !covered.Until.Equal(at("11:00")) {
+		t.Errorf("visited %q, covered %+v, %v", got, covered, err)
+	}
+	w.put("/list.xml", page{body: urlset(changed("10:00", "11:00"), change("a", "10:30"), change("d", "11:00"), change("e", "11:00"))})
+	w.put("/list2.xml", page{body: urlset(changed("11:00", ""), change("f", "11:30"))})
+	if got, _, err := visits(t, c, site+"/list.xml", "11:00"); got != "d e f" || err != nil {
+		t.Errorf("visited %q, %v", got, err)
 	}
 }
 

@@ -101,13 +101,14 @@ func (w *walk) onePart(ctx context.Context, at *url.URL, p part, last bool) (pro
 }
 
 // past tells whether the part of an index ends before what is still to be read, as
-// the index has it.
+// the index has it. One that ends exactly there may have a change of that moment (core §7:
+// from and until are both of the interval).
 func (w *walk) past(parts []part, i int) bool {
 	until := parts[i].until
 	if until.IsZero() && i+1 < len(parts) {
 		until = parts[i+1].from
 	}
-	return !w.end.IsZero() && !until.IsZero() && !until.After(w.end)
+	return !w.end.IsZero() && !until.IsZero() && until.Before(w.end)
 }
 
 // partAt returns the address of a part, which must not be the index itself.
