@@ -127,7 +127,7 @@ func (d *document) note(e *payload.Entry, since time.Time) {
 	if e.Datetime.Before(d.newest) {
 		d.ordered = false
 	}
-	if latest(e).Before(since) {
+	if Latest(e).Before(since) {
 		d.before = d.entries
 	}
 	if d.oldest.IsZero() || e.Datetime.Before(d.oldest) {
@@ -138,9 +138,9 @@ func (d *document) note(e *payload.Entry, since time.Time) {
 	}
 }
 
-// latest is when the change can have been at the latest: a datetime without a time
+// Latest is when a change can have been at the latest: a datetime without a time
 // of day stands for the whole day, month or year.
-func latest(e *payload.Entry) time.Time {
+func Latest(e *payload.Entry) time.Time {
 	if e.DatetimeTold == "" || strings.Contains(e.DatetimeTold, "T") {
 		return e.Datetime
 	}
@@ -221,7 +221,7 @@ func (d *document) changes(ctx context.Context, since time.Time, visit func(payl
 }
 
 func before(e *payload.Entry, since time.Time) bool {
-	return !e.Datetime.IsZero() && latest(e).Before(since)
+	return !e.Datetime.IsZero() && Latest(e).Before(since)
 }
 
 // sorted is changes for a document whose entries are not in order, which is read into

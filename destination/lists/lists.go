@@ -102,4 +102,7 @@ type Snapshot struct {
 	// may be. Zero where the Source does not tell.
 	At, Completed      time.Time
 	Entries, Documents int
+	// Unnamed is how many entries, and lists of an index, have no loc: what was visited may not
+	// be all that the Source has.
+	Unnamed int
 }

@@ -15,7 +15,9 @@ import (
 // visit ends the reading, and is returned.
 //
 // A document is put down before the first of its entries is visited; of an index the
-// lists before one that cannot be read have been visited.
+// lists before one that cannot be read have been visited. Where the lists of an index are
+// made anew while they are read, what moves from one to another might be in neither as it
+// was read: that is an error, after all were visited.
 func (c *Client) Resources(ctx context.Context, uri string, visit func(payload.Entry) error) (Snapshot, error) {
 	r, at, err := c.begin(uri)
 	if err != nil {
@@ -34,6 +36,16 @@ type snapshot struct {
 	visit func(payload.Entry) error
 	// unknown: one of the documents does not say when it was taken.
 	unknown bool
+	// dated are the documents that say themselves when they were taken, in the order in
+	// which they were read; mixed: they do not all say the same.
+	dated []dated
+	mixed bool
+}
+
+// dated is a document and the moment that it names.
+type dated struct {
+	uri *url.URL
+	at  time.Time
 }
 
 func (s *snapshot) read(ctx context.Context, at *url.URL) error {
@@ -46,8 +58,10 @@ func (s *snapshot) read(ctx context.Context, at *url.URL) error {
 		s.At, s.Completed = d.head.AtTime, d.head.CompletedTime
 		return s.take(ctx, d)
 	}
+	s.dates(at, d)
 	for _, p := range d.parts {
 		if p.loc == "" {
+			s.Unnamed++
 			continue
 		}
 		next, err := s.partAt(d, at, p)
@@ -60,6 +74,9 @@ func (s *snapshot) read(ctx context.Context, at *url.URL) error {
 		if err := s.part(ctx, next, p, d); err != nil {
 			return err
 		}
+	}
+	if err := s.still(ctx); err != nil {
+		return err
 	}
 	// The lists together are the set at one moment (core §10.2). What one of them may lack
 	// is what changed since its own, so the earliest counts.
@@ -82,6 +99,7 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *documen
 	if d.index {
 		return fmt.Errorf("%w: %s is an index within an index", ErrLoop, d.uri)
 	}
+	s.dates(at, d)
 	when := d.head.AtTime
 	if when.IsZero() {
 		when = told.at
@@ -100,12 +118,63 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *documen
 	return s.take(ctx, d)
 }
 
+// dates notes of what moment a document says that it is.
+func (s *snapshot) dates(at *url.URL, d *document) {
+	when := d.head.AtTime
+	if when.IsZero() {
+		return
+	}
+	s.mixed = s.mixed || len(s.dated) > 0 && !s.dated[0].at.Equal(when)
+	s.dated = append(s.dated, dated{at, when})
+}
+
+// still asks for the heads of the documents once more if they are of several moments. That
+// is as the specification has it where the taking of them lasted (core §10.2), and is not if
+// one of them was replaced since it was read.
+func (s *snapshot) still(ctx context.Context) error {
+	if !s.mixed {
+		return nil
+	}
+	for _, was := range s.dated {
+		now, err := s.momentOf(ctx, was.uri)
+		if err != nil {
+			return err
+		}
+		if !now.IsZero() && !now.Equal(was.at) {
+			return fmt.Errorf("%w: the Resource Lists were made anew while they were read: %s is of %s now, and was of %s",
+				ErrAnswer, was.uri, payload.FormatDatetime(now), payload.FormatDatetime(was.at))
+		}
+	}
+	return nil
+}
+
+// momentOf reads no more of a document than its head, and returns when it was taken; zero where
+// that is not told there.
+func (s *snapshot) momentOf(ctx context.Context, at *url.URL) (time.Time, error) {
+	a, err := s.get(ctx, at, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer a.close()
+	head, err := payload.NewReader(a.body, payload.Limits{Bytes: s.c.cfg.Limits.Bytes}).Header()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading %s: %w", a.uri, err)
+	}
+	return head.AtTime, nil
+}
+
 func (s *snapshot) take(ctx context.Context, d *document) error {
-	return d.each(ctx, func(_ int, e payload.Entry) error {
+	named := 0
+	err := d.each(ctx, func(_ int, e payload.Entry) error {
 		if err := s.visit(e); err != nil {
 			return err
 		}
-		s.Entries++
+		named++
 		return nil
 	})
+	s.Entries += named
+	if err == nil {
+		s.Unnamed += d.entries - named
+	}
+	return err
 }

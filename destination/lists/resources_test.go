@@ -51,14 +51,14 @@ func TestResources(t *testing.T) {
 				"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", "10:00"), partOf("/2", ""))},
 				"/1": {body: urlset(taken("10:00", "10:02"), resource("a"))}, "/2": {body: urlset(taken("10:01", "10:03"), resource("b"))},
 			},
-			"10:00", "10:03", "a b", "/r /1 /2", "",
+			"10:00", "10:03", "a b", "/r /1 /2 /r /1 /2", "",
 		},
 		"an index without at": {
 			map[string]page{
 				"/r": {body: sitemapindex(taken("", ""), partOf("/1", ""), partOf("/2", ""))},
 				"/1": {body: urlset(taken("10:02", ""), resource("a"))}, "/2": {body: urlset(taken("10:01", ""), resource("b"))},
 			},
-			"10:01", "", "a b", "/r /1 /2", "at is missing",
+			"10:01", "", "a b", "/r /1 /2 /1 /2", "at is missing",
 		},
 		"nobody says when": {
 			map[string]page{
@@ -72,14 +72,14 @@ func TestResources(t *testing.T) {
 				"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", ""))},
 				"/1": {body: urlset(taken("09:00", ""), resource("a"))},
 			},
-			"09:00", "", "a", "/r /1", "",
+			"09:00", "", "a", "/r /1 /r /1", "",
 		},
 		"a part replaced meanwhile": {
 			map[string]page{
 				"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", "10:00"))},
 				"/1": {body: urlset(taken("11:00", ""), resource("a"))},
 			},
-			"10:00", "", "a", "/r /1", "replaced",
+			"10:00", "", "a", "/r /1 /r /1", "replaced",
 		},
 		"a part twice": {
 			map[string]page{
@@ -119,6 +119,30 @@ func TestResources(t *testing.T) {
 				t.Errorf("warnings %v, want one about %q", w.warnings, tt.words)
 			}
 		})
+	}
+}
+
+// The lists are made anew, in place, while they are read: x moves from the second to the first,
+// and is in neither as it was read.
+func TestResourceListsThatAreMadeAnew(t *testing.T) {
+	w := newWorld(t, map[string]page{
+		"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", ""), partOf("/2", ""))},
+		"/1": {body: urlset(taken("10:00", ""), resource("a"), resource("b"))},
+		"/2": {body: urlset(taken("10:00", ""), resource("x"), resource("y"))},
+	})
+	w.onAsk = func(uri string) {
+		if uri == site+"/2" {
+			w.put("/1", page{body: urlset(taken("12:00", ""), resource("a"), resource("x"))})
+			w.put("/2", page{body: urlset(taken("12:00", ""), resource("y"))})
+		}
+	}
+	c := w.client(lists.Config{})
+	all := func(payload.Entry) error { return nil }
+	if got, err := c.Resources(t.Context(), site+"/r", all); !errors.Is(err, lists.ErrAnswer) || !strings.Contains(err.Error(), "anew") || !strings.Contains(err.Error(), "/1 is of 2026-03-01T12:00") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := c.Resources(t.Context(), site+"/r", all); err != nil || got.Entries != 3 || got.At != at("10:00") {
+		t.Errorf("the next time: %+v, %v", got, err)
 	}
 }
 
@@ -174,5 +198,17 @@ func TestLargeDocument(t *testing.T) {
 	_, err = c.Resources(t.Context(), site+"/r", func(payload.Entry) error { t.Error("visited"); return nil })
 	if err == nil || !strings.Contains(err.Error(), "putting down") {
 		t.Errorf("without a directory: %v", err)
+	}
+}
+
+// What has no loc is counted: without it nobody can say what the Source has not.
+func TestUnnamed(t *testing.T) {
+	w := newWorld(t, map[string]page{
+		"/r": {body: sitemapindex(taken("10:00", ""), "<sitemap></sitemap>", partOf("/1", "10:00"))},
+		"/1": {body: urlset(taken("10:00", ""), resource("a"), "<url><lastmod>2026-01-01</lastmod></url>", resource("b"))},
+	})
+	got, err := w.client(lists.Config{}).Resources(t.Context(), site+"/r", func(payload.Entry) error { return nil })
+	if err != nil || got.Unnamed != 2 || got.Entries != 2 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
