@@ -87,11 +87,12 @@ type list struct {
 	*document
 	at *url.URL // as it was asked for
 	// from and until are what it covers; until is zero for an open one, from where
-	// nobody knows. closed: it says until itself, not only its index.
-	from, until time.Time
-	closed      bool
-	indexURI    string
-	up          string
+	// nobody knows. closed: it says until itself, not only its index; guessed: nobody says
+	// from, which is that of the first entry.
+	from, until     time.Time
+	closed, guessed bool
+	indexURI        string
+	up              string
 }
 
 // fetch reads the list, or index, at an address; told is what an index says of it.
@@ -106,7 +107,10 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error)
 		now = *k
 	}
 	l := &list{document: d, at: at, closed: !now.until.IsZero(), indexURI: now.index, up: now.up}
-	l.from = cmp.Or(now.from, told.from, d.oldest)
+	l.from = cmp.Or(now.from, told.from)
+	if l.guessed = l.from.IsZero() && !d.oldest.IsZero(); l.guessed {
+		l.from = d.oldest
+	}
 	l.until = cmp.Or(now.until, told.until)
 	return l, nil
 }
@@ -148,12 +152,17 @@ func (w *walk) take(ctx context.Context, l *list) error {
 // maxSkew is how far the clock that dates changes may be ahead of the server's.
 const maxSkew = time.Minute
 
-// served is when the list was served, by the clock of its server if that told.
+// maxAhead is how far the server's clock may be ahead of ours to be believed.
+const maxAhead = 24 * time.Hour
+
+// served is when the list was served, by the clock of its server if that told: ours may be
+// wrong, but not by days.
 func (l *list) served() time.Time {
-	if at, err := http.ParseTime(l.header.Get("Date")); err == nil {
+	now := time.Now()
+	if at, err := http.ParseTime(l.header.Get("Date")); err == nil && at.Before(now.Add(maxAhead)) {
 		return at
 	}
-	return time.Now()
+	return now
 }
 
 // keep remembers a list of which everything was taken.
@@ -211,7 +220,7 @@ func (w *walk) begin(ctx context.Context, at *url.URL) error {
 
 // before looks for what lies before a list that begins too late.
 func (w *walk) before(ctx context.Context, l *list) error {
-	gone := &GoneError{URI: l.uri.String(), Earliest: l.from}
+	gone := l.gone()
 	next, err := w.sibling(ctx, l)
 	if err != nil || next == nil {
 		return orElse(err, gone)
@@ -301,5 +310,10 @@ func (w *walk) hole(l *list) error {
 	if w.end.After(w.since) && w.lists > 0 {
 		return nil
 	}
-	return &GoneError{URI: l.uri.String(), Earliest: l.from}
+	return l.gone()
+}
+
+// gone is the error for who asks for what was before the list.
+func (l *list) gone() *GoneError {
+	return &GoneError{URI: l.uri.String(), Earliest: l.from, Guessed: l.guessed}
 }

@@ -130,6 +130,9 @@ func TestWhatIsNotKeptIsGone(t *testing.T) {
 			if !ok || !errors.Is(err, lists.ErrGone) || !gone.Earliest.Equal(at(tt.earliest)) {
 				t.Fatalf("error %v, want one that says %s", err, tt.earliest)
 			}
+			if guessed := name == "no from"; gone.Guessed != guessed || strings.Contains(err.Error(), "first change") != guessed {
+				t.Errorf("guessed %v: %v", gone.Guessed, err)
+			}
 			if got != "" || !covered.Until.Equal(at(tt.since)) {
 				t.Errorf("visited %q, covered %+v", got, covered)
 			}
@@ -298,6 +301,18 @@ func TestOddLists(t *testing.T) {
 				t.Errorf("told again: %v", w.warnings[n:])
 			}
 		})
+	}
+}
+
+// A server whose clock is ahead by years promises nothing for them.
+func TestAClockThatIsYearsAhead(t *testing.T) {
+	w := newWorld(t, map[string]page{"/l": {
+		header: map[string]string{"Date": "Thu, 01 Mar 3026 12:00:00 GMT"},
+		body:   urlset(md(`capability="changelist" from="2026-03-01T10:00:00Z" until="3026-03-01T11:00:00Z"`), change("a", "10:10")),
+	}})
+	got, covered, err := visits(t, w.client(lists.Config{}), site+"/l", "10:00")
+	if got != "a" || err != nil || covered.Until.Year() == 3026 || !w.warned("core §7", "future") {
+		t.Errorf("visited %q, covered %+v, %v, warnings %v", got, covered, err, w.warnings)
 	}
 }
 

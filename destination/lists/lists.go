@@ -45,13 +45,20 @@ type GoneError struct {
 	URI string
 	// Earliest is from when on changes are kept; zero where that was not told.
 	Earliest time.Time
+	// Guessed: the list does not say from when on it is (core §12.1), and Earliest is its first
+	// change. Nobody knows whether there were others before.
+	Guessed bool
 }
 
 func (e *GoneError) Error() string {
 	if e.Earliest.IsZero() {
 		return fmt.Sprintf("%s: %v", e.URI, ErrGone)
 	}
-	return fmt.Sprintf("%s: %v; the earliest is %s", e.URI, ErrGone, payload.FormatDatetime(e.Earliest))
+	guessed := ""
+	if e.Guessed {
+		guessed = ", its first change: it does not say from when on it is (core §12.1: from)"
+	}
+	return fmt.Sprintf("%s: %v; the earliest is %s%s", e.URI, ErrGone, payload.FormatDatetime(e.Earliest), guessed)
 }
 
 // Is makes errors.Is tell ErrGone.
