@@ -17,6 +17,7 @@ type finding struct {
 	later    bool      // asking again may help, whatever was said so far
 	doubtful bool      // asking again may help, but not for ever
 	earliest time.Time // from when on there are changes, where that is later than the position
+	behind   time.Time // the same of the Change List alone
 	err      error     // why not more
 }
 
@@ -41,30 +42,37 @@ func (f *Follower) catchUp(ctx context.Context, goal time.Time) (found finding, 
 		via   Via
 		place func(context.Context) (string, error)
 	}{{Memory, f.cfg.Places.Memory}, {ChangeList, f.cfg.Places.ChangeList}} {
-		uri, err := way.place(ctx)
-		if err == nil && uri == "" {
-			continue
+		if err := f.ask(ctx, &found, way.via, way.place, goal); err != nil {
+			return found, err
 		}
-		found.asked++
-		if err == nil {
-			if wait := time.Until(f.notBefore[way.via]); wait > 0 {
-				err = &waitError{wait}
-			} else {
-				_, err = f.readList(ctx, way.via, uri)
-			}
-		} else {
-			err = &laterError{err}
-		}
-		if ctx.Err() != nil {
-			return found, ctx.Err()
-		}
-		if err == nil && !goal.IsZero() && !f.place.at.Before(goal) {
-			found.read++
+		if !goal.IsZero() && !f.place.at.Before(goal) {
 			return found, nil
 		}
-		f.judge(&found, way.via, err)
 	}
 	return found, nil
+}
+
+// ask reads what one of those who may have changes has, up to goal as catchUp does, and adds to what
+// was found. The error is the end of ctx.
+func (f *Follower) ask(ctx context.Context, found *finding, via Via, place func(context.Context) (string, error), goal time.Time) error {
+	uri, err := place(ctx)
+	if err == nil && uri == "" {
+		return nil
+	}
+	found.asked++
+	switch wait := time.Until(f.notBefore[via]); {
+	case err != nil:
+		err = &laterError{err}
+	case wait > 0:
+		err = &waitError{wait}
+	default:
+		_, err = f.readList(ctx, via, uri, goal)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.judge(found, via, err)
+	return nil
 }
 
 // laterError is trouble that passes.
@@ -107,6 +115,9 @@ func (f *Follower) judge(found *finding, via Via, err error) {
 		if gone.Earliest.After(f.place.at) && (found.earliest.IsZero() || gone.Earliest.Before(found.earliest)) {
 			found.earliest = gone.Earliest
 		}
+		if via == ChangeList {
+			found.behind = gone.Earliest
+		}
 	case errors.As(err, &busy):
 		found.later = true
 		f.notBefore[via] = time.Now().Add(min(busy.RetryAfter, maxBusy))
@@ -119,22 +130,28 @@ func (f *Follower) judge(found *finding, via Via, err error) {
 	}
 }
 
-// readList hands on what a list has from the position on. What was handed on when an
-// error comes stays handed on.
-func (f *Follower) readList(ctx context.Context, via Via, uri string) (lists.Covered, error) {
-	v := visitor{f: f, via: via, batch: batch{f: f, limit: f.limit()}, nth: counter{}, undated: map[string]struct{}{}}
+// readList hands on what a list has from the position on, up to goal unless that is zero: what
+// comes after is in a notification that waits, which is whole, while an open list
+// may lack one change or another for now. What was handed on when an error comes stays handed on.
+func (f *Follower) readList(ctx context.Context, via Via, uri string, goal time.Time) (lists.Covered, error) {
+	v := visitor{f: f, via: via, goal: goal, batch: batch{f: f, limit: f.limit(goal)}, nth: counter{}, undated: map[string]struct{}{}}
 	before, at := f.count, f.place.at
 	covered, err := f.cfg.Lists.Changes(ctx, uri, f.place.at, func(e payload.Entry) error { return v.visit(ctx, e) })
 	if flushed := v.batch.flush(ctx); flushed != nil {
 		return covered, flushed
 	}
+	beyond := errors.Is(err, errBeyond)
+	if beyond {
+		err = nil
+		f.place.reach(goal)
+	}
 	if v.late > 0 {
 		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", cut(uri))
 	}
 	if !v.future { // else nobody knows how far the list is complete
-		f.place.reach(covered.Until)
+		f.place.reach(earlier(covered.Until, goal))
 	}
-	if err == nil && covered.Documents == 1 && !covered.Unchanged {
+	if err == nil && !beyond && covered.Documents == 1 && !covered.Unchanged {
 		f.place.keepUndated(v.undated)
 	}
 	if n := f.count - before; n > 0 {
@@ -146,6 +163,17 @@ func (f *Follower) readList(ctx context.Context, via Via, uri string) (lists.Cov
 	return covered, errors.Join(err, f.save(ctx))
 }
 
+// errBeyond ends a reading that has come to its goal.
+var errBeyond = errors.New("this lies behind what is missing")
+
+// earlier is a, or b if that is no zero and earlier.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -153,14 +181,19 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// limit is how far a change in a list may move the position: a datetime that is told wrong, in
-// the future, must not have all that comes until then count as past.
-func (f *Follower) limit() time.Time { return time.Now().Add(f.cfg.Skew) }
+// limit is how far a change may move the position: a datetime that is told wrong, in the future, must
+// not have all that comes until then count as past. What is the future goes by this clock, or the
+// Source's where that is ahead: by how far the position is, and by when a notification
+// begins that waits (zero: none).
+func (f *Follower) limit(waiting time.Time) time.Time {
+	return later(later(time.Now(), f.place.at), waiting).Add(f.cfg.Skew)
+}
 
 // visitor hands on the entries of one reading.
 type visitor struct {
 	f       *Follower
 	via     Via
+	goal    time.Time // nothing after it is handed on; zero: everything is
 	batch   batch
 	nth     counter
 	newest  time.Time
@@ -170,18 +203,21 @@ type visitor struct {
 }
 
 func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
+	if !v.goal.IsZero() && e.Datetime.After(v.goal) && !e.Datetime.After(v.batch.limit) {
+		return errBeyond // and in order: so does what follows
+	}
 	key := v.nth.key(&e)
 	if e.Datetime.IsZero() && len(v.undated) < maxUndated {
 		v.undated[key] = struct{}{}
 	}
 	v.future = v.future || e.Datetime.After(v.batch.limit)
-	if v.f.place.past(e.Datetime, key) || v.batch.has(key) {
+	if v.f.place.past(&e, key) || v.batch.has(key) {
 		if _, known := v.f.place.known[key]; !known && v.newest.After(e.Datetime) && !e.Datetime.IsZero() && !v.batch.has(key) {
 			v.late++
 		}
 		return ctx.Err()
 	}
-	if !e.Datetime.IsZero() && e.Datetime.Before(v.newest) {
+	if !e.Datetime.IsZero() && lists.Latest(&e).Before(v.newest) {
 		v.late++
 		return ctx.Err()
 	}

@@ -30,6 +30,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"carillon/destination/lists"
@@ -73,13 +74,17 @@ type Position struct {
 	// Keys are those with a datetime of At or later that were, and those without one
 	// that may be read again.
 	Keys []string
+	// Assumed: nothing was handed on yet, and At is when following began, by the Destination's
+	// clock and somewhat before. What the Source tells first takes its place.
+	Assumed bool
 }
 
 // Pushed is a notification that was acknowledged and is not handed on yet.
 type Pushed struct {
 	// ID is the hub's X-Hub-Notification-Id, or a digest.
 	ID string
-	// From and Until are what it covers (CN §3).
+	// From and Until are what it covers (CN §3). Where nobody knows, Until is zero, and
+	// From is behind all that came before.
 	From, Until time.Time
 	Body        []byte
 }
@@ -93,7 +98,8 @@ type Store interface {
 	// Keep puts a notification into the inbox; one with the same ID is kept once.
 	Keep(ctx context.Context, p Pushed) error
 	// First returns the kept one with the earliest From, and of those the
-	// earliest Until; ErrNothing if there is none.
+	// earliest Until; ErrNothing if there is none. One that can never be read back is a
+	// *DamagedError, until Advance has dropped it.
 	First(ctx context.Context) (Pushed, error)
 	// Kept is how many there are, and how many bytes they take.
 	Kept(ctx context.Context) (n int, bytes int64, err error)
@@ -111,6 +117,18 @@ var (
 	// ErrGap: changes are missing, and nobody has them any more.
 	ErrGap = errors.New("changes are missing, and neither the hub's memory nor the Source's lists have them")
 )
+
+// DamagedError says of a notification in the inbox that it cannot be read back.
+type DamagedError struct {
+	ID  string
+	Err error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the notification %q in the inbox is damaged: %v", cut(e.ID), e.Err)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Lists reads documents of changes: *lists.Client does.
 type Lists interface {

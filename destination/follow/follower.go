@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 )
 
 // Follower follows one Source. It takes notifications at any time; Run hands
@@ -18,6 +20,9 @@ type Follower struct {
 
 	mu sync.Mutex
 	at time.Time // guarded by mu: the position as it is stored
+	// Guarded by mu: how far reaches what came, and where the last notification stands that does not
+	// tell what it covers.
+	came time.Time
 
 	// What follows is Run's goroutine's.
 	place   *place
@@ -28,6 +33,16 @@ type Follower struct {
 	unread  bool // no list could be read, the last time, and that may pass
 	// notBefore is when who was too busy may be asked again.
 	notBefore map[Via]time.Time
+	// freshUntil is until when the first look may say what "now" is.
+	freshUntil time.Time
+	heard      time.Time // when push told something last, or the start
+	glanced    time.Time // where the notification began for which a seam was looked at
+	// unproven is an until that was not believed: the next notification proves it by beginning there.
+	unproven time.Time
+	// rebased is how long to wait before another baseline, since one was taken because of a
+	// gap; nil: none was. rested: that was waited for.
+	rebased *backoff.ExponentialBackOff
+	rested  bool
 	spread    float64 // by how much this time's interval between looks is longer
 }
 
@@ -83,8 +98,9 @@ func (f *Follower) begin(ctx context.Context) error {
 	}
 	f.place, f.looked = placeOf(p), time.Now()
 	f.mu.Lock()
-	f.at = p.At
+	f.at = told(p)
 	f.mu.Unlock()
+	f.heard = time.Now()
 	if !p.At.IsZero() {
 		f.cfg.Logger.Info("going on", "position", shown(p.At))
 		f.looked = time.Time{} // what was missed meanwhile is looked for at once
@@ -99,7 +115,21 @@ func (f *Follower) begin(ctx context.Context) error {
 		return f.save(ctx)
 	}
 	f.looked = time.Time{}
-	return nil
+	f.place, f.freshUntil = placeOf(f.assume()), time.Now().Add(f.cfg.PollGone)
+	return f.save(ctx) // whatever becomes of this process, it is from here on
+}
+
+// assume is where following begins that begins now, until the Source tells more.
+func (f *Follower) assume() Position {
+	return Position{At: time.Now().UTC().Add(-f.cfg.Skew).Truncate(time.Microsecond), Assumed: true}
+}
+
+// told is the moment of a position that the Source has told; zero of another.
+func told(p Position) time.Time {
+	if p.Assumed {
+		return time.Time{}
+	}
+	return p.At
 }
 
 // tried calls what until it works, or ctx ends.
@@ -125,6 +155,12 @@ func (f *Follower) step(ctx context.Context) error {
 		f.gap = gap{}
 		return f.idle(ctx)
 	}
+	if damaged := (*DamagedError)(nil); errors.As(err, &damaged) {
+		f.cfg.Logger.Error("a notification in the inbox cannot be read back, and is dropped; what it told is looked for in the lists",
+			"id", damaged.ID, "error", err)
+		f.looked = time.Time{}
+		return f.save(ctx, damaged.ID)
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			f.cfg.Logger.Error("the inbox cannot be read; trying again", "error", err)
@@ -132,10 +168,16 @@ func (f *Follower) step(ctx context.Context) error {
 		return f.wait(ctx, f.cfg.RetryFirst, nil)
 	}
 	switch {
-	case f.place.at.IsZero():
+	case p.Until.IsZero(): // all that came before it was handed on
+		return f.apply(ctx, p)
+	case f.place.assumed && (f.fresh() || !p.From.After(f.place.at)):
 		return f.first(ctx, p)
-	case p.Until.Before(f.place.at):
-		return f.save(ctx, p.ID) // known already
+	case p.Until.Before(f.place.at) && !p.Until.After(f.place.recent.floor):
+		f.cfg.Logger.Debug("a notification tells what is known already", "id", p.ID, "until", shown(p.Until), "position", shown(f.place.at))
+		return f.save(ctx, p.ID)
+	case !f.unproven.IsZero() && p.From.Equal(f.unproven):
+		f.place.reach(p.From)
+		return f.apply(ctx, p)
 	case !p.From.After(f.place.at):
 		return f.apply(ctx, p)
 	}
@@ -149,14 +191,15 @@ func (f *Follower) first(ctx context.Context, p Pushed) error {
 		return f.wait(ctx, wait, f.news)
 	}
 	f.gap = gap{}
-	f.place.reach(p.From)
+	f.place = placeOf(Position{At: p.From})
 	f.cfg.Logger.Info("beginning with the first notification", "position", shown(p.From))
 	return f.save(ctx)
 }
 
 // apply hands on what a notification has from the position on.
 func (f *Follower) apply(ctx context.Context, p Pushed) error {
-	f.gap = gap{}
+	f.gap, f.heard, f.unproven = gap{}, time.Now(), time.Time{}
+	f.helped()
 	changes, err := f.read(p)
 	if err != nil {
 		// It was read when it came. Its interval stays to be covered by the lists.
@@ -164,10 +207,19 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 		f.pollNow()
 		return f.save(ctx, p.ID)
 	}
+	limit := f.limit(p.From)
 	b := batch{f: f, limit: p.Until}
+	if p.Until.After(limit) {
+		b.limit = limit
+	}
 	for _, c := range changes {
-		if b.has(c.Key) || f.place.past(c.Datetime, c.Key) && !f.late(&c, p) {
+		past := f.place.past(&c.Entry, c.Key)
+		missed := past && f.place.missed(&c.Entry, c.Key)
+		if b.has(c.Key) || past && !missed && !f.late(&c, p) {
 			continue
+		}
+		if missed {
+			f.cfg.Logger.Warn("a change comes after later ones, as a list lacked it; it is handed on late", "key", c.Key, "id", p.ID)
 		}
 		if err := b.add(ctx, c); err != nil {
 			return err
@@ -176,21 +228,39 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
-	f.place.reach(p.Until)
-	if !f.looked.IsZero() { // else what was missed while this process was away is to be looked for
+	if f.reached(p, limit) && !p.Until.Before(f.place.at) && !f.looked.IsZero() { // else what was missed while this process was away is to be looked for
 		f.looked = time.Now()
 	}
 	return f.save(ctx, p.ID)
 }
 
-// late tells a change that is older than the interval of a notification that was not seen
-// before: whoever broke the rule that entries lie in it (CN §3) has not told of it earlier.
+// reached moves the position to the end of a notification; not where that lies in the future: all
+// that comes until then would count as past.
+func (f *Follower) reached(p Pushed, limit time.Time) bool {
+	if !p.Until.After(limit) {
+		f.place.reach(p.Until)
+		return true
+	}
+	f.cfg.Logger.Warn("the interval of a notification ends in the future (CN §3), which is not believed: its until is wrong, or this machine's clock",
+		"id", p.ID, "until", shown(p.Until), "position", shown(f.place.at))
+	f.unproven, f.looked = p.Until, time.Time{}
+	return false
+}
+
+// tellsNothing: the notification stands in the Inbox where it came.
+func tellsNothing(p *Pushed) bool { return p.Until.Sub(p.From) < time.Microsecond && p.Until.After(p.From) }
+
+// late tells a change that is older than the position and was not seen before: one that is
+// older than the interval of its notification too, since whoever broke the rule that entries lie in it
+// (CN §3) has not told of it earlier; and one that an open list lacked.
 func (f *Follower) late(c *Change, p Pushed) bool {
-	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || f.place.at.After(p.From) {
+	if _, known := f.place.known[c.Key]; known || c.Datetime.IsZero() || !c.Datetime.Before(f.place.at) && !c.Datetime.Before(p.From) {
 		return false
 	}
-	_, known := f.place.known[c.Key]
-	return !known
+	if c.Datetime.Before(p.From) {
+		return !f.place.at.After(p.From)
+	}
+	return f.place.recent.lacks(&c.Entry)
 }
 
 // idle waits for news, and looks at the lists when it is time.
@@ -198,9 +268,8 @@ func (f *Follower) idle(ctx context.Context) error {
 	if due := f.due(); due > 0 {
 		return f.wait(ctx, due, f.news)
 	}
-	err := f.look(ctx)
 	f.looked, f.spread = time.Now(), rand.Float64()*pollJitter
-	return err
+	return f.look(ctx) // which may ask for another look
 }
 
 // due is how long it is until the lists are to be looked at. Where nothing may be
@@ -209,6 +278,9 @@ func (f *Follower) due() time.Duration {
 	interval := f.cfg.Poll
 	if !f.cfg.Places.Pushed() || f.hubAway || f.unread {
 		interval = f.cfg.PollGone
+	}
+	if f.fresh() {
+		interval = f.cfg.RetryFirst
 	}
 	if f.looked.IsZero() {
 		return 0

@@ -450,7 +450,7 @@ func TestOddNotifications(t *testing.T) {
 		for _, c := range w.taker.changes()[1:] {
 			got = append(got, strings.TrimPrefix(c.Loc, "http://source.example/"))
 		}
-		if want := "a u b x y x x early seam late more more free end"; strings.Join(got, " ") != want {
+		if want := "a u b x y x x early seam late more more free lost end"; strings.Join(got, " ") != want {
 			t.Errorf("handed on: %q\nwant       %q\n%s", strings.Join(got, " "), want, w.logs.String())
 		}
 	})

@@ -2,6 +2,8 @@ package follow
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -24,8 +26,17 @@ func (g *gap) settle(until time.Time, long time.Duration) time.Duration {
 	return long - time.Since(g.since)
 }
 
+// seam is how far after the last change of an open Change List a notification may begin that follows
+// on it: an interval ends after its last change (CN §3), by as little as can be told.
+const seam = time.Microsecond
+
 // missing sees to what lies between the position and a notification.
 func (f *Follower) missing(ctx context.Context, p Pushed) error {
+	if p.From.Sub(f.place.at) <= seam && !f.glanced.Equal(p.From) {
+		f.glanced = p.From // only what has the very datetime of the position could be missing
+		_, err := f.catchUp(ctx, p.From)
+		return err
+	}
 	g := &f.gap
 	if wait := g.settle(p.From, f.cfg.Settle); wait > 0 {
 		return f.wait(ctx, wait, f.news)
@@ -35,8 +46,11 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 	}
 	if g.retry == nil {
 		g.retry = f.retry()
-		f.cfg.Logger.Warn("gap: changes are missing before a notification; catching up",
-			"position", shown(f.place.at), "from", shown(p.From), "id", p.ID)
+		message, level := "gap: changes are missing before a notification; catching up", slog.LevelWarn
+		if f.place.assumed {
+			message, level = "asking for what came before the first notification", slog.LevelInfo
+		}
+		f.cfg.Logger.Log(ctx, level, message, "position", shown(f.place.at), "from", shown(p.From), "id", p.ID)
 	}
 	before := f.place.at
 	found, err := f.catchUp(ctx, p.From)
@@ -46,6 +60,7 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 	if !f.place.at.Before(p.From) {
 		f.cfg.Logger.Info("the gap is filled", "from", shown(p.From))
 		f.gap = gap{}
+		f.helped()
 		return nil
 	}
 	if g.attempts++; f.place.at.After(before) {
@@ -64,48 +79,105 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 }
 
 // lost does what Config says of changes that nobody has any more: those before until, or
-// where that is zero before the first that there are.
+// where that is zero before the first that there are. Before a first position that is only
+// assumed nothing is known to have been.
 func (f *Follower) lost(ctx context.Context, until time.Time, found finding) error {
+	to := until
+	if found.earliest.After(f.place.at) && (until.IsZero() || found.earliest.Before(until)) {
+		to = found.earliest
+	}
+	if f.place.assumed {
+		return f.startAt(ctx, to)
+	}
 	err := gapError(f.place.at, until, found.reason())
 	switch f.cfg.OnGap {
 	case GapBaseline:
-		f.cfg.Logger.Error("a new baseline is taken", "error", err)
-		return f.baseline(ctx)
+		return f.rebase(ctx, err)
 	case GapGoOn:
-		to := until
-		if found.earliest.After(f.place.at) && (until.IsZero() || found.earliest.Before(until)) {
-			to = found.earliest
-		}
 		f.cfg.Logger.Error("going on without them", "error", err, "position", shown(to))
 		f.place.reach(to)
+		f.looked = time.Time{}
 		return f.save(ctx)
 	}
 	return err
 }
 
+// The waits between baselines that do not help.
+const (
+	rebaseFirst = time.Minute
+	rebaseMax   = time.Hour
+)
+
+// rebase takes a new baseline because of a gap. One that was taken and has not closed it, as the
+// Resource List is older than the Change Lists go back, is taken again when the Source may have made
+// another.
+func (f *Follower) rebase(ctx context.Context, gap error) error {
+	if f.rebased == nil {
+		f.rebased = backoff.NewExponentialBackOff(backoff.WithInitialInterval(rebaseFirst), backoff.WithMultiplier(2),
+			backoff.WithMaxInterval(rebaseMax), backoff.WithMaxElapsedTime(0))
+	} else if wait := f.rebased.NextBackOff(); !f.rested {
+		f.rested = true
+		f.cfg.Logger.Error("the new baseline has not helped: the Source's Resource List is older than what its Change Lists go back to; waiting for another",
+			"error", gap, "in", wait.Round(time.Second).String())
+		f.looked = time.Time{}
+		return sleep(ctx, wait) // then the lists are asked again, before all resources are
+	}
+	f.rested = false
+	f.cfg.Logger.Error("a new baseline is taken", "error", gap)
+	return f.baseline(ctx)
+}
+
+// helped notes that changes follow on the position again.
+func (f *Follower) helped() { f.rebased, f.rested = nil, false }
+
 // baseline takes the Source's state, and goes on from its moment.
 func (f *Follower) baseline(ctx context.Context) error {
+	begun := f.assume()
 	at, err := tried(ctx, f, "the baseline is not taken yet; trying again", f.cfg.Baseline.Baseline)
 	if err != nil {
 		return err
 	}
 	f.looked = time.Time{} // what changed meanwhile is looked for at once
 	if at.IsZero() {
-		f.cfg.Logger.Warn("the Resource List does not tell its moment (core §10.1: at); going on from the first change that there is")
-		f.place = placeOf(Position{})
-		if uri, err := f.cfg.Places.ChangeList(ctx); err == nil && uri != "" {
-			if _, err := f.readList(ctx, ChangeList, uri); ctx.Err() != nil {
-				return ctx.Err()
-			} else if err != nil {
-				f.cfg.Logger.Warn("the Change Lists cannot be read", "error", err)
-			}
-		}
-		return f.save(ctx)
+		return f.sinceUnknown(ctx, begun)
 	}
 	if !at.After(f.place.at) {
 		f.cfg.Logger.Info("the baseline is older than the position", "at", shown(at), "position", shown(f.place.at))
 	}
 	f.place = placeOf(Position{At: at})
 	f.cfg.Logger.Info("the baseline is taken", "position", shown(at))
+	return f.save(ctx)
+}
+
+// sinceUnknown goes on from a baseline that does not tell its moment: from the first change that the
+// Change Lists have. They are asked until they answer: what they have cannot be made up for later.
+func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
+	f.cfg.Logger.Warn("the Resource List does not tell its moment (core §10.1: at); going on from the first change that there is")
+	f.place = placeOf(Position{})
+	for attempts, retry := 1, f.retry(); ; attempts++ {
+		var found finding
+		if err := f.ask(ctx, &found, ChangeList, f.cfg.Places.ChangeList, time.Time{}); err != nil {
+			return err
+		}
+		if found.asked == 0 || found.read > 0 {
+			break
+		}
+		if found.final(attempts >= f.cfg.GapAttempts) {
+			err := fmt.Errorf("%w: what changed since the Resource List, which does not tell its moment: %w", ErrGap, found.reason())
+			if f.cfg.OnGap != GapGoOn {
+				return err
+			}
+			f.cfg.Logger.Error("going on without them", "error", err)
+			break
+		}
+		wait := retry.NextBackOff()
+		f.cfg.Logger.Warn("the Change Lists cannot be read; trying again", "reason", found.reason(), "in", wait.Round(time.Millisecond).String())
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+	if f.place.at.IsZero() { // there was no change
+		f.place = placeOf(begun)
+	}
 	return f.save(ctx)
 }

@@ -52,7 +52,7 @@ func (f *Follower) done(changes []Change, limit time.Time) {
 	f.count += uint64(len(changes))
 	for i := range changes {
 		c := &changes[i]
-		f.place.handed(c.Datetime, c.Key, limit)
+		f.place.handed(&c.Entry, c.Key, limit)
 		if c.Datetime.IsZero() && c.Via == Push {
 			f.place.note(Key(&c.Entry, 0)) // so it is called in a list
 		}
@@ -64,10 +64,11 @@ func (f *Follower) done(changes []Change, limit time.Time) {
 func (f *Follower) save(ctx context.Context, drop ...string) error {
 	retry := f.retry()
 	for {
-		err := f.cfg.Store.Advance(context.WithoutCancel(ctx), f.place.position(), drop...)
+		to := f.place.position()
+		err := f.cfg.Store.Advance(context.WithoutCancel(ctx), to, drop...)
 		if err == nil {
 			f.mu.Lock()
-			f.at = f.place.at
+			f.at = told(to)
 			f.mu.Unlock()
 			return ctx.Err()
 		}

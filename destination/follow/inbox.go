@@ -20,7 +20,7 @@ var _ destination.Sink = (*Follower)(nil)
 func (f *Follower) Take(n *destination.Notification) error {
 	if !n.ChangeNotification {
 		f.cfg.Logger.Warn("what was delivered is no change notification that can be read, and is passed over", "id", n.ID, "bytes", n.Size)
-		f.ring() // something has changed: the lists may tell what
+		f.pollNow() // something has changed: the lists may tell what
 		return nil
 	}
 	p := Pushed{ID: n.ID, Body: n.Body}
@@ -28,10 +28,10 @@ func (f *Follower) Take(n *destination.Notification) error {
 	if p.From, p.Until, told = interval(n); !told {
 		f.cfg.Logger.Warn("the notification does not tell what interval it covers (CN §3)", "id", n.ID)
 		if p.From.IsZero() {
-			f.pollNow()
-			return nil
+			f.pollNow() // they may tell more
 		}
 	}
+	p.From = f.standing(p)
 	ctx := context.Background() // who waits for the answer may give up; what is kept is kept
 	if err := f.room(ctx, p); err != nil {
 		return err
@@ -43,8 +43,21 @@ func (f *Follower) Take(n *destination.Notification) error {
 	return nil
 }
 
+// standing is where a notification stands in the Inbox: where it begins, or behind all that
+// came before where it does not tell.
+func (f *Follower) standing(p Pushed) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.Until.IsZero() {
+		p.From = later(f.at, f.came)
+		p.Until = p.From.Add(1) // the next such one is behind it
+	}
+	f.came = later(f.came, p.Until)
+	return p.From
+}
+
 // interval is what a notification covers; where it does not tell, from its first
-// change to its last.
+// change to its last; zero where those do not tell either.
 func interval(n *destination.Notification) (from, until time.Time, told bool) {
 	from, fromErr := payload.ParseDatetime(n.From)
 	until, untilErr := payload.ParseDatetime(n.Until)
@@ -64,6 +77,9 @@ func interval(n *destination.Notification) (from, until time.Time, told bool) {
 	}
 	if fromErr != nil {
 		from = first
+	}
+	if from.IsZero() {
+		return time.Time{}, time.Time{}, false
 	}
 	if untilErr != nil || until.Before(from) {
 		until = last
@@ -96,7 +112,7 @@ func (f *Follower) read(p Pushed) ([]Change, error) {
 	r := payload.NewReader(bytes.NewReader(p.Body), payload.Limits{Bytes: int64(len(p.Body)) + 1})
 	var all []Change
 	var last time.Time // of those that tell
-	sorted, nth := true, counter{}
+	sorted := true
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -108,16 +124,19 @@ func (f *Follower) read(p Pushed) ([]Change, error) {
 		if !e.Datetime.IsZero() {
 			sorted, last = sorted && !e.Datetime.Before(last), e.Datetime
 		}
-		c := Change{Entry: e, Key: nth.key(&e), Via: Push, Notification: p.ID}
-		if e.Datetime.IsZero() {
-			// The next notification may say the same of another change.
-			c.Key = undated + digest(0, p.ID, c.Key)
-		}
-		all = append(all, c)
+		all = append(all, Change{Entry: e, Via: Push, Notification: p.ID})
 	}
 	if !sorted {
 		f.cfg.Logger.Warn("the changes of a notification are not in the order of their datetimes (CN §3), and are put in it", "id", p.ID)
 		inOrder(all)
+	}
+	var nth counter
+	for i := range all {
+		c := &all[i]
+		if c.Key = nth.key(&c.Entry); c.Datetime.IsZero() {
+			// The next notification may say the same of another change.
+			c.Key = undated + digest(0, p.ID, c.Key)
+		}
 	}
 	return all, nil
 }

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
+	"carillon/destination/lists"
 	"carillon/payload"
 )
 
@@ -16,14 +18,17 @@ const undated = "undated-"
 // keyBytes is how much of a digest a key has.
 const keyBytes = 16
 
-// Key is the key of a change: what it is however it comes. Changes without a datetime are
-// known by all that they say; nth tells those apart that say the same in one document,
-// from 0 on.
+// Key is the key of a change: what it is however it comes. A resource may change more than
+// once at one datetime (core §12.1), of which Sources that count seconds make much use: so
+// it is of what is told of the content too; nth tells those apart that say the same in one
+// reading, from 0 on.
 func Key(e *payload.Entry, nth int) string {
 	if e.Datetime.IsZero() {
 		return undated + digest(uint64(nth), e.Loc, string(e.Change), e.LastMod, e.Hash, e.Length, e.Type, e.Encoding)
 	}
-	return payload.FormatDatetime(e.Datetime) + "-" + digest(uint64(e.Datetime.Nanosecond()), e.Loc, string(e.Change))
+	at := fmt.Sprint(e.Datetime.Unix(), " ", e.Datetime.Nanosecond())
+	return payload.FormatDatetime(lists.Latest(e)) + "-" +
+		digest(uint64(nth), at, e.Loc, string(e.Change), e.LastMod, e.Hash, e.Length)
 }
 
 // digest is of the number and the parts, which cannot run into each other.
@@ -38,7 +43,8 @@ func digest(n uint64, parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:keyBytes])
 }
 
-// keyTime is the datetime in a key, whole microseconds; zero for an undated one.
+// keyTime is the datetime in a key, whole microseconds: of a change that tells no time of
+// day the end of what it tells; zero for an undated one.
 func keyTime(key string) time.Time {
 	if strings.HasPrefix(key, undated) || len(key) < len("2006-01-02T15:04:05.000000Z") {
 		return time.Time{}
@@ -47,21 +53,31 @@ func keyTime(key string) time.Time {
 	return t
 }
 
-// counter tells changes apart that say the same. It is for one document.
-type counter map[string]int
+// counter tells changes apart that say the same. It is for one reading, in the order of
+// the datetimes.
+type counter struct {
+	at             time.Time // of those that are counted
+	dated, undated map[string]int
+}
 
-// key gives the key of the next change of the document.
-func (c counter) key(e *payload.Entry) string {
+// key gives the key of the next change of the reading.
+func (c *counter) key(e *payload.Entry) string {
+	if c.dated == nil {
+		c.dated, c.undated = map[string]int{}, map[string]int{}
+	}
+	of := c.undated
+	switch {
+	case !e.Datetime.IsZero():
+		if of = c.dated; !e.Datetime.Equal(c.at) {
+			clear(of)
+			c.at = e.Datetime
+		}
+	case len(of) >= payload.MaxEntries:
+		clear(of) // a list that never ends
+	}
 	key := Key(e, 0)
-	if !e.Datetime.IsZero() {
-		return key
-	}
-	if len(c) >= payload.MaxEntries {
-		clear(c) // a list that never ends
-	}
-	n := c[key]
-	c[key]++
-	if n == 0 {
+	n := of[key]
+	if of[key]++; n == 0 {
 		return key
 	}
 	return Key(e, n)

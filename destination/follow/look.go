@@ -9,10 +9,14 @@ import (
 	"carillon/payload"
 )
 
+// pushSilence is how long a hub that serves a subscription may take to deliver what it has: only
+// after so long does what stands in a Change List alone show that it is not pushed.
+const pushSilence = 2 * time.Hour
+
 // look reads the lists without a notification that asks for it: because push is silent,
 // because there is none, or because the Destination was away.
 func (f *Follower) look(ctx context.Context) error {
-	if f.place.at.IsZero() {
+	if f.fresh() {
 		return f.startNow(ctx)
 	}
 	found, err := f.catchUp(ctx, time.Time{})
@@ -22,7 +26,12 @@ func (f *Follower) look(ctx context.Context) error {
 	pushed := f.cfg.Places.Pushed()
 	f.unread = found.read == 0 && found.later
 	switch {
+	case f.place.assumed && found.final(false) && found.earliest.After(f.place.at):
+		return f.startAt(ctx, found.earliest) // nothing is known to have been before
+	case found.behind.After(f.place.at) && !found.later:
+		return f.behind(ctx, pushed, found)
 	case found.read > 0:
+		f.helped()
 		if found.err != nil {
 			f.cfg.Logger.Debug("looked at the lists; one could not be read", "error", found.err)
 		}
@@ -41,17 +50,71 @@ func (f *Follower) look(ctx context.Context) error {
 	return nil
 }
 
+// behind judges a Change List that begins after the position. A memory to which nothing newer has
+// come, and push that is silent, tell what came to the hub and nothing of the Source: where the list has
+// changes that should have come by them long ago, changes are missing. Where it has none, nothing need
+// have happened.
+func (f *Follower) behind(ctx context.Context, pushed bool, found finding) error {
+	if !pushed && found.read == 0 && !found.doubtful {
+		return f.lost(ctx, time.Time{}, found)
+	}
+	long := f.cfg.Poll
+	if pushed {
+		long = pushSilence
+	}
+	if !pushed || time.Since(f.heard) >= long {
+		first, err := f.firstOf(ctx, found.behind)
+		if err != nil {
+			return err
+		}
+		if !first.IsZero() && time.Since(first) >= long {
+			return f.lost(ctx, time.Time{}, found)
+		}
+	}
+	f.cfg.Logger.Info("the Change List begins after the position; nothing shows that anything is missing",
+		"position", shown(f.place.at), "from", shown(found.behind))
+	return nil
+}
+
+// errEnough ends a visit early.
+var errEnough = errors.New("enough was seen")
+
+// firstOf is the datetime of the first change that the Change List has from a moment on; zero
+// where there is none, or it cannot be read. The error is the end of ctx.
+func (f *Follower) firstOf(ctx context.Context, since time.Time) (first time.Time, err error) {
+	uri, err := f.cfg.Places.ChangeList(ctx)
+	if err == nil && uri != "" {
+		_, err = f.cfg.Lists.Changes(ctx, uri, since, func(e payload.Entry) error {
+			if first = e.Datetime; first.IsZero() {
+				return ctx.Err()
+			}
+			return errEnough
+		})
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		f.cfg.Logger.Debug("the Change List could not be looked at", "error", err)
+	}
+	return first, ctx.Err()
+}
+
+// fresh tells whether "now" may still be taken from the lists as they are: nobody could be asked
+// yet. Later they may have what has changed since the start, which is to be handed on.
+func (f *Follower) fresh() bool { return f.place.assumed && time.Now().Before(f.freshUntil) }
+
 // startNow finds a first position by the Source's own clock: that of its last change. What
-// was before it is not handed on. Where there is no list the first notification tells.
+// was before it is not handed on. Where there is no list to ask yet it is tried again soon;
+// where one cannot be read, all is handed on from the assumed position on: what is pushed,
+// and what the lists turn out to have.
 func (f *Follower) startNow(ctx context.Context) error {
 	for _, place := range []func(context.Context) (string, error){f.cfg.Places.ChangeList, f.cfg.Places.Memory} {
 		uri, err := place(ctx)
 		if err == nil && uri == "" {
 			continue
 		}
+		f.freshUntil = time.Time{}
 		var at Position
 		if err == nil {
-			at, err = f.latest(ctx, uri, time.Now().Add(-f.cfg.Skew))
+			at, err = f.latest(ctx, uri, f.place.at)
 		}
 		if gone := (*lists.GoneError)(nil); errors.As(err, &gone) && !gone.Earliest.IsZero() {
 			at, err = f.latest(ctx, uri, gone.Earliest)
@@ -60,8 +123,16 @@ func (f *Follower) startNow(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
+			f.unread = true
 			f.cfg.Logger.Warn("where to begin is not known yet", "error", err)
 			continue
+		}
+		f.unread = false
+		if p, err := f.cfg.Store.First(ctx); err == nil && p.From.Before(at.At) {
+			return f.startAt(ctx, p.From) // it came since the start
+		}
+		if !at.At.After(f.place.at) {
+			return nil // nothing has changed lately: the first notification tells
 		}
 		f.place = placeOf(at)
 		f.cfg.Logger.Info("beginning with what changes from now on", "position", shown(at.At))
@@ -70,11 +141,19 @@ func (f *Follower) startNow(ctx context.Context) error {
 	return nil
 }
 
+// startAt has the first position be at, which the Source told.
+func (f *Follower) startAt(ctx context.Context, at time.Time) error {
+	f.place = placeOf(Position{At: at})
+	f.looked, f.gap = time.Time{}, gap{}
+	f.cfg.Logger.Info("beginning with what the Source tells first", "position", shown(at))
+	return f.save(ctx)
+}
+
 // latest visits a list from a moment on, and returns the position behind its last change.
 func (f *Follower) latest(ctx context.Context, uri string, since time.Time) (Position, error) {
 	p, nth := placeOf(Position{At: since}), counter{}
 	_, err := f.cfg.Lists.Changes(ctx, uri, since, func(e payload.Entry) error {
-		p.handed(e.Datetime, nth.key(&e), f.limit())
+		p.handed(&e, nth.key(&e), f.limit(time.Time{}))
 		return ctx.Err()
 	})
 	return p.position(), err

@@ -1,9 +1,13 @@
 package follow
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
+
+	"carillon/destination/lists"
+	"carillon/payload"
 )
 
 // place is the Position as it is worked with; Run's goroutine has it.
@@ -12,10 +16,12 @@ type place struct {
 	dated   []string // keys with a datetime of at or later
 	undated []string // oldest first
 	known   map[string]struct{}
+	recent  recent
+	assumed bool // see Position
 }
 
 func placeOf(p Position) *place {
-	pl := &place{at: p.At, known: map[string]struct{}{}}
+	pl := &place{at: p.At, assumed: p.Assumed, known: map[string]struct{}{}, recent: recent{floor: p.At, last: map[[keyBytes]byte]time.Time{}}}
 	for _, key := range p.Keys {
 		pl.note(key)
 	}
@@ -23,24 +29,33 @@ func placeOf(p Position) *place {
 }
 
 func (p *place) position() Position {
-	return Position{At: p.at, Keys: slices.Concat(p.dated, p.undated)}
+	return Position{At: p.at, Keys: slices.Concat(p.dated, p.undated), Assumed: p.assumed}
 }
 
-// past tells whether a change was handed on, or lies before all that may be.
-func (p *place) past(datetime time.Time, key string) bool {
-	if !datetime.IsZero() && datetime.Before(p.at) {
+// past tells whether a change was handed on, or lies before all that may be. One that
+// tells no time of day may be as late as it ends.
+func (p *place) past(e *payload.Entry, key string) bool {
+	if !e.Datetime.IsZero() && lists.Latest(e).Before(p.at) {
 		return true
 	}
 	_, known := p.known[key]
 	return known
 }
 
+// missed tells a change that is past, and was passed over all the same.
+func (p *place) missed(e *payload.Entry, key string) bool {
+	_, known := p.known[key]
+	return !known && p.recent.lacks(e)
+}
+
 // handed notes a change that was handed on, after all that lie before it. What lies
 // beyond limit does not move the position, and is known by its key: all that comes until
 // then would count as past.
-func (p *place) handed(datetime time.Time, key string, limit time.Time) {
-	if !datetime.After(limit) {
-		p.reach(datetime)
+func (p *place) handed(e *payload.Entry, key string, limit time.Time) {
+	p.assumed = p.assumed && e.Datetime.IsZero()
+	if !e.Datetime.After(limit) {
+		p.reach(e.Datetime)
+		p.recent.note(e)
 	}
 	if _, known := p.known[key]; !known {
 		p.note(key)
@@ -64,7 +79,10 @@ func (p *place) reach(at time.Time) {
 	if !at.After(p.at) {
 		return
 	}
-	p.at = at
+	if p.at.IsZero() {
+		p.recent.floor = at // it begins here
+	}
+	p.at, p.assumed = at, false
 	floor := at.Truncate(time.Microsecond)
 	p.dated = slices.DeleteFunc(p.dated, func(key string) bool {
 		over := keyTime(key).Before(floor)
@@ -85,4 +103,45 @@ func (p *place) keepUndated(keep map[string]struct{}) {
 		}
 		return !kept
 	})
+}
+
+// maxRecent is of how many resources recent knows.
+const maxRecent = 20_000
+
+// recent knows of the resources that changed after floor which change was handed on last. It
+// tells what was missing, as an open list that had later changes lacked it, from what is known already:
+// handed on late it must not undo a later change of its resource. It is not durable: floor
+// is where a process begins.
+type recent struct {
+	floor time.Time
+	last  map[[keyBytes]byte]time.Time // datetimes, by digests of locs
+}
+
+func (r *recent) note(e *payload.Entry) {
+	if !e.Datetime.After(r.floor) {
+		return
+	}
+	loc := locOf(e)
+	if at, known := r.last[loc]; known && at.After(e.Datetime) {
+		return
+	}
+	if r.last[loc] = e.Datetime; len(r.last) <= maxRecent {
+		return
+	}
+	for _, at := range r.last {
+		r.floor = later(r.floor, at)
+	}
+	clear(r.last)
+}
+
+// lacks tells whether neither the change nor a later one of its resource was handed on since
+// the floor.
+func (r *recent) lacks(e *payload.Entry) bool {
+	at, known := r.last[locOf(e)]
+	return e.Datetime.After(r.floor) && (!known || at.Before(e.Datetime))
+}
+
+func locOf(e *payload.Entry) [keyBytes]byte {
+	sum := sha256.Sum256([]byte(e.Loc))
+	return [keyBytes]byte(sum[:])
 }

@@ -1,0 +1,230 @@
+package follow_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"carillon/destination"
+	"carillon/destination/follow"
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+// told is an entry of one resource.
+func told(c payload.Change, at time.Time, length string) payload.Entry {
+	return payload.Entry{Loc: "http://source.example/a", Change: c, Datetime: at, Length: length}
+}
+
+// A resource may change more than once at one datetime, as Sources tell it that count seconds.
+func TestSameDatetime(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.list = nil, nil
+		w.start()
+		w.push(w.src.publish(1))
+		w.sleep(follow.DefaultSettle)
+		at := w.src.next
+		w.push(w.src.publish(0, told(payload.Created, at, "1"), told(payload.Deleted, at, "0"),
+			told(payload.Created, at, "2"), told(payload.Deleted, at, "0"), told(payload.Created, at, "2")))
+		w.want(0)
+		seen := map[string]bool{}
+		for _, c := range w.taker.changes() {
+			if seen[c.Key] {
+				t.Errorf("two changes have the key %s", c.Key)
+			}
+			seen[c.Key] = true
+		}
+	})
+}
+
+// The same where two notifications meet, and both tell of that moment; what both say is one change.
+func TestSameDatetimeAtSeam(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.list = nil, nil
+		w.start()
+		seam := w.src.next.Add(time.Second)
+		one, two := told(payload.Updated, seam, "1"), told(payload.Updated, seam, "2")
+		w.push(notification("1", w.src.next, seam, []payload.Entry{one}))
+		w.sleep(follow.DefaultSettle)
+		w.push(notification("2", seam, seam.Add(time.Second), []payload.Entry{one, two}))
+		w.src.entries = []payload.Entry{one, two}
+		w.want(0)
+	})
+}
+
+// A list is read again where its last datetime has one change more, which says what the
+// one before has said.
+func TestSameDatetimeInList(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.pushed = nil, false
+		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
+		e := told(payload.Updated, w.src.next.Add(time.Second), "1")
+		w.src.entries = []payload.Entry{e, e}
+		w.start()
+		w.sleep(2 * follow.DefaultPollGone)
+		w.want(0)
+		w.src.change(func() { w.src.entries = []payload.Entry{e, e, e} })
+		w.sleep(2 * follow.DefaultPollGone)
+		w.want(0)
+	})
+}
+
+// A datetime that is a day may be any moment of it.
+func TestDays(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.pushed = nil, false
+		day := w.src.next.Truncate(24 * time.Hour)
+		w.cfg.Start, w.cfg.StartTime = follow.StartAt, day.Add(10*time.Hour)
+		w.src.list.begins = day
+		w.cfg.Lists = daily{w.src}
+		e := told(payload.Updated, day, "1")
+		e.DatetimeTold = day.Format(time.DateOnly)
+		w.src.entries = []payload.Entry{e}
+		w.start()
+		w.sleep(2 * follow.DefaultPollGone)
+		w.want(0)
+		w.src.change(func() { w.src.entries = append(w.src.entries, told(payload.Updated, day.Add(11*time.Hour), "2")) })
+		w.sleep(2 * follow.DefaultPollGone)
+		w.src.change(func() { e.Length = "3"; w.src.entries = append(w.src.entries, e) })
+		w.sleep(2 * follow.DefaultPollGone)
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		w.sleep(48 * time.Hour)
+		w.want(0)
+	})
+}
+
+// daily visits what a list has of the day in which since lies, as lists.Client does.
+type daily struct{ *source }
+
+func (d daily) Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error) {
+	covered, err := d.source.Changes(ctx, uri, since.Truncate(24*time.Hour), visit)
+	covered.Until = later(covered.Until, since)
+	return covered, err
+}
+
+// An open list that lacks a change for now takes nothing from the notification that waits
+// behind the gap, and has it.
+func TestListLags(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory = nil
+		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
+		w.src.list.fail = failing(1, errLater) // the first look
+		w.src.publish(2)                       // lost
+		n := w.src.publish(3)
+		w.cfg.Lists = lagging{w.src, w.src.entries[3].Datetime}
+		w.start()
+		w.push(n)
+		w.sleep(follow.DefaultSettle)
+		w.want(0)
+	})
+}
+
+// Where such a list was read before the notification came, what it lacked is handed on late,
+// unless its resource has changed since.
+func TestListLagged(t *testing.T) {
+	for name, newer := range map[string]bool{"handed on late": false, "changed since": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.src.memory = nil
+				w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
+				n := w.src.publish(3)
+				w.cfg.Lists = lagging{w.src, w.src.entries[1].Datetime}
+				if newer {
+					e := w.src.entries[1]
+					e.Change, e.Datetime = payload.Deleted, w.src.next
+					w.src.publish(0, e)
+				}
+				w.src.publish(1)
+				w.start()
+				w.push(n, n)
+				var late []follow.Change
+				for i, c := range w.taker.changes() {
+					if c.Loc == w.src.entries[1].Loc && c.Change == payload.Updated {
+						late = w.taker.changes()[i:]
+					}
+				}
+				if want := !newer; (len(late) == 1) != want || w.logs.Len() == 0 {
+					t.Errorf("handed on late: %v, want %v\n%s", late, want, w.logs.String())
+				}
+			})
+		})
+	}
+}
+
+// lagging has lists that lack what is at a moment.
+type lagging struct {
+	*source
+	at time.Time
+}
+
+func (l lagging) Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error) {
+	return l.source.Changes(ctx, uri, since, func(e payload.Entry) error {
+		if e.Datetime.Equal(l.at) {
+			return nil
+		}
+		return visit(e)
+	})
+}
+
+// What tells neither an interval nor a datetime is handed on when all that came before
+// it was, also where no list has it, and in the order in which it came.
+func TestNothingTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.list = nil, nil
+		var none time.Time
+		odd := func(id string, c payload.Change) *destination.Notification {
+			return notification(id, none, none, []payload.Entry{told(c, none, "1")})
+		}
+		w.start()
+		w.push(odd("z", payload.Created)) // there is no position yet
+		w.sleep(follow.DefaultSettle)
+		first, second := w.src.publish(1), w.src.publish(1)
+		w.push(first)
+		w.sleep(follow.DefaultSettle)
+		third := w.src.publish(1)
+		w.push(third, odd("y", payload.Deleted), odd("x", payload.Created)) // behind a gap
+		w.push(second)
+		w.sleep(time.Hour)
+		var got []payload.Change
+		for _, c := range w.taker.changes() {
+			got = append(got, c.Change)
+		}
+		want := []payload.Change{payload.Created, payload.Updated, payload.Updated, payload.Updated, payload.Deleted, payload.Created}
+		if len(got) != len(want) {
+			t.Fatalf("handed on: %v, want %v\n%s", got, want, w.logs.String())
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("handed on: %v, want %v", got, want)
+				break
+			}
+		}
+	})
+}
+
+// After what cannot be read, and after what tells neither an interval nor a datetime, the lists are
+// looked at.
+func TestOddHasListsLookedAt(t *testing.T) {
+	for _, n := range []*destination.Notification{
+		{ID: "broken", Size: 3, Body: []byte("xxx")},
+		notification("nothing told", time.Time{}, time.Time{}, []payload.Entry{told(payload.Updated, time.Time{}, "1")}),
+	} {
+		t.Run(n.ID, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.src.memory = nil
+				w.start()
+				w.push(w.src.publish(1))
+				w.sleep(time.Minute)
+				w.src.publish(1)
+				asked := w.src.list.asked
+				w.push(n)
+				if w.src.list.asked == asked {
+					t.Error("the lists were not looked at")
+				}
+			})
+		})
+	}
+}
