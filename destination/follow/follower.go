@@ -247,20 +247,14 @@ func (f *Follower) reached(p Pushed, limit time.Time) bool {
 	return false
 }
 
-// tellsNothing: the notification stands in the Inbox where it came.
-func tellsNothing(p *Pushed) bool { return p.Until.Sub(p.From) < time.Microsecond && p.Until.After(p.From) }
-
-// late tells a change that is older than the position and was not seen before: one that is
-// older than the interval of its notification too, since whoever broke the rule that entries lie in it
-// (CN §3) has not told of it earlier; and one that an open list lacked.
+// late tells a change that is older than the interval of a notification that was not seen
+// before: whoever broke the rule that entries lie in it (CN §3) has not told of it earlier.
 func (f *Follower) late(c *Change, p Pushed) bool {
-	if _, known := f.place.known[c.Key]; known || c.Datetime.IsZero() || !c.Datetime.Before(f.place.at) && !c.Datetime.Before(p.From) {
+	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || f.place.at.After(p.From) {
 		return false
 	}
-	if c.Datetime.Before(p.From) {
-		return !f.place.at.After(p.From)
-	}
-	return f.place.recent.lacks(&c.Entry)
+	_, known := f.place.known[c.Key]
+	return !known
 }
 
 // idle waits for news, and looks at the lists when it is time.

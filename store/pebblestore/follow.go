@@ -30,18 +30,16 @@ type Following struct {
 
 var _ follow.Store = (*Following)(nil)
 
-// load counts the inbox.
+// load counts the inbox. What is damaged in it counts with no bytes, here and when it is dropped.
 func (f *Following) load() error {
-	var damage error
-	err := f.engine.scan(context.Background(), []byte{kindFollowPlace}, func(key, value []byte) bool {
-		var size int64
-		if _, size, damage = followDecodePlace(key, value); damage == nil {
-			f.count++
+	return f.engine.scan(context.Background(), []byte{kindFollowPlace}, func(key, value []byte) bool {
+		_, size, err := followDecodePlace(key, value)
+		f.count++
+		if err == nil {
 			f.bytes += size
 		}
-		return damage == nil
+		return true
 	})
-	return errors.Join(err, damage)
 }
 
 // Claim notes whom the store belongs to, once; false, and the owner, where that is
@@ -79,7 +77,7 @@ func (f *Following) Position(ctx context.Context) (follow.Position, error) {
 		return follow.Position{}, followError(err)
 	}
 	d := newDecoder(record, followVersion)
-	p := follow.Position{At: d.time(), Keys: d.strings()}
+	p := follow.Position{At: d.time(), Keys: d.strings(), Assumed: d.uint() != 0}
 	if err := d.done(); err != nil {
 		return follow.Position{}, fmt.Errorf("read the position: %w", err)
 	}
@@ -129,14 +127,16 @@ func (f *Following) First(ctx context.Context) (follow.Pushed, error) {
 		p, _, damage = followDecodePlace(key, value)
 		return false
 	})
-	if err := errors.Join(err, damage); err != nil {
-		return follow.Pushed{}, fmt.Errorf("read the inbox: %w", followError(err))
-	}
-	if !found {
+	if err == nil && !found {
 		return follow.Pushed{}, follow.ErrNothing
 	}
-	if p.Body, err = f.engine.get(followIDKey(kindFollowBody, p.ID)); err == nil && p.Body == nil {
-		err = fmt.Errorf("%w: a notification has no body", ErrDamaged)
+	if err = errors.Join(err, damage); err == nil {
+		if p.Body, err = f.engine.get(followIDKey(kindFollowBody, p.ID)); err == nil && p.Body == nil {
+			err = fmt.Errorf("%w: a notification has no body", ErrDamaged)
+		}
+	}
+	if p.ID != "" && errors.Is(err, ErrDamaged) && !errors.Is(err, subscription.ErrUnavailable) {
+		return follow.Pushed{}, &follow.DamagedError{ID: p.ID, Err: err}
 	}
 	if err != nil {
 		return follow.Pushed{}, fmt.Errorf("read the inbox: %w", followError(err))
@@ -159,24 +159,21 @@ func (f *Following) Advance(ctx context.Context, to follow.Position, drop ...str
 	for _, key := range to.Keys {
 		record.string(key)
 	}
+	assumed := uint64(0)
+	if to.Assumed {
+		assumed = 1
+	}
+	record.uint(assumed)
 	drop = slices.Compact(slices.Sorted(slices.Values(drop)))
 	err := f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
 		count, bytes := f.count, f.bytes
 		for _, id := range drop {
-			place, err := f.engine.get(followIDKey(kindFollowID, id))
+			place, size, err := f.placed(ctx, id)
 			if err != nil {
 				return err
 			}
 			if place == nil {
 				continue
-			}
-			value, err := f.engine.get(place)
-			if err != nil {
-				return err
-			}
-			_, size, err := followDecodePlace(place, value)
-			if err != nil {
-				return err
 			}
 			if err := errors.Join(b.Delete(place, nil), b.Delete(followIDKey(kindFollowID, id), nil),
 				b.Delete(followIDKey(kindFollowBody, id), nil)); err != nil {
@@ -194,6 +191,35 @@ func (f *Following) Advance(ctx context.Context, to follow.Position, drop ...str
 		return fmt.Errorf("move the position: %w", followError(err))
 	}
 	return nil
+}
+
+// placed is where a notification of the inbox stands, and the bytes that it counts; nil where there is
+// none. A damaged one is found too, by looking at all, so that it can be dropped.
+func (f *Following) placed(ctx context.Context, id string) (place []byte, size int64, err error) {
+	if place, err = f.engine.get(followIDKey(kindFollowID, id)); err != nil && !errors.Is(err, ErrDamaged) {
+		return nil, 0, err
+	}
+	var value []byte
+	if place != nil {
+		if value, err = f.engine.get(place); err != nil && !errors.Is(err, ErrDamaged) {
+			return nil, 0, err
+		}
+	}
+	if p, size, err := followDecodePlace(place, value); err == nil && p.ID == id {
+		return place, size, nil
+	}
+	place = nil
+	err = f.engine.scan(ctx, []byte{kindFollowPlace}, func(key, value []byte) bool {
+		p, n, damage := followDecodePlace(key, value)
+		if p.ID != id {
+			return true
+		}
+		if place = slices.Clone(key); damage == nil {
+			size = n
+		}
+		return false
+	})
+	return place, size, err
 }
 
 func followIDKey(kind byte, id string) []byte { return append([]byte{kind}, id...) }

@@ -5,6 +5,7 @@ package followtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -16,6 +17,8 @@ type Store struct {
 	// Fail, where it is set, is asked before each call by its name: an error is
 	// returned and nothing done. It is called with no lock held.
 	Fail func(call string) error
+	// Damaged, where it is set, is the ID of a notification that cannot be read back.
+	Damaged string
 
 	mu    sync.Mutex
 	at    follow.Position
@@ -43,7 +46,7 @@ func (s *Store) Position(ctx context.Context) (follow.Position, error) {
 		return follow.Position{}, err
 	}
 	defer s.mu.Unlock()
-	return follow.Position{At: s.at.At, Keys: slices.Clone(s.at.Keys)}, nil
+	return clone(s.at), nil
 }
 
 // Keep implements follow.Store.
@@ -71,7 +74,17 @@ func (s *Store) First(ctx context.Context) (follow.Pushed, error) {
 	if len(s.inbox) == 0 {
 		return follow.Pushed{}, follow.ErrNothing
 	}
+	if s.Damaged != "" && s.inbox[0].ID == s.Damaged {
+		return follow.Pushed{}, &follow.DamagedError{ID: s.Damaged, Err: errDamaged}
+	}
 	return s.inbox[0], nil
+}
+
+var errDamaged = errors.New("a stored record is damaged")
+
+func clone(p follow.Position) follow.Position {
+	p.Keys = slices.Clone(p.Keys)
+	return p
 }
 
 // Kept implements follow.Store.
@@ -92,7 +105,7 @@ func (s *Store) Advance(ctx context.Context, to follow.Position, drop ...string)
 		return err
 	}
 	defer s.mu.Unlock()
-	s.at = follow.Position{At: to.At, Keys: slices.Clone(to.Keys)}
+	s.at = clone(to)
 	s.inbox = slices.DeleteFunc(s.inbox, func(p follow.Pushed) bool { return slices.Contains(drop, p.ID) })
 	return nil
 }

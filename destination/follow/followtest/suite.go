@@ -64,7 +64,7 @@ func same(a, b follow.Pushed) bool {
 
 func wantPosition(t *testing.T, s follow.Store, want follow.Position) {
 	t.Helper()
-	if p, err := s.Position(t.Context()); err != nil || !p.At.Equal(want.At) || p.At.IsZero() != want.At.IsZero() || !slices.Equal(p.Keys, want.Keys) {
+	if p, err := s.Position(t.Context()); err != nil || !p.At.Equal(want.At) || p.At.IsZero() != want.At.IsZero() || p.Assumed != want.Assumed || !slices.Equal(p.Keys, want.Keys) {
 		t.Errorf("the position is %+v, %v; want %+v", p, err, want)
 	}
 }
@@ -83,6 +83,7 @@ func position(t *testing.T, open func() follow.Store) {
 	for _, want := range []follow.Position{
 		{At: after(1).Add(789), Keys: []string{"b", "a", "ä~ 2026-01-02T03:04:05Z"}},
 		{At: after(2)},
+		{At: after(3), Assumed: true},
 		{At: after(1), Keys: []string{"c"}}, // back, for a new baseline
 		{},
 	} {
