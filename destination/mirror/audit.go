@@ -81,7 +81,7 @@ func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOp
 		return Audited{}, err
 	}
 	m.counts.total.Add(int64(seen.Entries))
-	a := audit{m: m, quick: o.Quick, report: report, all: Audited{Seen: seen}}
+	a := audit{m: m, quick: o.Quick, report: report, all: Audited{Seen: seen, Outside: seen.Overlong}}
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		var p pair
 		if r != nil {

@@ -15,6 +15,15 @@ import (
 // ErrEmpty: the Source lists nothing, while there are copies.
 var ErrEmpty = errors.New("the Source lists no resources, while the mirror has copies: nothing was deleted")
 
+// Errors of a Baseline that did all but delete: what is new was taken.
+var (
+	// ErrNotWhole: something in the Resource List has no loc. What it does not list was left as it is.
+	ErrNotWhole = errors.New("the Source's Resource List is not whole: some of what it lists has no loc")
+	// ErrTooMany: more was to be deleted than Config.MaxDelete. It was recorded (Gone), and no file
+	// was removed.
+	ErrTooMany = errors.New("too much is to be deleted at once")
+)
+
 // noteBatch is how many entries are put into the Ledger in one step.
 const noteBatch = 1000
 
@@ -29,13 +38,19 @@ type Seen struct {
 	// At is the moment of the Resource List; zero where the Source does not tell. Position
 	// is from when on changes are not in it: At, or later where the Change List was read too.
 	At, Position time.Time
-	// Entries is how many resources the Resource List has, Changes how many changes since.
-	Entries, Changes int
+	// Entries is how many resources the Resource List has, Changes how many changes since; Overlong are
+	// those of both that nobody can ask for.
+	Entries, Changes, Overlong int
+	// Unnamed is how many of the Resource List have no loc.
+	Unnamed int
+	// Unread is why the changes since are not known, though the Source has a Change List.
+	Unread error
 }
 
 // Baseline has the copies be what a Source's Resource List says, and its Change List since: what is new
 // or differs is fetched, what is not there any more is deleted, or recorded. Nothing is
 // changed unless all of the Resource List was read. What could not be fetched is recorded; Settle tries it again.
+// With ErrNotWhole and ErrTooMany all else was done.
 func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
 	seen, err := m.expect(ctx, from, set)
 	if err != nil {
@@ -48,24 +63,80 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 			}
 		}
 	}
+	held, err := m.holdBack(ctx, &seen)
+	if err != nil {
+		return Seen{}, err
+	}
 	m.counts.total.Add(int64(seen.Entries))
 	p := m.newPool(ctx)
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		switch {
-		case r != nil && c != nil && r.Datetime.IsZero() && !seen.At.IsZero() && c.Told.Datetime.After(seen.At):
+		case r != nil && c != nil && r.Change == "" && !seen.At.IsZero() && c.Told.Datetime.After(seen.At):
 			return nil // what it was changed to since is known already
 		case r != nil:
 			return p.submit(&job{loc: r.Loc, told: r.Told})
-		case c.State == Gone && !m.cfg.Delete:
+		case seen.Unnamed > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
 			return nil
 		}
 		// What was changed after the position stays: that is not known here.
-		return p.submit(&job{loc: c.Loc, told: deletion(seen.Position)})
+		return p.submit(&job{loc: c.Loc, told: deletion(seen.Position), unlisted: true, keep: held != nil})
 	})
 	if waited := p.wait(); waited != nil {
 		err = waited
 	}
+	if err == nil {
+		err = held
+	}
 	return seen, err
+}
+
+// holdBack says why nothing is to be deleted of what is not listed; nil where it may be.
+func (m *Mirror) holdBack(ctx context.Context, seen *Seen) (held, err error) {
+	if !m.cfg.Delete && seen.Unnamed == 0 {
+		return nil, nil
+	}
+	var d deletions
+	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
+		if c != nil {
+			d.count(c, r == nil && !earlier(seen.Position, c.Told.Datetime))
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case seen.Unnamed > 0 && d.of > d.kept:
+		return fmt.Errorf("%w: %d entries; of the %d copies that are not listed none was deleted", ErrNotWhole, seen.Unnamed, d.of-d.kept), nil
+	case !m.cfg.Delete:
+		return nil, nil
+	}
+	return d.tooMany(m.cfg.MaxDelete), nil
+}
+
+// deletions are those that would be carried out in one step.
+type deletions struct{ copies, of, kept int }
+
+// count counts a copy, and whether it is to be deleted.
+func (d *deletions) count(c *Copy, is bool) {
+	if c.File == nil {
+		return
+	}
+	d.copies++
+	if is {
+		d.of++
+	}
+	if is && c.State == Gone {
+		d.kept++
+	}
+}
+
+// tooMany is ErrTooMany where there are more than may be.
+func (d *deletions) tooMany(most Share) error {
+	if limit := most.Of(d.copies); d.of > limit {
+		return fmt.Errorf("%w: %d of %d copies, and --max-delete %s is %d: no file was removed, they are recorded. If the Source has deleted them, give a larger --max-delete with --delete",
+			ErrTooMany, d.of, d.copies, most, limit)
+	}
+	return nil
 }
 
 // expect puts what the Source has into the Ledger.
@@ -82,38 +153,55 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 	if c, ok := from.(interface{ Forget() }); ok {
 		c.Forget() // what was read before is not in the Ledger
 	}
-	n := noting{ctx: ctx, to: m.cfg.Ledger}
+	n := noting{ctx: ctx, m: m}
 	snapshot, err := from.Resources(ctx, set.ResourceList, n.note)
 	if err = errors.Join(err, n.flush()); err != nil {
 		return Seen{}, err
 	}
-	seen := Seen{At: snapshot.At, Position: snapshot.At, Entries: n.count}
-	if set.ChangeList == "" || snapshot.At.IsZero() {
-		return seen, nil
+	if ahead(snapshot.At) {
+		m.cfg.Logger.Warn("the Resource List is of a moment in the future, which is not believed (core §10.1: at)", "at", snapshot.At)
+		snapshot.At = time.Time{}
 	}
-	n.count = 0
-	covered, err := from.Changes(ctx, set.ChangeList, snapshot.At, n.change)
+	seen := Seen{At: snapshot.At, Position: snapshot.At, Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong}
+	if set.ChangeList != "" {
+		err = m.expectChanges(ctx, from, set.ChangeList, &seen)
+	}
+	return seen, err
+}
+
+// expectChanges puts what has changed since the Resource List into the Ledger: all that the Change List has
+// where nobody knows of when that is.
+func (m *Mirror) expectChanges(ctx context.Context, from Lists, uri string, seen *Seen) error {
+	begun := time.Now()
+	n := noting{ctx: ctx, m: m}
+	covered, err := from.Changes(ctx, uri, seen.At, n.change)
 	if flushed := n.flush(); flushed != nil {
-		return Seen{}, flushed
+		return flushed
 	}
-	seen.Changes = n.count
+	seen.Changes, seen.Overlong = n.count, seen.Overlong+n.overlong
+	until := covered.Until
+	if ahead(until) {
+		until = begun.Add(-maxSkew).UTC().Truncate(time.Microsecond)
+	}
 	switch {
 	case ctx.Err() != nil:
-		return Seen{}, ctx.Err()
+		return ctx.Err()
 	case err != nil:
+		seen.Unread = err
 		m.cfg.Logger.Warn("the changes since the Resource List are not known", "error", cut(err.Error()))
-	case covered.Until.After(seen.Position):
-		seen.Position = covered.Until
+	case until.After(seen.Position):
+		seen.Position = until
 	}
-	return seen, nil
+	return nil
 }
 
 // noting puts entries into the Ledger, several at a time.
 type noting struct {
 	ctx   context.Context // of one call
-	to    Ledger
+	m     *Mirror
 	batch []payload.Entry
-	count int
+	// How many entries came, and how many of them were left out for the length of their loc.
+	count, overlong int
 }
 
 // note takes an entry of a Resource List, where a change means nothing.
@@ -123,8 +211,17 @@ func (n *noting) note(e payload.Entry) error {
 }
 
 func (n *noting) change(e payload.Entry) error {
-	e.Links = nil
 	n.count++
+	if n.m.overlong(e.Loc) {
+		n.overlong++
+		return nil
+	}
+	// Nothing else of the entry is held while the batch fills.
+	t := n.m.told(&e)
+	e = payload.Entry{
+		Loc: e.Loc, Change: t.Change, Datetime: t.Datetime,
+		LastMod: t.LastMod, Hash: t.Hash, Length: t.Length, Type: t.Type, Encoding: t.Encoding,
+	}
 	if n.batch = append(n.batch, e); len(n.batch) < noteBatch {
 		return nil
 	}
@@ -135,7 +232,7 @@ func (n *noting) flush() error {
 	if len(n.batch) == 0 {
 		return nil
 	}
-	err := n.to.Note(n.ctx, n.batch)
+	err := n.m.cfg.Ledger.Note(n.ctx, n.batch)
 	n.batch = n.batch[:0]
 	return err
 }
@@ -187,12 +284,17 @@ type Baselines struct {
 
 var _ follow.Baseliner = Baselines{}
 
-// Baseline implements follow.Baseliner.
+// Baseline implements follow.Baseliner. Deletions that are held back do not hold up what
+// is followed: they are recorded, and told.
 func (b Baselines) Baseline(ctx context.Context) (time.Time, error) {
 	set, err := b.Set(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	seen, err := b.Mirror.Baseline(ctx, b.From, set)
+	if errors.Is(err, ErrTooMany) || errors.Is(err, ErrNotWhole) {
+		b.cfg.Logger.Error("the baseline is taken without its deletions", "error", cut(err.Error()))
+		err = nil
+	}
 	return seen.Position, err
 }

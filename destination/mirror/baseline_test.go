@@ -29,6 +29,8 @@ type listing struct {
 	changes   []payload.Entry
 	err       error // after the resources
 	errChange error
+	unnamed   int
+	since     []time.Time // what Changes was asked for
 }
 
 func (l *listing) Resources(_ context.Context, _ string, visit func(payload.Entry) error) (lists.Snapshot, error) {
@@ -37,11 +39,12 @@ func (l *listing) Resources(_ context.Context, _ string, visit func(payload.Entr
 			return lists.Snapshot{}, err
 		}
 	}
-	return lists.Snapshot{At: l.at, Entries: len(l.resources)}, l.err
+	return lists.Snapshot{At: l.at, Entries: len(l.resources), Unnamed: l.unnamed}, l.err
 }
 
 func (l *listing) Changes(_ context.Context, _ string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error) {
 	until := since
+	l.since = append(l.since, since)
 	for _, e := range l.changes {
 		if err := visit(e); err != nil {
 			return lists.Covered{}, err
@@ -279,5 +282,139 @@ func TestSettle(t *testing.T) {
 	c.want("good", "good")
 	if got := c.is(bad.Loc, mirror.Failed, "it has more bytes"); got.Tries < 2 {
 		t.Errorf("tried %d times", got.Tries)
+	}
+}
+
+// The same Resource List is read again, and the Change List tells the deletion of what came since.
+func TestDeletionSinceList(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
+	s.put("/stays", "here")
+	l := s.list()
+	s.clock = l.at
+	l.changes = append(l.changes, s.put("/a", "a").Entry)
+	c.baseline(l)
+	c.want("a", "a")
+	l.changes = append(l.changes, s.delete("/a").Entry)
+	c.baseline(l)
+	c.want("a", "")
+	if lines, _ := c.audit(l, mirror.AuditOptions{}); len(lines) != 0 {
+		t.Errorf("found %q", lines)
+	}
+}
+
+// Where nobody knows of when a Resource List is, or it says what cannot be, all changes that there
+// are count, and what it does not list is deleted.
+func TestBaselineWithoutAt(t *testing.T) {
+	for name, at := range map[string]time.Time{"none": {}, "future": time.Now().AddDate(70, 0, 0)} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
+			c.take(s.put("/a", "a"), s.put("/stays", "here"))
+			s.delete("/a") // which nobody told
+			s.put("/gone", "gone")
+			l := s.list()
+			l.at = at
+			l.changes = []payload.Entry{s.delete("/gone").Entry, s.put("/late", "late").Entry}
+			odd := s.put("/odd", "odd").Entry
+			odd.Datetime = time.Now().AddDate(70, 0, 0)
+			l.changes = append(l.changes, odd)
+			before := time.Now()
+			seen := c.baseline(l)
+			if l.since[0] != (time.Time{}) || !seen.At.IsZero() || seen.Position.IsZero() || seen.Position.After(before) {
+				t.Errorf("seen %+v since %s", seen, l.since)
+			}
+			c.want("a", "")
+			c.want("gone", "")
+			c.want("late", "late")
+			c.want("odd", "odd")
+			l.errChange = lists.ErrAnswer
+			if seen := c.baseline(l); !errors.Is(seen.Unread, lists.ErrAnswer) || !seen.Position.IsZero() {
+				t.Errorf("seen %+v", seen)
+			}
+		})
+	}
+}
+
+// Of a list with entries that nobody can read it is not known what it does not have.
+func TestNotWhole(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
+	s.put("/a", "a")
+	s.put("/b", "b")
+	c.baseline(s.list())
+	s.delete("/a")
+	s.put("/c", "c")
+	l := s.list()
+	l.unnamed = 1
+	seen, err := c.Baseline(t.Context(), l, everything)
+	if !errors.Is(err, mirror.ErrNotWhole) || !seen.Position.Equal(l.at) {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	c.want("a", "a")
+	c.want("c", "c")
+	c.is(s.URL+"/a", mirror.Whole, "")
+	l = s.list()
+	c.baseline(l)
+	c.want("a", "")
+	l.unnamed = 1
+	c.baseline(l) // nothing is unlisted
+}
+
+// More deletions than may be at once are recorded, and carried out when they may be; a list that has
+// them again takes them back.
+func TestMaxDelete(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
+	for i := range 21 {
+		s.put(fmt.Sprintf("/f%d", i), "text")
+	}
+	whole := s.list()
+	c.baseline(whole)
+	for i := range 12 {
+		s.delete(fmt.Sprintf("/f%d", i))
+	}
+	l := s.list()
+	l.at = whole.at
+	l.changes = []payload.Entry{s.put("/new", "new").Entry}
+	for range 2 {
+		seen, err := c.Baseline(t.Context(), l, everything)
+		if !errors.Is(err, mirror.ErrTooMany) || !strings.Contains(err.Error(), "12 of 2") || seen.Position.Before(l.at) {
+			t.Errorf("%+v, %v", seen, err)
+		}
+	}
+	if err := c.Sweep(t.Context()); !errors.Is(err, mirror.ErrTooMany) {
+		t.Errorf("swept: %v", err)
+	}
+	c.want("f0", "text")
+	c.want("new", "new")
+	c.is(s.URL+"/f0", mirror.Gone, "")
+	if at, err := (mirror.Baselines{Mirror: c.Mirror, From: l, Set: func(context.Context) (lists.Set, error) { return everything, nil }}).Baseline(t.Context()); err != nil || at.IsZero() {
+		t.Errorf("who follows goes on from %s: %v", at, err)
+	}
+	// The Source mends its list; then everything is as told.
+	whole.changes = l.changes
+	s.content["/f0"] = "text"
+	c.baseline(whole)
+	c.is(s.URL+"/f0", mirror.Whole, "")
+	c.reopen(func(c *mirror.Config) { c.MaxDelete = mirror.Share{Number: 12} })
+	c.baseline(l)
+	c.want("f0", "")
+	if got := len(c.files()); got != 10 {
+		t.Errorf("%d files", got)
+	}
+}
+
+func TestShare(t *testing.T) {
+	for text, of := range map[string][2]int{"50%": {10, 500}, "100%": {10, 1000}, "1": {1, 1}, "5000": {5000, 5000}} {
+		var s mirror.Share
+		if err := s.UnmarshalText([]byte(text)); err != nil || s.Of(10) != of[0] || s.Of(1000) != of[1] || s.String() != text {
+			t.Errorf("%s: %v, %d, %d, %v", text, s, s.Of(10), s.Of(1000), err)
+		}
+	}
+	for _, text := range []string{"", "%", "0", "0%", "101%", "-1", "1.5%", "x", "99999999999"} {
+		if err := new(mirror.Share).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is taken", text)
+		}
 	}
 }

@@ -49,10 +49,31 @@ type Told struct {
 	Encoding string
 }
 
-// toldBy is what an entry says.
+const (
+	// maxTold is how much is kept of each text that is told of a resource, bytes: it is kept for
+	// every resource, for good. All hashes of known algorithms together are shorter.
+	maxTold = 2 << 10
+	// maxSkew is how far the clock that dates changes may be ahead of this one.
+	maxSkew = 10 * time.Minute
+)
+
+// toldBy is what an entry says. A text that is too long counts as not told, and so does a datetime that
+// lies in the future: everything that comes until then would count as older.
 func toldBy(e *payload.Entry) Told {
-	return Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding}
+	t := Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding}
+	if ahead(t.Datetime) {
+		t.Datetime = time.Time{}
+	}
+	for _, text := range []*string{&t.LastMod, &t.Hash, &t.Length, &t.Type, &t.Encoding} {
+		if len(*text) > maxTold {
+			*text = ""
+		}
+	}
+	return t
 }
+
+// ahead tells whether a datetime lies in the future, by more than clocks differ.
+func ahead(at time.Time) bool { return time.Until(at) > maxSkew }
 
 // size is the length as a number, -1 where none is told that is one.
 func (t *Told) size() int64 {

@@ -15,6 +15,7 @@ const (
 	DefaultPerHost    = 8
 	DefaultMaxBytes   = 10 << 30
 	DefaultMinFree    = 256 << 20
+	DefaultMaxDelete  = 50 // percent
 	DefaultTimeout    = time.Hour
 	DefaultIdle       = 30 * time.Second
 	DefaultRetryFirst = 2 * time.Second
@@ -47,6 +48,11 @@ type Config struct {
 	// Delete removes the file of a resource that the Source has deleted. Otherwise it is
 	// kept and recorded (Gone).
 	Delete bool
+	// MaxDelete is how many copies one Baseline or Sweep may delete; default half of them. More
+	// are recorded as Gone, and told as ErrTooMany: a Source that lists next to nothing has
+	// trouble of its own more often than it has deleted everything. Changes that tell a deletion
+	// do not count.
+	MaxDelete Share
 	// Sync has each file and its directories on the disk before the Catalog says so.
 	Sync bool
 
@@ -104,6 +110,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Parallel, DefaultParallel)
 	def(&c.PerHost, DefaultPerHost)
 	def(&c.MaxBytes, DefaultMaxBytes)
+	def(&c.MaxDelete, Share{Percent: DefaultMaxDelete})
 	def(&c.MinFree, DefaultMinFree)
 	def(&c.Timeout, DefaultTimeout)
 	def(&c.Idle, DefaultIdle)

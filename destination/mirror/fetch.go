@@ -56,18 +56,22 @@ type fetcher struct {
 	tree   *tree
 }
 
-func newFetcher(cfg *Config, t *tree) *fetcher {
-	return &fetcher{cfg: cfg, tree: t, client: http.Client{Transport: cfg.Transport, CheckRedirect: sameHost}}
+func newFetcher(cfg *Config, t *tree, below func(*url.URL) bool) *fetcher {
+	redirect := func(next *http.Request, via []*http.Request) error { return mayRedirect(next, via, below) }
+	return &fetcher{cfg: cfg, tree: t, client: http.Client{Transport: cfg.Transport, CheckRedirect: redirect}}
 }
 
-// sameHost lets redirects lead to the same host and port, and from http to https.
-func sameHost(next *http.Request, via []*http.Request) error {
+// mayRedirect lets redirects lead to the same host and port, and from http to https, and
+// not out of what is mirrored.
+func mayRedirect(next *http.Request, via []*http.Request, below func(*url.URL) bool) error {
 	from := via[len(via)-1].URL
 	switch {
 	case len(via) > maxRedirects:
 		return failed("more than %d redirects", maxRedirects)
 	case next.URL.User != nil || authority(from) != authority(next.URL) || from.Scheme == "https" && next.URL.Scheme != "https":
 		return failed("its server redirects to %.200q, which is another host", next.URL.Redacted())
+	case !below(next.URL):
+		return failed("its server redirects to %.200q, which is outside of what is mirrored (--base)", next.URL.Redacted())
 	}
 	next.Header.Del("Referer")
 	return nil
@@ -168,7 +172,9 @@ func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetche
 		file: file, hashes: newHashing(known), etag: header(resp, "ETag"), told: header(resp, "Last-Modified"), encoding: header(resp, "Content-Encoding"),
 	}
 	if at, err := http.ParseTime(got.told); err == nil {
-		got.modified = at
+		if got.modified = at; !settled(resp, at) {
+			got.etag, got.told = "", ""
+		}
 	}
 	buffer := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(buffer)
@@ -189,6 +195,14 @@ func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetche
 		return got, failed("its hash is %s:%s, and the Source told %s", wrong.algorithm, have, wrong.hex)
 	}
 	return got, nil
+}
+
+// settled tells whether a Last-Modified says which content it was (RFC 9110 §8.8.2.2): what was
+// modified within the second may be modified again in it. Many servers make their ETags of it, too.
+func settled(resp *http.Response, modified time.Time) bool {
+	const grain = 2 * time.Second
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	return err == nil && date.Sub(modified) >= grain
 }
 
 // header is a header's value that may be kept.

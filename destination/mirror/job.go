@@ -113,7 +113,7 @@ func (m *Mirror) done(j *job) {
 // remove carries out a deletion, or records that the file was kept.
 func (m *Mirror) remove(j *job) error {
 	c := &j.copy
-	if m.cfg.Delete && c.Path != "" {
+	if m.cfg.Delete && !j.keep && c.Path != "" {
 		if err := m.tree.remove(c.Path); err != nil {
 			return failed("its file cannot be removed: %v", err)
 		}
@@ -126,6 +126,9 @@ func (m *Mirror) remove(j *job) error {
 		return nil
 	}
 	c.Told, c.State, c.Tries, c.Next, c.Reason = j.told, Gone, 0, time.Time{}, ""
+	if j.unlisted {
+		c.Told.Datetime = time.Time{} // a list that has it again is believed, of whatever moment it is
+	}
 	j.save = true
 	m.counts.kept.Add(1)
 	return nil
@@ -232,8 +235,7 @@ func same(c *Copy, told *Told) bool {
 		return true
 	}
 	if told.Change != "" {
-		// A change that was handed on before; any other may have changed the resource.
-		return !told.Datetime.IsZero() && told.Datetime.Equal(c.Told.Datetime) && told.Change == c.Told.Change
+		return false // two changes may have the same datetime
 	}
 	modified := told.modified()
 	return !modified.IsZero() && modified.Equal(c.Told.modified())

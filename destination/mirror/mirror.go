@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +62,7 @@ func New(cfg Config) (*Mirror, error) {
 	if m.tree, err = openTree(cfg.Dir, cfg.Sync, cfg.MinFree); err != nil {
 		return nil, err
 	}
-	m.fetch = newFetcher(&m.cfg, m.tree)
+	m.fetch = newFetcher(&m.cfg, m.tree, m.below)
 	return m, nil
 }
 
@@ -82,7 +83,7 @@ func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, e
 	last := make(map[string]*job, len(changes))
 	for i := range changes {
 		e := &changes[i].Entry
-		last[e.Loc] = &job{loc: e.Loc, told: toldBy(e)}
+		last[e.Loc] = &job{loc: e.Loc, told: m.told(e)}
 	}
 	p := m.newPool(ctx)
 	submitted := make(map[string]bool, len(last))
@@ -92,6 +93,10 @@ func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, e
 			continue
 		}
 		submitted[loc] = true
+		if m.overlong(loc) {
+			last[loc].finished = true
+			continue
+		}
 		if err = p.submit(last[loc]); err != nil {
 			break
 		}
@@ -103,18 +108,44 @@ func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, e
 	return done, err
 }
 
+// told is what an entry says, with a line on what of it is not believed.
+func (m *Mirror) told(e *payload.Entry) Told {
+	t := toldBy(e)
+	if t != (Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding}) && m.lines.may(m.cfg.Logger) {
+		m.cfg.Logger.Warn("what a Source tells of a resource is passed over: a datetime in the future, or a text that is too long",
+			"loc", cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
+	}
+	return t
+}
+
+// overlong tells whether a loc is too long to be asked for. It is not even recorded: the Catalog would
+// grow by what a stranger likes.
+func (m *Mirror) overlong(loc string) bool {
+	if len(loc) <= maxLoc {
+		return false
+	}
+	m.counts.refused.Add(1)
+	if m.lines.may(m.cfg.Logger) {
+		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long", "loc", cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
+	}
+	return true
+}
+
 // allowed tells why a resource is not mirrored, if it is not.
 func (m *Mirror) allowed(loc string) (*url.URL, error) {
 	u, err := parseLoc(loc)
 	if err != nil {
 		return nil, &trouble{state: Refused, reason: err.Error()}
 	}
-	for _, b := range m.bases {
-		if b.has(u) {
-			return u, nil
-		}
+	if !m.below(u) {
+		return nil, &trouble{state: Refused, reason: "it is outside of what is mirrored (--base)"}
 	}
-	return nil, &trouble{state: Refused, reason: "it is outside of what is mirrored (--base)"}
+	return u, nil
+}
+
+// below tells whether a URL is below one of the bases.
+func (m *Mirror) below(u *url.URL) bool {
+	return slices.ContainsFunc(m.bases, func(b base) bool { return b.has(u) })
 }
 
 // again is when something that failed for so many times in a row is tried again.

@@ -149,7 +149,8 @@ func plain(r rune, size int) bool {
 	case r == ' ':
 		return true
 	}
-	return unicode.IsGraphic(r) && !unicode.IsSpace(r)
+	// Some file systems take two names for one that differ in what nobody sees (Default_Ignorable).
+	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // devices are the names that Windows takes for devices, whatever follows a dot.
@@ -226,8 +227,34 @@ func (b base) has(u *url.URL) bool {
 	if b.host != authority(u) || b.secure && u.Scheme != "https" {
 		return false
 	}
-	rest, below := strings.CutPrefix(plainPath(u), b.path)
-	return below && (rest == "" || rest[0] == '/')
+	at := plainPath(u)
+	rest, below := strings.CutPrefix(at, b.path)
+	return below && (rest == "" || rest[0] == '/') && (b.path == "" || !hidesDots(at))
+}
+
+// decodeDots decodes what can make a dot segment, once more.
+var decodeDots = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%3b", ";", "%3B", ";", "%00", "\x00", "%25", "%")
+
+// hidesDots tells whether there are dot segments in a path for a server that decodes twice, or
+// that ends a segment at a semicolon or a NUL. What is encoded many times over counts as such.
+func hidesDots(at string) bool {
+	const passes = 4
+	for range passes {
+		for segment := range strings.SplitSeq(at, "/") {
+			if i := strings.IndexAny(segment, ";\x00"); i >= 0 {
+				segment = segment[:i]
+			}
+			if segment == "." || segment == ".." {
+				return true
+			}
+		}
+		again := decodeDots.Replace(at)
+		if again == at {
+			return false
+		}
+		at = again
+	}
+	return true
 }
 
 // plainPath is the path decoded, without dot segments; a backslash counts as a slash, as

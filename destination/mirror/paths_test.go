@@ -44,6 +44,8 @@ func TestPaths(t *testing.T) {
 		"http://example.com/%FF%80":                       "example.com/%FF%80",
 		"http://example.com/%E2%80%AEtxt.exe":             "example.com/%E2%80%AEtxt.exe",
 		"http://example.com/100%25":                       "example.com/100%25",
+		"http://example.com/a%EF%B8%8F%CD%8F":             "example.com/a%EF%B8%8F%CD%8F",
+		"http://example.com/%E3%85%A4a":                   "example.com/%E3%85%A4a",
 		"http://example.com/C:/x|y":                       "example.com/C%3A/x%7Cy",
 		"http://example.com/" + long + ".txt":             "example.com/" + long[:140] + "%~" + "*.txt",
 		"http://example.com/" + strings.Repeat("d/", 120): "example.com/%~long/*",
@@ -90,6 +92,15 @@ func TestBases(t *testing.T) {
 		{"http://a.test/pub/", "http://a.test/pub/..%2fx", false},
 		{"http://a.test/pub/", `http://a.test/pub/..\x`, false},
 		{"http://a.test/pub/", "http://a.test/x/../pub/y", true},
+		{"http://a.test/pub/", "http://a.test/pub/%252e%252e/x", false},
+		{"http://a.test/pub/", "http://a.test/pub/%252e.%252fx", false},
+		{"http://a.test/pub/", "http://a.test/pub/..%255cx", false},
+		{"http://a.test/pub/", "http://a.test/pub/..;/x", false},
+		{"http://a.test/pub/", "http://a.test/pub/..%3Ba=b/x", false},
+		{"http://a.test/pub/", "http://a.test/pub/..%00/x", false},
+		{"http://a.test/pub/", "http://a.test/pub/%" + strings.Repeat("25", 4000) + "2e", false},
+		{"http://a.test/pub/", "http://a.test/pub/a..b/...;c/.d;e/100%2525", true},
+		{"http://a.test/", "http://a.test/..;/x", true},
 	} {
 		if got, err := mirror.BaseHas(tt.base, tt.loc); err != nil || got != tt.want {
 			t.Errorf("%s has %s: %t, %v", tt.base, tt.loc, got, err)

@@ -21,6 +21,9 @@ type job struct {
 	told Told
 	// retry: it is tried again; told is what was told before.
 	retry bool
+	// unlisted: it is deleted since it is not listed, by the datetime up to which that is known; nobody told so.
+	// keep: its file stays, whatever Config.Delete says.
+	unlisted, keep bool
 
 	copy    Copy // what is known; its State is empty if nothing is
 	url     *url.URL

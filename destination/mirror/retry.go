@@ -25,9 +25,11 @@ func (m *Mirror) Run(ctx context.Context) error {
 		wait := lookAgain
 		var err error
 		if !swept {
-			if err = m.Sweep(ctx); err == nil {
-				swept = true
+			if err = m.Sweep(ctx); errors.Is(err, ErrTooMany) {
+				m.cfg.Logger.Error("what the Source has deleted is not removed", "error", err)
+				err = nil
 			}
+			swept = err == nil
 		}
 		var next time.Time
 		if err == nil {
@@ -111,10 +113,21 @@ func (m *Mirror) Settle(ctx context.Context, rounds int) error {
 	return err
 }
 
-// Sweep removes the files of what the Source has deleted, where they were kept until now.
+// Sweep removes the files of what the Source has deleted, where they were kept until now. ErrTooMany where
+// that are more than Config.MaxDelete.
 func (m *Mirror) Sweep(ctx context.Context) (err error) {
 	if !m.cfg.Delete {
 		return nil
+	}
+	var d deletions
+	for c, err := range m.cfg.Catalog.All(ctx) {
+		if err != nil {
+			return err
+		}
+		d.count(&c, c.State == Gone)
+	}
+	if err := d.tooMany(m.cfg.MaxDelete); err != nil {
+		return err
 	}
 	p := m.newPool(ctx)
 	for c, listErr := range m.cfg.Catalog.All(ctx) {

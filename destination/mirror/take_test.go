@@ -134,8 +134,9 @@ func TestAnswers(t *testing.T) {
 	s := newSource(t)
 	other := newSource(t)
 	other.put("/x", "stolen")
-	c := newCopies(t, s, func(c *mirror.Config) {
-		c.MaxBytes, c.Idle = 1000, 50*time.Millisecond
+	patient := newCopies(t, s, func(c *mirror.Config) { c.MaxBytes, c.RetryFirst, c.RetryMax = 1000, time.Hour, 100*time.Hour })
+	hasty := newCopies(t, s, func(c *mirror.Config) {
+		c.Idle = 50 * time.Millisecond
 		c.RetryFirst, c.RetryMax = time.Hour, 100*time.Hour
 	})
 	redirect := func(to string) http.HandlerFunc {
@@ -182,7 +183,10 @@ func TestAnswers(t *testing.T) {
 		}, mirror.Failed, "nothing more came"},
 	} {
 		s.behave(uri, tt.answer)
-		e := s.change(payload.Created, uri)
+		e, c := s.change(payload.Created, uri), patient
+		if uri == "/hangs" {
+			c = hasty
+		}
 		c.take(e)
 		if got := c.is(e.Loc, tt.state, tt.reason); got.State != mirror.Whole && got.File != nil {
 			t.Errorf("%s has a file", uri)
@@ -190,6 +194,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s is tried again in %s", uri, wait)
 		}
 	}
+	hasty.nothingHalf()
+	c := patient
 	c.want("redirect", "real")
 	c.nothingHalf()
 	for _, loc := range []string{other.URL + "/x", "ftp://a.test/x", "http://u:p@" + c.host + "/x"} {
@@ -509,4 +515,89 @@ func TestFailingHost(t *testing.T) {
 			t.Errorf("after %d failures: %s, want %s", i, got[i], want[i])
 		}
 	}
+}
+
+// What was modified within the second of its answer may be modified again in it: the server's word that
+// nothing has changed says nothing then.
+func TestSameSecond(t *testing.T) {
+	for name, settled := range map[string]bool{"within the second": false, "before": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			c := newCopies(t, s, nil)
+			now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			text, asked := "one", ""
+			s.behave("/a", func(w http.ResponseWriter, r *http.Request) {
+				asked = r.Header.Get("If-None-Match") + " " + r.Header.Get("If-Modified-Since")
+				w.Header().Set("ETag", `"3-1"`)
+				w.Header().Set("Date", now.Format(http.TimeFormat))
+				modified := now
+				if settled {
+					modified = now.Add(-2 * time.Second)
+				}
+				http.ServeContent(w, r, "", modified, strings.NewReader(text))
+			})
+			made := s.change(payload.Created, "/a")
+			c.take(made)
+			c.want("a", "one")
+			again := made
+			if text = "two"; settled {
+				text = "one"
+			}
+			c.take(again)
+			c.want("a", text)
+			if (asked != " ") != settled {
+				t.Errorf("asked by %q", asked)
+			}
+		})
+	}
+}
+
+// A datetime in the future holds nothing up: what is told next is taken, by push and by a
+// baseline; texts and locs without end are not kept.
+func TestToldWrong(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, nil)
+	now := s.clock
+	s.clock = now.AddDate(70, 0, 0)
+	c.take(s.put("/a", "one"), s.put("/b", "one"))
+	s.clock = now
+	c.take(s.put("/a", "two"))
+	c.want("a", "two")
+	s.put("/b", "two")
+	l := s.list()
+	long := s.put("/long", "three").Entry
+	long.Hash += strings.Repeat(" x:y", 1000)
+	l.changes = append(l.changes, long)
+	c.baseline(l)
+	c.want("b", "two")
+	c.want("long", "three")
+	if got := c.is(long.Loc, mirror.Whole, ""); got.Told.Hash != "" || got.Told.Length == "" {
+		t.Errorf("kept: %d bytes, %q", len(got.Told.Hash), got.Told.Length)
+	}
+	endless := s.change(payload.Created, "/"+strings.Repeat("x", 10_000))
+	c.take(endless, s.put("/a", "four"))
+	c.want("a", "four")
+	l.resources = append(l.resources, endless.Entry)
+	c.baseline(l)
+	if _, err := c.store.Mirrored().Copy(t.Context(), endless.Loc); !errors.Is(err, mirror.ErrNone) {
+		t.Errorf("it is kept: %v", err)
+	}
+	if lines, all := c.audit(l, mirror.AuditOptions{}); all.Outside != 1 {
+		t.Errorf("found %q of %+v", lines, all)
+	}
+}
+
+// No redirect leads out of what is mirrored.
+func TestRedirectBelowBase(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, func(c *mirror.Config) { c.Bases = []string{s.URL + "/public/"} })
+	s.put("/private/x", "secret")
+	s.put("/public/y", "open")
+	for uri, to := range map[string]string{"/public/x": "/private/x", "/public/z": "/public/y"} {
+		s.behave(uri, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
+	}
+	out, in := s.change(payload.Created, "/public/x"), s.change(payload.Created, "/public/z")
+	c.take(out, in)
+	c.is(out.Loc, mirror.Failed, "outside of what is mirrored (--base)")
+	c.want("public/z", "open")
 }
