@@ -136,7 +136,7 @@ func (f *Follower) judge(found *finding, via Via, err error) {
 func (f *Follower) readList(ctx context.Context, via Via, uri string, goal time.Time) (lists.Covered, error) {
 	v := visitor{f: f, via: via, goal: goal, batch: batch{f: f, limit: f.limit(goal)}, nth: counter{}, undated: map[string]struct{}{}}
 	before, at := f.count, f.place.at
-	covered, err := f.cfg.Lists.Changes(ctx, uri, f.place.at, func(e payload.Entry) error { return v.visit(ctx, e) })
+	covered, err := f.cfg.Lists.Changes(v.nth.reading(ctx), uri, f.place.at, func(e payload.Entry) error { return v.visit(ctx, e) })
 	if flushed := v.batch.flush(ctx); flushed != nil {
 		return covered, flushed
 	}
@@ -211,7 +211,7 @@ func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
 		v.undated[key] = struct{}{}
 	}
 	v.future = v.future || e.Datetime.After(v.batch.limit)
-	if v.f.place.past(&e, key) || v.batch.has(key) {
+	if v.f.place.past(&e, key) || v.f.place.listed(&e, key) || v.batch.has(key) {
 		if _, known := v.f.place.known[key]; !known && v.newest.After(e.Datetime) && !e.Datetime.IsZero() && !v.batch.has(key) {
 			v.late++
 		}

@@ -54,7 +54,7 @@ func (f *Follower) done(changes []Change, limit time.Time) {
 		c := &changes[i]
 		f.place.handed(&c.Entry, c.Key, limit)
 		if c.Datetime.IsZero() && c.Via == Push {
-			f.place.note(Key(&c.Entry, 0)) // so it is called in a list
+			f.place.pushed(&c.Entry)
 		}
 	}
 }

@@ -134,8 +134,7 @@ func (f *Follower) read(p Pushed) ([]Change, error) {
 	for i := range all {
 		c := &all[i]
 		if c.Key = nth.key(&c.Entry); c.Datetime.IsZero() {
-			// The next notification may say the same of another change.
-			c.Key = undated + digest(0, p.ID, c.Key)
+			c.Key = within(p.ID, c.Key)
 		}
 	}
 	return all, nil

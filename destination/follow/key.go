@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -56,8 +57,17 @@ func keyTime(key string) time.Time {
 // counter tells changes apart that say the same. It is for one reading, in the order of
 // the datetimes.
 type counter struct {
+	list           string    // that is read: its undated changes are others than those of the one before
 	at             time.Time // of those that are counted
 	dated, undated map[string]int
+}
+
+// reading gives the counter the names of the lists that are read.
+func (c *counter) reading(ctx context.Context) context.Context {
+	return lists.WithNames(ctx, func(list string) {
+		c.list = list
+		clear(c.undated)
+	})
 }
 
 // key gives the key of the next change of the reading.
@@ -77,8 +87,18 @@ func (c *counter) key(e *payload.Entry) string {
 	}
 	key := Key(e, 0)
 	n := of[key]
-	if of[key]++; n == 0 {
-		return key
+	if of[key]++; n > 0 {
+		key = Key(e, n)
 	}
-	return Key(e, n)
+	if e.Datetime.IsZero() && c.list != "" {
+		return within(c.list, key)
+	}
+	return key
 }
+
+// within is the key of an undated change as it is known in one list, or one notification: the next
+// one may say the same of another change.
+func within(document, key string) string { return undated + digest(0, document, key) }
+
+// pushedKey is what the nth undated change is noted as that was pushed, and that a list may have too.
+func pushedKey(e *payload.Entry, nth int) string { return within("pushed", Key(e, nth)) }

@@ -152,7 +152,7 @@ func (f *Follower) startAt(ctx context.Context, at time.Time) error {
 // latest visits a list from a moment on, and returns the position behind its last change.
 func (f *Follower) latest(ctx context.Context, uri string, since time.Time) (Position, error) {
 	p, nth := placeOf(Position{At: since}), counter{}
-	_, err := f.cfg.Lists.Changes(ctx, uri, since, func(e payload.Entry) error {
+	_, err := f.cfg.Lists.Changes(nth.reading(ctx), uri, since, func(e payload.Entry) error {
 		p.handed(&e, nth.key(&e), f.limit(time.Time{}))
 		return ctx.Err()
 	})

@@ -228,3 +228,43 @@ func TestOddHasListsLookedAt(t *testing.T) {
 		})
 	}
 }
+
+// A list that was begun anew has another change where it says without a datetime what the one
+// before has said; what both push and a list tell is one.
+func TestUndatedListBegunAnew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.pushed = nil, false
+		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
+		u := told(payload.Updated, time.Time{}, "1")
+		w.src.entries, w.src.list.name = []payload.Entry{u}, "1"
+		w.start()
+		handed := func(when string, want int) {
+			t.Helper()
+			w.sleep(2 * follow.DefaultPollGone)
+			if n := len(w.taker.changes()); n != want {
+				t.Errorf("%s: %d changes were handed on, want %d\n%s", when, n, want, w.logs.String())
+			}
+		}
+		handed("the first list", 1)
+		w.src.change(func() { w.src.list.name = "2" })
+		handed("the second list", 2)
+		begin := w.src.next
+		w.push(notification("pushed", begin, begin.Add(time.Second), []payload.Entry{u, u}))
+		w.src.change(func() { w.src.entries = []payload.Entry{u, u, u} })
+		handed("pushed and listed", 4)
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		handed("after a restart", 4)
+		w.src.change(func() { w.src.entries = []payload.Entry{u, u, u, u} })
+		handed("one more", 5)
+		seen := map[string]bool{}
+		for _, c := range w.taker.changes() {
+			if seen[c.Key] {
+				t.Errorf("two changes have the key %s", c.Key)
+			}
+			seen[c.Key] = true
+		}
+	})
+}

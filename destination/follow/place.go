@@ -93,6 +93,44 @@ func (p *place) reach(at time.Time) {
 	})
 }
 
+// pushed notes an undated change that was pushed, and that a list may tell as well.
+func (p *place) pushed(e *payload.Entry) {
+	if n := p.unlisted(e); n < maxPushed {
+		p.note(pushedKey(e, n))
+	}
+}
+
+// maxPushed is how many undated changes that say the same are known that were pushed, and that no list
+// has told yet.
+const maxPushed = 100
+
+// unlisted is how many those are.
+func (p *place) unlisted(e *payload.Entry) (n int) {
+	for ; n < maxPushed; n++ {
+		if _, known := p.known[pushedKey(e, n)]; !known {
+			break
+		}
+	}
+	return n
+}
+
+// listed tells whether the undated change that a list has under a key is one that was
+// pushed: it is known by that key from then on, and the next one that says the same is another.
+func (p *place) listed(e *payload.Entry, key string) bool {
+	if _, known := p.known[key]; known || !e.Datetime.IsZero() {
+		return false
+	}
+	n := p.unlisted(e)
+	if n == 0 {
+		return false
+	}
+	noted := pushedKey(e, n-1)
+	delete(p.known, noted)
+	p.undated = slices.DeleteFunc(p.undated, func(key string) bool { return key == noted })
+	p.note(key)
+	return true
+}
+
 // keepUndated forgets the keys without a datetime that keep does not have: a list that
 // has no such change any more will not have it again.
 func (p *place) keepUndated(keep map[string]struct{}) {

@@ -43,6 +43,7 @@ type reading struct {
 	ends   time.Time             // an open list that is written late: zero: of all
 	closed time.Time
 	asked  int
+	name   string // of the list
 }
 
 func newSource(begin time.Time) *source {
@@ -108,6 +109,9 @@ func (s *source) Changes(ctx context.Context, uri string, since time.Time, visit
 	}
 	r.asked++
 	asked, fail, begins, ends, closed := r.asked, r.fail, r.begins, r.ends, r.closed
+	if r.name != "" {
+		lists.Begins(ctx, r.name)
+	}
 	s.mu.Unlock()
 	if fail != nil {
 		if err := fail(asked); err != nil {

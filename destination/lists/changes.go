@@ -177,7 +177,26 @@ func (w *walk) keep(l *list) {
 	w.c.remember(l.at, l.header, k)
 }
 
+// nameKey is what WithNames keeps its function under.
+type nameKey struct{}
+
+// WithNames has Changes call begins before it visits the entries of each list, with
+// what tells the list from others that are, or were, at its address. A Source may begin its
+// list anew: what stands there without a datetime is then another change, though it
+// says what the one before has said.
+func WithNames(ctx context.Context, begins func(list string)) context.Context {
+	return context.WithValue(ctx, nameKey{}, begins)
+}
+
+// Begins calls the function of WithNames, if there is one.
+func Begins(ctx context.Context, list string) {
+	if begins, is := ctx.Value(nameKey{}).(func(string)); is {
+		begins(list)
+	}
+}
+
 func (w *walk) visitAll(ctx context.Context, l *list) error {
+	Begins(ctx, l.name())
 	return l.changes(ctx, w.end, func(e payload.Entry) error {
 		if err := w.visit(e); err != nil {
 			return err

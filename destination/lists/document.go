@@ -33,6 +33,16 @@ type document struct {
 	// before is how many entries, from the first, are proven to lie before since, by a datetime
 	// of their own or of a later one.
 	before int
+	first  string // what the first entry says
+}
+
+// name is what tells a Change List from others that are, or were, at its address: where it
+// begins (core §12.1), else what it begins with.
+func (d *document) name() string {
+	if !d.head.FromTime.IsZero() {
+		return payload.FormatDatetime(d.head.FromTime)
+	}
+	return d.first
 }
 
 func (d *document) close() { d.spool.close() }
@@ -120,6 +130,9 @@ func (d *document) note(e *payload.Entry, since time.Time) {
 		p.at, _ = payload.ParseDatetime(e.At)
 		d.parts = append(d.parts, p)
 		return
+	}
+	if d.first == "" {
+		d.first = strings.Join([]string{e.Loc, string(e.Change), e.DatetimeTold, e.LastMod, e.Hash, e.Length}, " ")
 	}
 	if e.Datetime.IsZero() {
 		return
