@@ -43,7 +43,7 @@ type Follower struct {
 	// gap; nil: none was. rested: that was waited for.
 	rebased *backoff.ExponentialBackOff
 	rested  bool
-	spread    float64 // by how much this time's interval between looks is longer
+	spread  float64 // by how much this time's interval between looks is longer
 }
 
 // New checks the Config.
