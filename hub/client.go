@@ -68,11 +68,7 @@ const aroundFactor = 4
 func (c *clients) take(key string, n int, now time.Time) (wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cost := time.Duration(n) * c.every
-	dues := []due{{c.client(key, now), cost}}
-	if around := standing.Around(key); around != "" {
-		dues = append(dues, due{c.client(around, now), cost / aroundFactor})
-	}
+	dues := c.dues(key, n, now)
 	for _, d := range dues {
 		wait = max(wait, d.of.paid.Add(d.cost).Sub(now)-c.burst)
 	}
@@ -83,6 +79,26 @@ func (c *clients) take(key string, n int, now time.Time) (wait time.Duration) {
 		d.of.paid = d.of.paid.Add(d.cost)
 	}
 	return 0
+}
+
+// charge counts n requests of a client, and of the network around it, also where these are
+// more than it may send: what one has cost is known when it is done.
+func (c *clients) charge(key string, n int, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.dues(key, n, now) {
+		d.of.paid = d.of.paid.Add(d.cost)
+	}
+}
+
+// dues is what n requests of a client cost, and whom. The caller holds mu.
+func (c *clients) dues(key string, n int, now time.Time) []due {
+	cost := time.Duration(n) * c.every
+	dues := []due{{c.client(key, now), cost}}
+	if around := standing.Around(key); around != "" {
+		dues = append(dues, due{c.client(around, now), cost / aroundFactor})
+	}
+	return dues
 }
 
 // due is what requests cost one client.

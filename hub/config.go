@@ -191,7 +191,10 @@ type Config struct {
 	// MemoryBurst how many times at once; clients are those of ClientRate. MemoryReadings is how many
 	// readings are under way at a time, and MemoryReadingsPerClient how many of them of one client:
 	// one more is 503, or 429. Each has BodyIdle and what it takes at BodyRate, BodyTimeout at
-	// most, and all together a quarter of MaxBodiesBytes. Default 10, 200, 64 and 4.
+	// most, and all together a quarter of MaxBodiesBytes, of which one client has a quarter, or one
+	// body; but one that takes more than 10 s is cut off where another would be refused. What it
+	// has read counts, too: each MiB, 512 notifications and 1,024 summaries as one time more.
+	// Default 10, 200, 64 and 4.
 	MemoryRate              int
 	MemoryBurst             int
 	MemoryReadings          int

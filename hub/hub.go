@@ -83,24 +83,22 @@ func (p Parts) validate() error {
 // before Run, but what pings ask for is fetched while Run runs, by the process that
 // owns the topic's shard (Gained, Lost).
 type Hub struct {
-	cfg     Config
-	parts   Parts
-	self    string // the hub URL in the form to compare by
-	fetcher *fetcher
-	keeper  *gatekeeper
-	page    page
-	bodies  *room
-	clients *clients
-	askers  *clients // Sources that ask what became of notifications
-	readers *clients // those who read the memory
-	// readings are under way, and have this room for bodies, within that for all.
-	readings    *readings
-	remembering *room
-	closing     atomic.Bool
-	origin      http.CrossOriginProtection // of the hub's own pages only
-	outage      outage
-	logger      *slog.Logger
-	metrics     *metrics
+	cfg      Config
+	parts    Parts
+	self     string // the hub URL in the form to compare by
+	fetcher  *fetcher
+	keeper   *gatekeeper
+	page     page
+	bodies   *room
+	clients  *clients
+	askers   *clients // Sources that ask what became of notifications
+	readers  *clients // those who read the memory
+	readings *readings
+	closing  atomic.Bool
+	origin   http.CrossOriginProtection // of the hub's own pages only
+	outage   outage
+	logger   *slog.Logger
+	metrics  *metrics
 }
 
 // New returns a Hub, or an error that says what is wrong with the Config. The
@@ -125,9 +123,12 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		askers:  newClients(Config{ClientRate: cfg.AnswerRate, ClientBurst: cfg.AnswerBurst, Clients: registered.MaxSources}, logger),
 		logger:  logger,
 
-		readers:     newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
-		readings:    &readings{all: cfg.MemoryReadings, perClient: cfg.MemoryReadingsPerClient, byClient: map[string]int{}},
-		remembering: newRoom(max(cfg.MaxBody, cfg.MaxBodiesBytes/memoryShare), cfg.MaxBody),
+		readers: newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
+	}
+	remembering := max(cfg.MaxBody, cfg.MaxBodiesBytes/memoryShare)
+	h.readings = &readings{
+		all: cfg.MemoryReadings, perClient: cfg.MemoryReadingsPerClient, under: map[*reading]struct{}{},
+		rooms: []*room{newRoom(remembering, cfg.MaxBody), h.bodies}, share: remembering / readingsShare,
 	}
 	var err error
 	if h.page, err = newPage(cfg, parts.Sources != nil); err != nil {

@@ -2,11 +2,11 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"carillon/delivery"
@@ -91,12 +91,19 @@ func (h *Hub) getMemory(w http.ResponseWriter, r *http.Request) (string, error) 
 			return kindMemory, &subscription.Later{Err: errTooFast, After: wait}
 		}
 	}
-	leave, err := h.readings.enter(client)
+	one, r, err := h.readings.enter(client, w, r)
 	if err != nil {
 		return kindMemory, err
 	}
-	defer leave()
-	err = h.remember(w, r, wish)
+	defer one.leave()
+	a := &asked{Memory: h.parts.Memory, wish: wish, reading: one}
+	err = h.remember(w, r, a)
+	if client != "" {
+		h.readers.charge(client, a.cost(), time.Now())
+	}
+	if errors.Is(err, context.Canceled) && one.wasCut() {
+		err = errBusy
+	}
 	h.metrics.remembered(err)
 	return kindMemory, err
 }
@@ -131,42 +138,4 @@ func (h *Hub) parseMemory(raw string) (memoryWish, error) {
 		return wish, badRequest("from must be a W3C Datetime, as the from and until of documents are: 2026-05-01T12:00:00.000000Z")
 	}
 	return wish, nil
-}
-
-// readings counts who reads the memory.
-type readings struct {
-	all, perClient int // the bounds
-
-	mu       sync.Mutex
-	now      int            // owned by mu
-	byClient map[string]int // owned by mu
-}
-
-// enter takes a place, which leave gives back. A client without a name has no bound of its own.
-func (g *readings) enter(client string) (leave func(), err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case client != "" && g.byClient[client] >= g.perClient:
-		return nil, errReadsBusy
-	case g.now >= g.all:
-		return nil, errBusy
-	}
-	g.now++
-	g.byClient[client]++
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.now--
-		if g.byClient[client]--; g.byClient[client] == 0 {
-			delete(g.byClient, client)
-		}
-	}, nil
-}
-
-// count is how many read.
-func (g *readings) count() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.now
 }

@@ -29,10 +29,10 @@ const memoryFlush = 32 << 10
 const searches = 2
 
 // remember answers with what the memory has. After the header was sent the error is errCutOff.
-func (h *Hub) remember(w http.ResponseWriter, r *http.Request, wish memoryWish) error {
+func (h *Hub) remember(w http.ResponseWriter, r *http.Request, a *asked) error {
 	zipped := acceptsGzip(r.Header.Values("Accept-Encoding"))
 	for again := 1; ; again++ {
-		found, err := h.search(r, wish)
+		found, err := h.search(r, a)
 		if err != nil {
 			return h.notRemembered(w, err)
 		}
@@ -41,7 +41,7 @@ func (h *Hub) remember(w http.ResponseWriter, r *http.Request, wish memoryWish) 
 		head.Set("X-Content-Type-Options", "nosniff")
 		head.Set("Cache-Control", "no-cache") // it grows
 		head.Set("Vary", "Accept-Encoding")
-		tag := found.tag(wish.topic, zipped)
+		tag := found.tag(a.wish.topic, zipped)
 		head.Set("ETag", tag)
 		if matches(r.Header.Values("If-None-Match"), tag) {
 			head.Del("Content-Type")
@@ -55,7 +55,7 @@ func (h *Hub) remember(w http.ResponseWriter, r *http.Request, wish memoryWish) 
 			w.WriteHeader(http.StatusOK)
 			return nil
 		}
-		err = h.recite(w, r, wish.topic, found, zipped)
+		err = h.recite(w, r, a, found, zipped)
 		if err == nil || errors.Is(err, errCutOff) {
 			return err
 		}
@@ -69,10 +69,10 @@ func (h *Hub) remember(w http.ResponseWriter, r *http.Request, wish memoryWish) 
 }
 
 // search looks for what is wanted, within the time that the store has.
-func (h *Hub) search(r *http.Request, wish memoryWish) (chain, error) {
+func (h *Hub) search(r *http.Request, a *asked) (chain, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.StoreTimeout)
 	defer cancel()
-	return (&search{log: h.parts.Memory, topic: wish.topic}).find(ctx, wish.from)
+	return (&search{log: a, topic: a.wish.topic}).find(ctx, a.wish.from)
 }
 
 // notRemembered says what there is instead.
@@ -137,22 +137,16 @@ func acceptsGzip(lines []string) bool {
 
 // recite writes the document. The room for bodies is taken before one is read: that of the
 // memory's own, so that readers leave enough to those who publish, and that of all.
-func (h *Hub) recite(w http.ResponseWriter, r *http.Request, topic string, c chain, zipped bool) error {
+func (h *Hub) recite(w http.ResponseWriter, r *http.Request, a *asked, c chain, zipped bool) error {
 	largest, size := c.origin.bytes, int64(0)
 	for _, n := range c.notes {
 		largest, size = max(largest, n.bytes), size+n.bytes
 	}
 	largest = min(largest, h.cfg.MaxBody) // the log may be from times of a higher limit
-	own, all := held{room: h.remembering}, held{room: h.bodies}
-	defer own.release()
-	defer all.release()
-	if err := own.grow(largest); err != nil {
+	if err := a.reading.hold(largest); err != nil {
 		return err
 	}
-	if err := all.grow(largest); err != nil {
-		return err
-	}
-	d := &recital{hub: h, request: r, topic: topic, chain: c, out: w, raw: w, control: http.NewResponseController(w)}
+	d := &recital{hub: h, request: r, asked: a, chain: c, out: w, raw: w, control: http.NewResponseController(w)}
 	first, err := d.origin()
 	if err != nil {
 		return err
@@ -165,7 +159,7 @@ func (h *Hub) recite(w http.ResponseWriter, r *http.Request, topic string, c cha
 	d.begin(min(h.cfg.BodyIdle+slowest, h.cfg.BodyTimeout), zipped)
 	d.buf = head
 	if err := d.write(first); err != nil {
-		h.tellCutOff(topic, err)
+		h.tellCutOff(a.wish.topic, err)
 		return fmt.Errorf("%w: %w", errCutOff, err)
 	}
 	return nil
@@ -220,7 +214,7 @@ func upOf(n *delivery.Notification) string {
 type recital struct {
 	hub     *Hub
 	request *http.Request
-	topic   string
+	asked   *asked
 	chain   chain
 
 	raw     http.ResponseWriter
@@ -247,7 +241,7 @@ func (d *recital) origin() (*delivery.Notification, error) {
 func (d *recital) read(sp span) (*delivery.Notification, error) {
 	ctx, cancel := context.WithTimeout(d.request.Context(), d.hub.cfg.StoreTimeout)
 	defer cancel()
-	n, err := d.hub.parts.Memory.Read(ctx, d.topic, sp.seq)
+	n, err := d.asked.Read(ctx, d.asked.wish.topic, sp.seq)
 	switch {
 	case errors.Is(err, delivery.ErrEndOfLog), err == nil && (n.Seq != sp.seq || n.ID != sp.id):
 		return nil, errMoved
@@ -321,6 +315,9 @@ func (d *recital) tell(n *delivery.Notification) error {
 }
 
 func (d *recital) flush() error {
+	if err := d.request.Context().Err(); err != nil {
+		return err // the place is somebody else's
+	}
 	_, err := d.out.Write(d.buf)
 	d.buf = d.buf[:0]
 	return err

@@ -111,6 +111,15 @@ func (m *remembering) ask(query url.Values, header ...string) *httptest.Response
 	return m.send(http.MethodGet, "/websub/memory?"+query.Encode(), header...)
 }
 
+// from is ask, by somebody.
+func (m *remembering) from(client string, query url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "/websub/memory?"+query.Encode(), nil)
+	r.RemoteAddr = client
+	w := httptest.NewRecorder()
+	m.handler.ServeHTTP(w, r)
+	return w
+}
+
 func (m *remembering) send(method, target string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
 	for _, line := range header {
@@ -559,13 +568,7 @@ func TestMemoryLimits(t *testing.T) {
 	defer db.Close()
 	m.log, broken.Log = db.Log(), db.Log()
 	m.minutes(0, 1)
-	from := func(client string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodGet, "/websub/memory?"+since(told(minute(0))).Encode(), nil)
-		r.RemoteAddr = client
-		w := httptest.NewRecorder()
-		m.handler.ServeHTTP(w, r)
-		return w
-	}
+	from := func(client string) *httptest.ResponseRecorder { return m.from(client, since(told(minute(0)))) }
 	done := make(chan int)
 	read := func(client string) {
 		go func() { done <- from(client).Code }()
@@ -611,12 +614,12 @@ func TestMemoryHasItsRoom(t *testing.T) {
 	big.add(10, p, 5_000_000)
 	big.add(11, wroteOf(t, minute(1), minute(2), "", minute(1)), 1000)
 	done := make(chan int)
-	for range 2 {
-		go func() { done <- m.ask(since(told(minute(0)))).Code }()
+	for i := range 2 {
+		go func() { done <- m.from(fmt.Sprintf("192.0.2.%d:1", i), since(told(minute(0)))).Code }()
 		<-begun
 	}
-	w := m.ask(since(told(minute(0))))
-	checkAnswer(t, w, 503)
+	checkAnswer(t, m.from("192.0.2.3:1", since(told(minute(0)))), 503)
+	checkAnswer(t, m.from("192.0.2.1:2", since(told(minute(0)))), 429) // a quarter, or one
 	close(goOn)
 	for range 2 {
 		if status := <-done; status != 200 {
