@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"carillon/payload"
@@ -29,7 +30,7 @@ type Notification struct {
 	From, Until        string // as told
 	Changes            []payload.Entry
 
-	digest string // of a ResourceSync notification: it covers an interval, and comes once
+	digest string // of a ResourceSync notification that tells when it is of: it comes once
 }
 
 // Sink takes notifications. Take is called for one at a time, in the order of
@@ -54,7 +55,6 @@ func (d *Destination) read(id, contentType string, body []byte) *Notification {
 	if !isNotification(body) {
 		return n
 	}
-	n.digest = digestOf(body)
 	if _, err := payload.ValidateNotification(bytes.NewReader(body)); err != nil {
 		d.cfg.Logger.Warn("the notification breaks the rules of its format", "id", id, "error", err)
 	}
@@ -74,6 +74,9 @@ func (d *Destination) read(id, contentType string, body []byte) *Notification {
 	if head, err := r.Header(); err == nil {
 		n.ChangeNotification = true
 		n.From, n.Until, n.Changes = head.From, head.Until, changes
+	}
+	if n.From != "" || slices.ContainsFunc(changes, func(e payload.Entry) bool { return !e.Datetime.IsZero() }) {
+		n.digest = digestOf(body) // else it may tell of another change what one before has said
 	}
 	return n
 }

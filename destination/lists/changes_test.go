@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"carillon/destination/lists"
 	"carillon/payload"
@@ -260,6 +261,28 @@ func TestWithoutDatetime(t *testing.T) {
 		if got, _, err := visits(t, w.client(lists.Config{}), site+"/l", tt.since); got != tt.want || err != nil {
 			t.Errorf("%s since %q: visited %q, want %q (%v)", tt.body, tt.since, got, tt.want, err)
 		}
+	}
+}
+
+// A list that was begun anew has another name; one that is open has the name that it has in the index.
+func TestNamesOfLists(t *testing.T) {
+	pages := history("/index.xml")
+	pages["/bare.xml"] = page{body: urlset(md(`capability="changelist"`), change("a", "10:10"), change("b", "10:20"))}
+	pages["/bare2.xml"] = page{body: urlset(md(`capability="changelist"`), change("b", "10:20"))}
+	c := newWorld(t, pages).client(lists.Config{})
+	names := func(uri string) (got []string) {
+		ctx := lists.WithNames(t.Context(), func(list string) { got = append(got, list) })
+		if _, err := c.Changes(ctx, site+uri, time.Time{}, func(payload.Entry) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		return got
+	}
+	all, open := names("/index.xml"), names("/open.xml")
+	if len(all) != 3 || all[0] == all[1] || all[1] == all[2] || len(open) != 1 || open[0] != all[2] {
+		t.Errorf("the lists are %q, the last of them is %q", all, open)
+	}
+	if one, two := names("/bare.xml"), names("/bare2.xml"); len(one) != 1 || one[0] == "" || slices.Equal(one, two) {
+		t.Errorf("lists that do not tell when they begin are %q and %q", one, two)
 	}
 }
 
