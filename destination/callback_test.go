@@ -199,6 +199,25 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// What tells neither an interval nor a datetime comes again by its ID only: the same
+// content may be of another change.
+func TestNothingToldTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(w.config(t.TempDir()))
+		a := w.subscribed(time.Hour)
+		const body = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+			<rs:md capability="change-notification"/><url><loc>http://source.example/a</loc><rs:md change="updated"/></url></urlset>`
+		for _, id := range []string{"n1", "n1", "n2"} {
+			w.deliver(a, a.secret(), id, body)
+		}
+		if n := strings.Count(w.out.String(), "http://source.example/a"); n != 2 {
+			t.Errorf("printed %d times, want 2:\n%s", n, w.out)
+		}
+		w.stop()
+	})
+}
+
 // TestCrash: a process that dies leaves a directory from which the next one
 // carries on with the same subscription: what the hub sends before it has
 // verified anything is taken.
