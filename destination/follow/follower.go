@@ -39,6 +39,7 @@ type Follower struct {
 	glanced    time.Time // where the notification began for which a seam was looked at
 	// unproven is an until that was not believed: the next notification proves it by beginning there.
 	unproven time.Time
+	dropped  string // the damaged notification that was dropped last
 	// rebased is how long to wait before another baseline, since one was taken because of a
 	// gap; nil: none was. rested: that was waited for.
 	rebased *backoff.ExponentialBackOff
@@ -155,10 +156,10 @@ func (f *Follower) step(ctx context.Context) error {
 		f.gap = gap{}
 		return f.idle(ctx)
 	}
-	if damaged := (*DamagedError)(nil); errors.As(err, &damaged) {
+	if damaged := (*DamagedError)(nil); errors.As(err, &damaged) && damaged.ID != f.dropped {
 		f.cfg.Logger.Error("a notification in the inbox cannot be read back, and is dropped; what it told is looked for in the lists",
 			"id", damaged.ID, "error", err)
-		f.looked = time.Time{}
+		f.looked, f.dropped = time.Time{}, damaged.ID
 		return f.save(ctx, damaged.ID)
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ func (f *Follower) look(ctx context.Context) error {
 	pushed := f.cfg.Places.Pushed()
 	f.unread = found.read == 0 && found.later
 	switch {
-	case f.place.assumed && found.final(false) && found.earliest.After(f.place.at):
+	case f.place.assumed && !found.later && found.earliest.After(f.place.at) && !found.earliest.After(f.limit(time.Time{})):
 		return f.startAt(ctx, found.earliest) // nothing is known to have been before
 	case found.behind.After(f.place.at) && !found.later:
 		return f.behind(ctx, pushed, found)
@@ -131,7 +131,7 @@ func (f *Follower) startNow(ctx context.Context) error {
 		if p, err := f.cfg.Store.First(ctx); err == nil && p.From.Before(at.At) {
 			return f.startAt(ctx, p.From) // it came since the start
 		}
-		if !at.At.After(f.place.at) {
+		if !at.At.After(f.place.at) || at.At.After(f.limit(time.Time{})) {
 			return nil // nothing has changed lately: the first notification tells
 		}
 		f.place = placeOf(at)
