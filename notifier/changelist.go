@@ -146,6 +146,7 @@ func (c *changeLists) close(ctx context.Context, v listView, why closing) (wait 
 	now := c.ch.n.cfg.Now()
 	l := v.lists[len(v.lists)-1]
 	l.Until, l.Entries, l.Closed = nextMicro(v.open.last), v.open.entries, now
+	l.Lastmods = c.ch.n.cfg.LastmodAlways
 	if ahead := l.Until.Sub(now); ahead > 0 {
 		return max(min(ahead, clockStep), shortestLook), nil
 	}

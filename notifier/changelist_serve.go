@@ -133,6 +133,7 @@ func (ch *channel) openDocument(v listView) document {
 	l := v.lists[len(v.lists)-1]
 	return ch.listDocument(l, listRange{
 		head: ch.listHead(l, len(v.lists) > 1), from: l.From, end: v.open.next, entries: v.open.entries,
+		lastmods: ch.n.cfg.LastmodAlways,
 	}, v.touched, v.listed)
 }
 
@@ -141,6 +142,7 @@ func (ch *channel) openDocument(v listView) document {
 func (ch *channel) closedDocument(l ChangeList) document {
 	return ch.listDocument(l, listRange{
 		head: ch.listHead(l, true), from: l.From, end: l.Until, entries: l.Entries,
+		lastmods: l.Lastmods,
 	}, l.Closed.Truncate(time.Second).Add(time.Second))
 }
 
@@ -148,7 +150,7 @@ func (ch *channel) listDocument(l ChangeList, has listRange, changes ...time.Tim
 	has.ch = ch
 	return document{
 		kind: kindChangeList, lasting: !l.Until.IsZero(),
-		tag:      tagFrom(has.head, has.end.UnixMicro(), ch.n.cfg.LastmodAlways),
+		tag:      tagFrom(has.head, has.end.UnixMicro(), has.lastmods),
 		modified: slices.MaxFunc(changes, time.Time.Compare),
 		write:    has.write,
 	}
@@ -160,6 +162,7 @@ type listRange struct {
 	head      []byte
 	from, end time.Time // of the events
 	entries   int
+	lastmods  bool // each entry has one
 }
 
 // write hands the document on. It opens the journal for each piece anew.
@@ -175,7 +178,9 @@ func (l *listRange) write(ctx context.Context, emit func([]byte) error) error {
 			if !event.Datetime.Before(l.end) {
 				break
 			}
-			l.ch.n.complete(&event)
+			if l.lastmods {
+				giveLastmod(&event)
+			}
 			if piece, err = payload.AppendEntry(piece, &event.Entry); err != nil {
 				return err
 			}
@@ -232,6 +237,9 @@ func (ch *channel) indexDocument(v listView) document {
 // complete gives an event what is told of it besides what its Source said.
 func (n *Notifier) complete(e *Event) {
 	if n.cfg.LastmodAlways {
-		e.LastMod = cmp.Or(e.LastMod, payload.FormatDatetime(e.Datetime))
+		giveLastmod(e)
 	}
 }
+
+// giveLastmod gives an event a lastmod where its Source told none.
+func giveLastmod(e *Event) { e.LastMod = cmp.Or(e.LastMod, payload.FormatDatetime(e.Datetime)) }

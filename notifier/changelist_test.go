@@ -339,6 +339,27 @@ func TestLastmodAlways(t *testing.T) {
 	})
 }
 
+// TestLastmodAlwaysLeavesClosedLists: one that is closed never becomes another (core §12.1), whatever is set
+// at a later start; the open one does.
+func TestLastmodAlwaysLeavesClosedLists(t *testing.T) {
+	for _, at := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, notifier.Config{ChangeListEntries: 1, LastmodAlways: at}, &hub{})
+			w.add(inDefault, "1")
+			time.Sleep(time.Minute)
+			path := w.wantIndex("default/changelist.xml", 2)[0]
+			before := w.get(path)
+			w.cfg.LastmodAlways = !at
+			w.restart()
+			after := w.get(path)
+			if before.Code != 200 || strings.Contains(before.Body.String(), "<lastmod>") != at || !bytes.Equal(after.Body.Bytes(), before.Body.Bytes()) ||
+				after.Header().Get("ETag") != before.Header().Get("ETag") {
+				t.Errorf("closed with it %v, it is another later: %d\n%s\n%s", at, before.Code, before.Body, after.Body)
+			}
+		})
+	}
+}
+
 // TestLastmodAlwaysKeepsTheSize: it counts where a notification is closed by size.
 func TestLastmodAlwaysKeepsTheSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

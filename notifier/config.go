@@ -96,7 +96,7 @@ type Config struct {
 	HideChannels []string
 	// LastmodAlways gives every entry of Change Lists and notifications a lastmod,
 	// deletions too: where the event has none, the datetime of the change. For readers
-	// of ResourceSync 2014, which had no datetime.
+	// of ResourceSync 2014, which had no datetime. A list that is closed stays as it is.
 	LastmodAlways bool
 	// Tokens gives the token that the hub knows this Source by. Default: none is sent.
 	Tokens Tokens

@@ -23,6 +23,9 @@ type ChangeList struct {
 	Entries int
 	// Closed is when it was closed; zero of the open one.
 	Closed time.Time
+	// Lastmods is whether each entry of a closed one has a lastmod, as Config.LastmodAlways
+	// was then: a closed list stays as it is (core §12.1).
+	Lastmods bool
 }
 
 // Store is all that a notifier keeps.

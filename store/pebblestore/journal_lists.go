@@ -16,6 +16,13 @@ import (
 // journalListVersion is the version of a Change List's record.
 const journalListVersion = 1
 
+// What the first byte of one tells.
+const (
+	listOpen           = 0
+	listClosed         = 1
+	listClosedLastmods = 2 // and each entry has a lastmod
+)
+
 func journalListKey(set string, from time.Time) []byte {
 	return journalMicros(journalSetPrefix(kindJournalList, set), from)
 }
@@ -192,10 +199,14 @@ func putList(b *pebble.Batch, l notifier.ChangeList) error {
 func encodeList(l notifier.ChangeList) []byte {
 	record := newEncoder(journalListVersion, 32)
 	if l.Until.IsZero() {
-		record.byte(0)
+		record.byte(listOpen)
 		return record
 	}
-	record.byte(1)
+	if l.Lastmods {
+		record.byte(listClosedLastmods)
+	} else {
+		record.byte(listClosed)
+	}
 	record.int(l.Until.UnixMicro())
 	record.uint(uint64(l.Entries))
 	record.int(l.Closed.UnixMicro())
@@ -205,7 +216,8 @@ func encodeList(l notifier.ChangeList) []byte {
 func decodeList(set string, from int64, record []byte) (notifier.ChangeList, error) {
 	d := newDecoder(record, journalListVersion)
 	l := notifier.ChangeList{Set: set, From: journalTime(from)}
-	if d.byte() != 0 {
+	if state := d.byte(); state != listOpen {
+		l.Lastmods = state == listClosedLastmods
 		l.Until = journalTime(d.int())
 		l.Entries = int(d.uintMax(math.MaxInt32))
 		l.Closed = journalTime(d.int())
