@@ -11,20 +11,23 @@
 //
 // What it guarantees: changes are handed on in the order of their datetimes, each
 // once, but for the last ones before a crash, which may be handed on again under the
-// same Key; a notification is acknowledged to the hub only when it is in the Inbox;
+// same Key, and those that two ways tell in different words; a notification is acknowledged to the hub only when it is in the Inbox;
 // what neither the hub's memory nor the Source's lists have is never passed over in
 // silence (ErrGap, and Config says what happens then).
 //
 // Intervals are half-open: a notification [from, until) whose from is the position, or
 // earlier, is handed on from the position on; one that begins later shows a gap. A gap is believed
 // when nothing else came for Config.Settle, and filled from the hub's memory, then from
-// the Source's Change Lists. An open Change List fills it only if it has something at or
-// after the end of the gap; else it is asked again. What comes meanwhile waits
+// the Source's Change Lists, up to where that notification begins. An open Change List fills it
+// only if it has something at or after the end of the gap; else it is asked again. A change that a list
+// lacked is handed on late when its notification comes, but never after a later
+// one of its resource. What comes meanwhile waits
 // in the Inbox, which is bounded: the hub is then asked to come again later.
 //
 // A Source that breaks the rules of core §12 and CN §3 is followed as far as that goes: changes
 // out of order within a notification are put in order; those without a datetime are handed on where
-// they stand, and known again by what they say.
+// they stand, and known again by what they say in one list; a notification that tells neither
+// an interval nor a datetime stands behind all that came before it.
 package follow
 
 import (

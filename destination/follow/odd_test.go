@@ -46,7 +46,7 @@ func TestSameDatetimeAtSeam(t *testing.T) {
 		one, two := told(payload.Updated, seam, "1"), told(payload.Updated, seam, "2")
 		w.push(notification("1", w.src.next, seam, []payload.Entry{one}))
 		w.sleep(follow.DefaultSettle)
-		w.push(notification("2", seam, seam.Add(time.Second), []payload.Entry{one, two}))
+		w.push(notification("2", seam, seam.Add(time.Second), []payload.Entry{two, one}))
 		w.src.entries = []payload.Entry{one, two}
 		w.want(0)
 	})
