@@ -98,6 +98,9 @@ type Config struct {
 	// deletions too: where the event has none, the datetime of the change. For readers
 	// of ResourceSync 2014, which had no datetime. A list that is closed stays as it is.
 	LastmodAlways bool
+	// Files is how many files are being sent at a time by what Serving has made, each of which
+	// is open meanwhile: 503 beyond; one client has a quarter of them. Default 256.
+	Files int
 	// Tokens gives the token that the hub knows this Source by. Default: none is sent.
 	Tokens Tokens
 	// Transport makes the requests to the hub. Default: one like
@@ -140,6 +143,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Keep == 0 {
 		c.Keep = DefaultKeep
+	}
+	if c.Files == 0 {
+		c.Files = defaultFiles
 	}
 	if c.ChangeListEntries == 0 {
 		c.ChangeListEntries = DefaultChangeListEntries
@@ -195,6 +201,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("max-wait must be over 0 and at most %s, not %s", longestWait, c.MaxWait)
 	case c.Keep < 0:
 		return fmt.Errorf("keep must not be negative, as %s is", c.Keep)
+	case c.Files < 0:
+		return fmt.Errorf("Files must be 1 or more, not %d", c.Files)
 	case c.ChangeListEntries < 1 || c.ChangeListEntries > payload.MaxEntries:
 		return fmt.Errorf("changelist-entries must be 1 to %d, not %d", payload.MaxEntries, c.ChangeListEntries)
 	case c.ChangeListBytes < minMaxBytes || c.ChangeListBytes > payload.MaxBytes:

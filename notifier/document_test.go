@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,6 +289,51 @@ func TestReadingsAreBounded(t *testing.T) {
 		}
 		all.Wait()
 		want("afterwards", "[2001:db8:0:1::ffff]:1", 200)
+	})
+}
+
+// TestFilesAreBounded: so are files, each of which is open while it is sent.
+func TestFilesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, notifier.Config{Files: 8}, &hub{})
+		var ended atomic.Int64
+		files := w.Serving(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				<-r.Context().Done()
+				ended.Add(1)
+			}
+		}))
+		var all sync.WaitGroup
+		reading, leave := context.WithCancel(t.Context())
+		hang := func(client string) {
+			r := httptest.NewRequestWithContext(reading, http.MethodGet, "/slow", nil)
+			r.RemoteAddr = client
+			all.Go(func() { files.ServeHTTP(newStuck(), r) })
+			synctest.Wait()
+		}
+		want := func(what, client string, code int) {
+			t.Helper()
+			got := httptest.NewRecorder()
+			if serve(files, got, "/fast", client); got.Code != code || (code == 503) != (got.Header().Get("Retry-After") != "") {
+				t.Errorf("%s: %d %v, want %d", what, got.Code, got.Header(), code)
+			}
+		}
+		hang("192.0.2.1:1")
+		want("another of one client", "192.0.2.1:2", 200)
+		hang("192.0.2.1:2")
+		want("more than its quarter", "192.0.2.1:3", 503)
+		for i := range 6 {
+			hang(fmt.Sprintf("127.0.0.1:%d", i+1))
+		}
+		want("too many", "192.0.2.2:1", 503)
+		time.Sleep(31 * time.Second)
+		want("instead of the slowest", "192.0.2.2:1", 200)
+		if synctest.Wait(); ended.Load() != 1 {
+			t.Errorf("%d were cut off, want 1", ended.Load())
+		}
+		leave()
+		all.Wait()
+		want("afterwards", "192.0.2.1:3", 200)
 	})
 }
 

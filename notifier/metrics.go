@@ -14,6 +14,7 @@ type metrics struct {
 	requests      *prometheus.CounterVec
 	journalErrors prometheus.Counter
 	readings      prometheus.Gauge
+	files         prometheus.Gauge
 	documents     *prometheus.CounterVec
 	sets          map[string]*setMetrics
 }
@@ -53,10 +54,11 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 		requests:      counter("intake_requests_total", "Requests with events, by the status code of the answer.", "code"),
 		journalErrors: counter("journal_errors_total", "Calls to the journal that failed.").WithLabelValues(),
 		readings:      prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "documents_under_way", Help: "Lists and indexes that are being sent."}),
+		files:         prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "files_under_way", Help: "Files of watched directories that are being sent."}),
 		documents:     counter("documents_total", "Requests for lists and indexes, by what became of them.", "document", "outcome"),
 		sets:          map[string]*setMetrics{},
 	}
-	reg.MustRegister(m.readings)
+	reg.MustRegister(m.readings, m.files)
 	lists := gauge("change_lists", "Change Lists that are kept, with the open one.")
 	listEntries := gauge("change_list_entries", "Entries of the open Change List.")
 	listsClosed := counter("change_lists_closed_total", "Change Lists that were closed, by what for.", "set", "by")

@@ -25,7 +25,8 @@ type Notifier struct {
 	byName   map[string]*channel // the same
 	intake   *budget
 	imports  *imports
-	readings *readings
+	readings *readings // documents
+	files    *readings
 	builders chan []byte // scratch for the notifications under construction
 }
 
@@ -51,7 +52,8 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	for range builders {
 		n.builders <- nil
 	}
-	n.readings = newReadings(n.metrics.readings)
+	n.readings = newReadings(maxReadings, clientReadings, n.metrics.readings)
+	n.files = newReadings(cfg.Files, max(1, cfg.Files/filesShare), n.metrics.files)
 	for _, name := range cfg.Sets {
 		state, err := cfg.Journal.Open(ctx, name, cfg.Now())
 		if err != nil {

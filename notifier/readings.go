@@ -22,11 +22,16 @@ const (
 	// slowReading is how long a document is sent undisturbed: one that takes longer is
 	// cut off where another client would be refused.
 	slowReading = 30 * time.Second
+	// defaultFiles is how many files are being sent at a time, and filesShare the part of
+	// them that one client has, as above.
+	defaultFiles = 256
+	filesShare   = 4
 )
 
-// readings are the documents that are being sent.
+// readings are the documents, or the files, that are being sent.
 type readings struct {
-	gauge prometheus.Gauge
+	most, perClient int
+	gauge           prometheus.Gauge
 
 	mu      sync.Mutex
 	under   map[*reading]struct{} // guarded by mu
@@ -40,13 +45,28 @@ type reading struct {
 	cut    func()
 }
 
-func newReadings(gauge prometheus.Gauge) *readings {
-	return &readings{gauge: gauge, under: map[*reading]struct{}{}, clients: map[netip.Prefix]int{}}
+func newReadings(most, perClient int, gauge prometheus.Gauge) *readings {
+	return &readings{most: most, perClient: perClient, gauge: gauge, under: map[*reading]struct{}{}, clients: map[netip.Prefix]int{}}
 }
 
 var errManyReadings = &httpError{
 	status: http.StatusServiceUnavailable, header: http.Header{"Retry-After": {"5"}},
 	text: "Too many documents are being read at the moment. Try again.",
+}
+
+// Serving gives the answers of h, which sends files, a place each, as documents have: so many at a
+// time as Config.Files says, and the slowest is cut off for another. The request's context ends
+// then.
+func (n *Notifier) Serving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end, err := n.files.begin(w, r)
+		if err != nil {
+			n.fail(w, r, err)
+			return
+		}
+		defer end()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // begin takes a place for a document, which end gives back. The context ends with
@@ -74,10 +94,10 @@ func (rs *readings) begin(w http.ResponseWriter, r *http.Request) (ctx context.C
 func (rs *readings) admit(one *reading) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if !one.client.Addr().IsLoopback() && rs.clients[one.client] >= clientReadings {
+	if !one.client.Addr().IsLoopback() && rs.clients[one.client] >= rs.perClient {
 		return false
 	}
-	if len(rs.under) >= maxReadings {
+	if len(rs.under) >= rs.most {
 		slowest := rs.slowest()
 		if one.began.Sub(slowest.began) < slowReading {
 			return false

@@ -264,12 +264,20 @@ func (f *flags) config(logger *slog.Logger) notifier.Config {
 		MaxEntries: f.MaxEntries, MaxWait: f.MaxWait, Keep: f.Keep,
 		ChangeListEntries: f.ChangelistEntries, ChangeListFor: f.ChangelistFor,
 		HideChannels: f.HideChannel, LastmodAlways: f.LastmodAlways,
+		Files:     min(maxFiles, max(1, program.OpenFiles()/filesShare)),
 		UserAgent: "Carillon/" + program.Version + " (+" + f.URL + ")",
 		Logger:    logger, Registry: registry,
 	}
 	f.resourceFlags.into(&cfg, f.Data)
 	return cfg
 }
+
+// Bounds of the files of watched directories that are being sent: in all, and the part of
+// those that the process may open, besides the half that connections take.
+const (
+	maxFiles   = 256
+	filesShare = 8
+)
 
 // parts are what serves besides the notifier.
 type parts struct {

@@ -190,7 +190,7 @@ func (f *flags) watchedDirectories(ctx context.Context, n *notifier.Notifier, cf
 		}
 		sets.all = append(sets.all, d)
 		if w.served {
-			if err := sets.serve(w.base, d.Files()); err != nil {
+			if err := sets.serve(w.base, n.Serving(d.Files())); err != nil {
 				return nil, fmt.Errorf("--serve %s: %w", w.set, err)
 			}
 		}

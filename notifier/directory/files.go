@@ -77,6 +77,9 @@ func (d *Directory) serve(w http.ResponseWriter, r *http.Request, rel string) {
 	// A large file may take longer than an answer may otherwise. Who does not read at
 	// all is given up by the connection itself.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // not every writer has deadlines
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // its place went to another, and the deadline was for that
+	}
 	http.ServeContent(w, r, "", info.ModTime(), f)
 }
 
