@@ -42,9 +42,16 @@ type Config struct {
 	// Bases are the URLs below which resources are mirrored: absolute, http or https. A resource
 	// outside of them is refused, since a loc is a stranger's word for where to ask.
 	Bases []string
+	// Chosen: Bases are somebody's choice, and what is outside of them is no trouble.
+	Chosen bool
 	// Catalog and Ledger are the mirror's memory. Ledger is for Baseline and Audit.
 	Catalog Catalog
 	Ledger  Ledger
+	// Homes knows the directory again: one that has not the Catalog's copies, as its disk is not
+	// mounted, is refused. Nil: nobody looks. *pebblestore.Mirrored is one.
+	Homes Homes
+	// ReadOnly is for Audit alone: the directory must be there, and nothing in it is touched.
+	ReadOnly bool
 	// Delete removes the file of a resource that the Source has deleted. Otherwise it is
 	// kept and recorded (Gone).
 	Delete bool

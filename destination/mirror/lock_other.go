@@ -4,7 +4,11 @@ package mirror
 
 import "os"
 
-// lockFile makes the file; nothing is locked here.
-func lockFile(root *os.Root, name string) (*os.File, error) {
-	return root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// lockFile makes the file, or with readOnly opens it; nothing is locked here.
+func lockFile(root *os.Root, name string, readOnly bool) (*os.File, error) {
+	flags := os.O_RDWR | os.O_CREATE
+	if readOnly {
+		flags = os.O_RDONLY
+	}
+	return root.OpenFile(name, flags, 0o600)
 }

@@ -9,9 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile makes the file and locks it for as long as it is open.
-func lockFile(root *os.Root, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// lockFile makes the file, or with readOnly opens it, and locks it for as long as it is open.
+func lockFile(root *os.Root, name string, readOnly bool) (*os.File, error) {
+	flags := os.O_RDWR | os.O_CREATE
+	if readOnly {
+		flags = os.O_RDONLY
+	}
+	f, err := root.OpenFile(name, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}

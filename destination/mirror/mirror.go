@@ -58,9 +58,17 @@ func New(cfg Config) (*Mirror, error) {
 		}
 		m.bases = append(m.bases, b)
 	}
-	var err error
-	if m.tree, err = openTree(cfg.Dir, cfg.Sync, cfg.MinFree); err != nil {
+	home, moved, err := atHome(context.Background(), &cfg)
+	if err != nil {
 		return nil, err
+	}
+	if m.tree, err = openTree(cfg.Dir, cfg.ReadOnly, cfg.Sync, cfg.MinFree); err != nil {
+		return nil, err
+	}
+	if moved {
+		if err := m.settleIn(context.Background(), home); err != nil {
+			return nil, errors.Join(err, m.tree.close())
+		}
 	}
 	m.fetch = newFetcher(&m.cfg, m.tree, m.below)
 	return m, nil
@@ -164,14 +172,17 @@ func (m *Mirror) tell(c *Copy, aside bool) {
 	switch {
 	case aside || c.Tries > 1:
 		level = slog.LevelDebug
-	case c.State == Missing:
+	case c.State == Missing, c.State == Refused && m.cfg.Chosen:
 		level = slog.LevelInfo
 	}
 	if level > slog.LevelDebug && !m.lines.may(m.cfg.Logger) {
 		return
 	}
-	m.cfg.Logger.Log(context.Background(), level, "a resource was not mirrored",
-		"loc", cut(c.Loc), "state", string(c.State), "reason", cut(c.Reason), "tries", c.Tries, "next", c.Next)
+	what := []any{"loc", cut(c.Loc), "state", string(c.State), "reason", cut(c.Reason), "tries", c.Tries}
+	if !c.Next.IsZero() {
+		what = append(what, "next", c.Next)
+	}
+	m.cfg.Logger.Log(context.Background(), level, "a resource was not mirrored", what...)
 }
 
 // quiet bounds how many lines there are about single resources.

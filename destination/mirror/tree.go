@@ -44,23 +44,26 @@ type tree struct {
 	room              *room
 }
 
-// openTree takes the directory, and removes what an earlier process has left half written.
-func openTree(dir string, sync bool, minFree uint64) (*tree, error) {
-	if err := os.MkdirAll(filepath.Join(dir, ownName), 0o755); err != nil {
-		return nil, fmt.Errorf("mirror directory: %w", err)
+// openTree takes the directory, and removes what an earlier process has left half written; with
+// readOnly nothing is made or removed.
+func openTree(dir string, readOnly, sync bool, minFree uint64) (*tree, error) {
+	if !readOnly {
+		if err := os.MkdirAll(filepath.Join(dir, ownName), 0o755); err != nil {
+			return nil, fmt.Errorf("mirror directory: %w", err)
+		}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("mirror directory: %w", err)
 	}
 	t := &tree{dir: dir, root: root, sync: sync, room: newRoom(dir, minFree)}
-	if err := t.begin(); err != nil {
+	if err := t.begin(readOnly); err != nil {
 		return nil, errors.Join(fmt.Errorf("mirror directory %s: %w", dir, err), t.close())
 	}
 	return t, nil
 }
 
-func (t *tree) begin() (err error) {
+func (t *tree) begin(readOnly bool) (err error) {
 	if info, err := t.root.Lstat(ownName); err != nil || !info.IsDir() {
 		return errors.Join(err, fmt.Errorf("%s is not a directory", ownName))
 	}
@@ -69,7 +72,11 @@ func (t *tree) begin() (err error) {
 		return err
 	}
 	t.fileMode, t.dirMode = 0o600|info.Mode()&0o044, 0o700|info.Mode()&0o055
-	if t.lock, err = lockFile(t.root, ownName+"/LOCK"); err != nil {
+	t.lock, err = lockFile(t.root, ownName+"/LOCK", readOnly)
+	if readOnly && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)) {
+		return nil // who may only read disturbs nobody
+	}
+	if err != nil || readOnly {
 		return err
 	}
 	own, err := fs.ReadDir(t.root.FS(), ownName)

@@ -14,7 +14,7 @@ func destinationLayout() layout { return layout{kind: "carillon destination", ve
 //	51 from until id       a notification of the inbox: how many bytes it has
 //	52 id                  where the notification is in 51
 //	53 id                  its body
-//	54                     whom the store belongs to
+//	54                     whom the store belongs to, and how that was begun
 //
 // from and until are times as appendTime has them, id is text.
 const (

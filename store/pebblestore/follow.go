@@ -42,30 +42,6 @@ func (f *Following) load() error {
 	})
 }
 
-// Claim notes whom the store belongs to, once; false, and the owner, where that is
-// somebody else.
-func (f *Following) Claim(ctx context.Context, owner string) (is string, ours bool, err error) {
-	err = f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
-		record, err := f.engine.get([]byte{kindFollowOwner})
-		if err != nil {
-			return err
-		}
-		if record == nil {
-			is = owner
-			record := newEncoder(followVersion, len(owner)+4)
-			record.string(owner)
-			return b.Set([]byte{kindFollowOwner}, record, nil)
-		}
-		d := newDecoder(record, followVersion)
-		is = d.string()
-		return d.done()
-	})
-	if err != nil {
-		return "", false, fmt.Errorf("read whom the store belongs to: %w", followError(err))
-	}
-	return is, is == owner, nil
-}
-
 // Position implements follow.Store.
 func (f *Following) Position(ctx context.Context) (follow.Position, error) {
 	if err := f.engine.enter(ctx); err != nil {

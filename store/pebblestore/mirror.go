@@ -20,6 +20,7 @@ import (
 //	59 claim        the loc whose copy has that place
 //	5a next loc     index: copies by when they are tried again
 //	5b loc          resource of the ledger
+//	5c              which directory has the copies
 //
 // next is a time as appendTime has it; loc and claim are text.
 const (
@@ -27,6 +28,7 @@ const (
 	kindMirrorClaim  = 0x59
 	kindMirrorDue    = 0x5a
 	kindMirrorLedger = 0x5b
+	kindMirrorHome   = 0x5c
 )
 
 // Mirrored keeps what the copies of a mirror are. A copy that cannot be read back is
@@ -36,7 +38,10 @@ type Mirrored struct {
 	mu     sync.Mutex // guards the changes: the indexes follow from what was there
 }
 
-var _ mirror.Catalog = (*Mirrored)(nil)
+var (
+	_ mirror.Catalog = (*Mirrored)(nil)
+	_ mirror.Homes   = (*Mirrored)(nil)
+)
 
 // Copy implements mirror.Catalog.
 func (m *Mirrored) Copy(ctx context.Context, loc string) (mirror.Copy, error) {

@@ -1,0 +1,46 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon/destination/mirror"
+)
+
+// Home implements mirror.Homes.
+func (m *Mirrored) Home(ctx context.Context) (mirror.Home, error) {
+	if err := m.engine.enter(ctx); err != nil {
+		return mirror.Home{}, fmt.Errorf("read which directory has the copies: %w", mirrorError(err))
+	}
+	defer m.engine.leave()
+	record, err := m.engine.get([]byte{kindMirrorHome})
+	if err != nil || record == nil {
+		return mirror.Home{}, mirrorError(err)
+	}
+	d := newDecoder(record, mirrorVersion)
+	h := mirror.Home{ID: d.string(), Begun: d.byte() != 0}
+	if err := d.done(); err != nil {
+		return mirror.Home{}, fmt.Errorf("read which directory has the copies: %w", err)
+	}
+	return h, nil
+}
+
+// SetHome implements mirror.Homes.
+func (m *Mirrored) SetHome(ctx context.Context, h mirror.Home) error {
+	record := newEncoder(mirrorVersion, len(h.ID)+4)
+	record.string(h.ID)
+	begun := byte(0)
+	if h.Begun {
+		begun = 1
+	}
+	record.byte(begun)
+	err := m.engine.change(ctx, shrinks, &m.mu, func(b *pebble.Batch) error {
+		return b.Set([]byte{kindMirrorHome}, record, nil)
+	})
+	if err != nil {
+		return fmt.Errorf("note which directory has the copies: %w", mirrorError(err))
+	}
+	return nil
+}
