@@ -20,7 +20,7 @@ import (
 )
 
 // memoryVersion is part of every ETag: it rises when the same notifications are told otherwise.
-const memoryVersion = "1"
+const memoryVersion = "2"
 
 // memoryFlush is how much of a document is gathered before it is written.
 const memoryFlush = 32 << 10
@@ -269,7 +269,7 @@ func (d *recital) write(first *delivery.Notification) error {
 				return err
 			}
 		}
-		if err := d.tell(n); err != nil {
+		if err := d.tell(n, sp); err != nil {
 			return fmt.Errorf("notification %s: %w", sp.id, err)
 		}
 	}
@@ -288,8 +288,10 @@ func (d *recital) write(first *delivery.Notification) error {
 }
 
 // tell adds the entries of a notification. The first of the chain may begin earlier than what
-// was asked for: what is known to be of before is left out.
-func (d *recital) tell(n *delivery.Notification) error {
+// was asked for: what is known to be of before is left out. Of one that ends there only what is
+// of that very moment is told: who has read up to there may lack it.
+func (d *recital) tell(n *delivery.Notification, sp span) error {
+	past := sp.ends(d.chain.from)
 	in := payload.NewReader(bytes.NewReader(n.Body), payload.Limits{})
 	for {
 		e, err := in.Next()
@@ -299,7 +301,7 @@ func (d *recital) tell(n *delivery.Notification) error {
 		if err != nil {
 			return err
 		}
-		if !e.Datetime.IsZero() && e.Datetime.Before(d.chain.from) {
+		if exact := isMoment(&e); exact && e.Datetime.Before(d.chain.from) || past && !exact {
 			continue
 		}
 		if d.buf, err = payload.AppendTold(d.buf, &e); err != nil {
@@ -312,6 +314,12 @@ func (d *recital) tell(n *delivery.Notification) error {
 			}
 		}
 	}
+}
+
+// isMoment tells whether it is known at which moment the change was: a datetime without a time
+// of day stands for the whole day, month or year.
+func isMoment(e *payload.Entry) bool {
+	return !e.Datetime.IsZero() && (e.DatetimeTold == "" || strings.Contains(e.DatetimeTold, "T"))
 }
 
 func (d *recital) flush() error {

@@ -18,6 +18,11 @@ const (
 	// maxLooked is how many summaries are looked at for one request besides those of the
 	// answer: it stops the search for a few notifications among much that is none.
 	maxLooked = 20_000
+	// maxReplayed is how many summaries are looked at for what is newer than the newest
+	// notification, as a Source may have sent old ones again; and fewReplayed at a poll, which
+	// mostly asks from where the newest ends.
+	maxReplayed = 4 * summariesAtOnce
+	fewReplayed = 64
 	// leastEntry is less than the shortest entry takes that a notification may have:
 	// <url><loc>a:b</loc><r:md change="created"/></url>
 	leastEntry = 48
@@ -53,12 +58,16 @@ func spanOf(s delivery.Summary) (sp span, ok bool) {
 // those that a reader has who knows everything before that time.
 func (s span) reaches(from time.Time) bool { return s.until.After(from) || !s.from.Before(from) }
 
+// ends tells whether the notification ends exactly there, where it may have a change: an
+// interval has both of its ends (core §7).
+func (s span) ends(at time.Time) bool { return s.until.Equal(at) && s.from.Before(at) }
+
 // chain is what a request is answered with: notifications without a hole between them.
 type chain struct {
 	from, until time.Time
 	notes       []span // none: nothing newer was published
 	// origin tells the Capability List: the first of notes, or else the newest notification;
-	// zero where that is not kept.
+	// its seq is 0 where that is not kept.
 	origin span
 }
 
@@ -94,10 +103,14 @@ func (s *search) find(ctx context.Context, from time.Time) (chain, error) {
 	if !ok {
 		return forgotten(state, from)
 	}
-	if !from.IsZero() && !newest.reaches(from) {
-		return chain{from: from, until: from, origin: newest}, nil
+	found, ok, err := s.reaching(ctx, newest, state.First, from)
+	if err != nil {
+		return chain{}, err
 	}
-	first, err := s.first(ctx, state.First, newest, from)
+	if !ok {
+		return nothingNewer(found, from), nil
+	}
+	first, err := s.first(ctx, state.First, found, from)
 	if err != nil {
 		return chain{}, err
 	}
@@ -107,8 +120,74 @@ func (s *search) find(ctx context.Context, from time.Time) (chain, error) {
 	if first.from.After(from) {
 		return chain{}, &goneError{first.from}
 	}
-	notes, err := s.follow(ctx, first)
-	return chain{from, notes[len(notes)-1].until, notes, first}, err
+	notes, err := s.joined(ctx, state.First, first, from)
+	if err != nil {
+		return chain{}, err
+	}
+	notes, err = s.follow(ctx, notes)
+	return chain{from, notes[len(notes)-1].until, notes, notes[0]}, err
+}
+
+// nothingNewer is what there is for a reader who knows everything before a time, where no
+// notification reaches it.
+func nothingNewer(newest span, from time.Time) chain {
+	c := chain{from: from, until: from, origin: newest}
+	if newest.ends(from) && newest.bytes <= maxMemoryBodies {
+		c.notes = []span{newest}
+	}
+	return c
+}
+
+// reaching returns the newest notification that reaches a time. That is the newest of all,
+// unless the Source has sent old ones again; so far back is looked. If ok is false it returns one that
+// ends then, or else the newest.
+func (s *search) reaching(ctx context.Context, newest span, least delivery.Seq, from time.Time) (found span, ok bool, err error) {
+	if newest.reaches(from) {
+		return newest, true, nil
+	}
+	found = newest
+	bound := maxReplayed
+	if newest.ends(from) {
+		bound = fewReplayed
+	}
+	for looked, below := 0, newest.seq; looked < bound && below > least; {
+		step := min(bound, summariesAtOnce)
+		page, err := s.log.Summaries(ctx, s.topic, below, step)
+		if err != nil {
+			return span{}, false, err
+		}
+		for _, summary := range page {
+			below = summary.Seq
+			one, ok := spanOf(summary)
+			switch {
+			case !ok || below < least:
+			case one.reaches(from):
+				return one, true, nil
+			case one.ends(from) && !found.ends(from):
+				found = one
+			}
+		}
+		if looked += len(page); len(page) < step {
+			break
+		}
+	}
+	return found, false, nil
+}
+
+// joined returns the first notification for a reader who knows everything before a time, and
+// before it the one that ends exactly then, if both go into one document.
+func (s *search) joined(ctx context.Context, least delivery.Seq, first span, from time.Time) ([]span, error) {
+	if !first.from.Equal(from) {
+		return []span{first}, nil
+	}
+	one, ok, err := s.before(ctx, first.seq, least)
+	if errors.Is(err, errNoMemory) {
+		return []span{first}, nil
+	}
+	if ok && one.ends(from) && one.bytes+first.bytes <= maxMemoryBodies {
+		return []span{one, first}, nil
+	}
+	return []span{first}, err
 }
 
 // forgotten answers for a log that keeps no notification.
@@ -171,11 +250,13 @@ func (s *search) before(ctx context.Context, below, least delivery.Seq) (found s
 	return span{}, false, nil
 }
 
-// follow returns a notification and those that follow it, as many as go into one document.
+// follow returns notifications and those that follow them, as many as go into one document.
 // It stops before a hole: nobody may take that for covered.
-func (s *search) follow(ctx context.Context, first span) ([]span, error) {
-	notes, size := []span{first}, first.bytes
-	at := first.seq + 1
+func (s *search) follow(ctx context.Context, notes []span) ([]span, error) {
+	size, at := int64(0), notes[len(notes)-1].seq+1
+	for _, one := range notes {
+		size += one.bytes
+	}
 	for step := 16; ; step = min(2*step, summariesAtOnce) {
 		page, err := s.after(ctx, at, step)
 		if err != nil || len(page) == 0 {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -269,6 +270,85 @@ func TestMemoryOfAMoment(t *testing.T) {
 			t.Errorf("%d changes until %s, want %d", len(d.entries), d.Until, want)
 		}
 		m.minutes(1, 2)
+	}
+}
+
+// An interval has both of its ends (core §7): what was changed exactly where a notification
+// ends is told to who asks from there, and nothing else of it.
+func TestMemoryAtTheSeam(t *testing.T) {
+	noTime := payload.Entry{Loc: "https://source.example/r/undated", Change: payload.Updated}
+	log := &fakeLog{}
+	add := func(from, until int, at ...time.Time) {
+		p := wroteOf(t, minute(from), minute(until), memoryList, at...)
+		undated, err := payload.AppendTold(nil, &noTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Body = bytes.Replace(p.Body, []byte("</urlset>"), append(undated, "</urlset>"...), 1)
+		log.add(delivery.Seq(len(log.notes)+1), p, 500)
+	}
+	m := newRemembering(t, log, nil)
+	for _, step := range []struct {
+		add  func()
+		want string // minutes, and - for what has no datetime
+	}{
+		{func() { add(0, 1, minute(0), minute(1)) }, "1"},
+		{func() { add(1, 2, minute(1).Add(time.Second)) }, "1 1 -"},
+		{func() { add(2, 3, minute(2), minute(3)) }, "1 1 - 2 3 -"},
+	} {
+		step.add()
+		w := m.ask(since(told(minute(1))))
+		d := readDocument(t, w.Body)
+		var got []string
+		for _, e := range d.entries {
+			if e.Datetime.IsZero() {
+				got = append(got, "-")
+			} else {
+				got = append(got, strconv.Itoa(e.Datetime.Minute()))
+			}
+		}
+		if got := strings.Join(got, " "); got != step.want || d.From != told(minute(1)) || d.Until != told(minute(len(log.notes))) {
+			t.Errorf("%d notifications: %q from %s until %s, want %q", len(log.notes), got, d.From, d.Until, step.want)
+		}
+	}
+}
+
+// What is too long to stand beside the next one in a document is left out, so that the reader
+// gets on; and who asks before a hole hears of it.
+func TestMemoryAtALongSeam(t *testing.T) {
+	log := &fakeLog{}
+	log.add(1, wroteOf(t, minute(0), minute(1), memoryList, minute(1)), 2_000_000)
+	log.add(2, wroteOf(t, minute(1), minute(2), memoryList, minute(1).Add(time.Second)), 500_000)
+	log.add(3, wroteOf(t, minute(4), minute(5), memoryList, minute(4)), 500)
+	m := newRemembering(t, log, nil)
+	if d := readDocument(t, m.ask(since(told(minute(1)))).Body); len(d.entries) != 1 || d.Until != told(minute(2)) {
+		t.Errorf("%d changes until %s", len(d.entries), d.Until)
+	}
+	if w := m.ask(since(told(minute(2)))); w.Code != http.StatusGone || w.Header().Get("X-Hub-Memory-Earliest") != told(minute(4)) {
+		t.Errorf("before the hole: %d %s", w.Code, w.Body)
+	}
+}
+
+// A Source that sends old notifications again does not have the memory say that there is nothing
+// newer than those.
+func TestMemoryWhereOldOnesCameAgain(t *testing.T) {
+	log := &fakeLog{}
+	for _, n := range []int{0, 1, 2, 0, 1} {
+		log.add(delivery.Seq(len(log.notes)+1), wroteOf(t, minute(n), minute(n+1), memoryList, minute(n)), 500)
+	}
+	m := newRemembering(t, log, nil)
+	for _, tt := range []struct{ from, until, changes int }{{2, 3, 1}, {3, 3, 0}, {4, 4, 0}} {
+		d := readDocument(t, m.ask(since(told(minute(tt.from)))).Body)
+		if d.Until != told(minute(tt.until)) || len(d.entries) != tt.changes {
+			t.Errorf("from %d: until %s, %d changes", tt.from, d.Until, len(d.entries))
+		}
+	}
+	for n := range 3000 { // more than is looked at
+		log.add(delivery.Seq(100+n), wroteOf(t, minute(0), minute(1), memoryList), 500)
+	}
+	log.calls = 0
+	if w := m.ask(since(told(minute(4)))); w.Code != http.StatusOK || log.calls > 10 {
+		t.Errorf("%d calls, status %d", log.calls, w.Code)
 	}
 }
 
