@@ -38,8 +38,8 @@ type commands struct {
 	Incremental incrementalCommand `cmd:"" help:"Take what has changed since then from the Source's Change Lists."`
 	Audit       auditCommand       `cmd:"" help:"Compare a mirror with what the Source lists."`
 
-	Settings program.ConfigCommands[flags] `cmd:"" name:"config" help:"Look at the configuration without starting."`
-	About    program.VersionCommand        `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
+	Settings configCommands         `cmd:"" name:"config" help:"Look at the configuration without starting."`
+	About    program.VersionCommand `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
 
 //go:generate go run . config reference --into ../../docs/configuration.md
@@ -81,7 +81,7 @@ func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return err
 	}
 	switch chosen := read.Command.(type) {
-	case *program.CheckCommand[flags]:
+	case checks:
 		return chosen.Check(ctx, name, &commands{}, stdout, stderr)
 	case *program.ReferenceCommand:
 		return chosen.Write(name, &commands{}, stdout)

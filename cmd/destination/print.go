@@ -51,13 +51,7 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		all = append(all, flagError(err))
 	}
-	if f.Data != "" {
-		if err := program.CheckDirectory(f.Data); err != nil {
-			all = append(all, fmt.Errorf("--data: %w", err))
-		}
-	}
-	warnExposed(f.Data, logger)
-	return errors.Join(all...)
+	return errors.Join(append(all, lookAtData(f.Data, logger))...)
 }
 
 // warnExposed tells of a data directory that others can read.

@@ -134,17 +134,29 @@ func (r *reference) command(node *kong.Node) {
 	if node.Hidden {
 		return
 	}
+	if node.DefaultCmd != nil {
+		r.leaf(node.DefaultCmd, node.FullPath(), node.Help)
+		for _, child := range node.Children {
+			if !child.Hidden {
+				fmt.Fprintf(r, "\n`%s`: %s It takes all flags of `%s %s` as well.\n", child.FullPath(), cell(child.Help), r.name, child.Name)
+			}
+		}
+		return
+	}
 	for _, child := range node.Children {
 		r.command(child)
 	}
-	if len(node.Children) > 0 {
-		return
+	if len(node.Children) == 0 {
+		r.leaf(node, node.FullPath(), node.Help)
 	}
-	usage := node.FullPath()
+}
+
+// leaf writes what a command is that is called by usage.
+func (r *reference) leaf(node *kong.Node, usage, help string) {
 	for _, arg := range node.Positional {
 		usage += " " + strings.ToUpper(arg.Name)
 	}
-	fmt.Fprintf(r, "\n### %s\n\n%s", usage, cell(node.Help))
+	fmt.Fprintf(r, "\n### %s\n\n%s", usage, cell(help))
 	if node.Detail != "" {
 		r.WriteString(" " + cell(node.Detail))
 	}
