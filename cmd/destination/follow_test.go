@@ -131,7 +131,8 @@ func TestFollow(t *testing.T) {
 	p.change()
 	a.publish() // lost
 	a.deliver(sub, "n14", a.publish())
-	p.wantChanges(follow.ChangeList, 13, 15)
+	p.wantChanges(follow.ChangeList, 13, 14)
+	p.wantChanges(follow.Push, 14, 15)
 	if status := p.end(); status != 0 {
 		t.Errorf("status %d: %s", status, &p.logs)
 	}
