@@ -8,6 +8,7 @@ import (
 
 	"carillon/destination/follow"
 	"carillon/destination/lists"
+	"carillon/destination/mirror"
 	"carillon/payload"
 )
 
@@ -26,7 +27,8 @@ type baselineCommand struct {
 // Help says what the flags do not.
 func (*baselineCommand) Help() string {
 	return "It reads the Source's Resource List, and the Change List since, fetches what is new or differs, and deletes or records what is not there any more. " +
-		"What cannot be fetched is tried again at the end, then recorded for the next run; the exit status is 1 then, but for what its server does not have (404, 410)."
+		"What cannot be fetched is tried again at the end, then recorded for the next run; the exit status is 1 then, but for what its server does not have (404, 410). " +
+		"Nothing is deleted for a Resource List that is not whole, or beyond --max-delete."
 }
 
 // Validate is called when the flags are parsed.
@@ -49,6 +51,10 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	}
 	end := showProgress("baseline", p.mirror, in)
 	seen, err := p.mirror.Baseline(ctx, p.client, p.set)
+	var held error // all but this was done
+	if errors.Is(err, mirror.ErrNotWhole) || errors.Is(err, mirror.ErrTooMany) {
+		held, err = fmt.Errorf("baseline: %w", err), nil
+	}
 	if err == nil {
 		err = p.mirror.Settle(ctx, c.Retries)
 	}
@@ -56,15 +62,26 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
-	position := seen.Position
-	if position.IsZero() {
-		position = p.begun.Add(-clockMargin).UTC().Truncate(time.Microsecond)
-		in.logger.Warn("the Source does not tell of what moment its Resource List is (core §10.1: at): changes are taken from an hour ago on", "position", position)
-	}
-	if err := p.store.Following().Advance(ctx, follow.Position{At: position}); err != nil {
+	if position, known := c.position(&seen, p); !known {
+		held = errors.Join(held, fmt.Errorf("baseline: the Resource List does not tell of what moment it is (core §10.1: at), and the Change List cannot be read: "+
+			"from when on changes are to be taken is not known; take the baseline again: %w", seen.Unread))
+	} else if err := p.store.Following().Advance(ctx, follow.Position{At: position}); err != nil {
 		return err
 	}
-	return p.summary(ctx, "baseline", c.JSON)
+	return errors.Join(p.summary(ctx, "baseline", c.JSON), held)
+}
+
+// position is from when on changes are to be taken, if that is known.
+func (*baselineCommand) position(seen *mirror.Seen, p *pull) (at time.Time, known bool) {
+	switch {
+	case !seen.Position.IsZero():
+		return seen.Position, true
+	case seen.Unread != nil:
+		return at, false
+	}
+	at = p.begun.Add(-clockMargin).UTC().Truncate(time.Microsecond)
+	p.logger.Warn("the Source does not tell of what moment its Resource List is (core §10.1: at): changes are taken from an hour ago on", "position", at)
+	return at, true
 }
 
 // incrementalCommand takes what has changed since the last run.
@@ -104,6 +121,11 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 		return err
 	}
 	end := showProgress("incremental", p.mirror, in)
+	held := p.mirror.Sweep(ctx)
+	if held != nil && !errors.Is(held, mirror.ErrTooMany) {
+		end()
+		return held
+	}
 	to, err := p.increment(ctx, from)
 	if err == nil {
 		err = p.mirror.Settle(ctx, c.Retries)
@@ -118,7 +140,7 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 	if err := p.store.Following().Advance(ctx, to); err != nil {
 		return err
 	}
-	return p.summary(ctx, "incremental", c.JSON)
+	return errors.Join(p.summary(ctx, "incremental", c.JSON), held)
 }
 
 // position is where to begin.
@@ -131,6 +153,10 @@ func (p *pull) position(ctx context.Context, since string) (follow.Position, err
 	if err == nil && from.At.IsZero() {
 		err = errors.New("it is not known from when on changes are to be taken: take a baseline first, or say it by --since")
 	}
+	if err == nil && from.At.After(latest()) {
+		err = fmt.Errorf("changes were taken up to %s, which lies in the future: nothing would be taken until then. If this clock is right take a new baseline, or say it by --since",
+			payload.FormatDatetime(from.At))
+	}
 	return from, err
 }
 
@@ -139,40 +165,55 @@ func (p *pull) increment(ctx context.Context, from follow.Position) (follow.Posi
 	if p.set.ChangeList == "" {
 		return from, fmt.Errorf("%w: a Change List", lists.ErrNone)
 	}
-	if err := p.mirror.Sweep(ctx); err != nil {
-		return from, err
-	}
-	t := taking{ctx: ctx, to: p.mirror, at: from}
+	t := taking{ctx: ctx, to: p.mirror, at: from, limit: latest()}
 	covered, err := p.client.Changes(ctx, p.set.ChangeList, from.At, t.visit)
 	if err = errors.Join(err, t.flush()); err != nil {
 		return from, err
 	}
-	if covered.Until.After(t.at.At) {
+	// With a datetime in the future nobody knows up to where a list is, but for the others in it.
+	if covered.Until.After(t.at.At) && !covered.Until.After(t.limit) && !t.odd {
 		t.at = follow.Position{At: covered.Until}
 	}
 	return t.at, nil
 }
 
-// takeBatch is how many changes are handed on in one step.
-const takeBatch = 1000
+const (
+	// takeBatch is how many changes are handed on in one step, and takeBytes how many bytes of them about.
+	takeBatch = 1000
+	takeBytes = 4 << 20
+	// clockSkew is how far a Source's clock may be ahead of this one. What it dates later does not move
+	// the position: all that comes until then would count as taken.
+	clockSkew = follow.DefaultSkew
+)
+
+// latest is up to when a position is believed.
+func latest() time.Time { return time.Now().Add(clockSkew) }
 
 // taking hands changes on, several at a time, and notes up to where.
 type taking struct {
 	ctx   context.Context // of one call
 	to    follow.Taker
 	batch []follow.Change
+	bytes int
 	at    follow.Position
+	limit time.Time // beyond it at does not move
+	odd   bool      // something is beyond it
 }
 
 func (t *taking) visit(e payload.Entry) error {
 	c := follow.Change{Entry: e, Key: follow.Key(&e, 0), Via: follow.ChangeList}
 	switch {
+	case e.Datetime.After(t.limit):
+		t.odd = true
 	case e.Datetime.After(t.at.At):
 		t.at = follow.Position{At: e.Datetime, Keys: []string{c.Key}}
 	case !e.Datetime.IsZero() && e.Datetime.Equal(t.at.At):
 		t.at.Keys = append(t.at.Keys, c.Key)
 	}
-	if t.batch = append(t.batch, c); len(t.batch) < takeBatch {
+	c.Links = nil // a mirror has no use for them
+	t.batch = append(t.batch, c)
+	t.bytes += len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding)
+	if len(t.batch) < takeBatch && t.bytes < takeBytes {
 		return nil
 	}
 	return t.flush()
@@ -186,6 +227,6 @@ func (t *taking) flush() error {
 		}
 		t.batch = t.batch[done:]
 	}
-	t.batch = nil
+	t.batch, t.bytes = nil, 0
 	return nil
 }

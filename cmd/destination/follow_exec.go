@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"carillon/destination"
@@ -70,7 +72,7 @@ func (r *runner) run(ctx context.Context, c *follow.Change) error {
 	cmd := shell(running, r.command)
 	cmd.Stdin = bytes.NewReader(destination.AppendChange(nil, &c.Entry, originOf(r.topic, c)))
 	cmd.Stdout, cmd.Stderr = r.stdout, r.stderr
-	cmd.Env = append(os.Environ(), variables(r.topic, c)...)
+	cmd.Env = append(foreign(os.Environ()), variables(r.topic, c)...)
 	cmd.WaitDelay = execKill
 	if err := cmd.Run(); err != nil {
 		if running.Err() != nil && ctx.Err() == nil {
@@ -79,6 +81,18 @@ func (r *runner) run(ctx context.Context, c *follow.Change) error {
 		return fmt.Errorf("--exec: %w", err)
 	}
 	return nil
+}
+
+// foreign are the variables that are not of a change: one that is left out is not there.
+func foreign(environ []string) []string {
+	return slices.DeleteFunc(environ, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		switch strings.TrimPrefix(name, "CARILLON_") {
+		case "KEY", "LOC", "CHANGE", "DATETIME", "VIA", "TOPIC":
+			return strings.HasPrefix(name, "CARILLON_")
+		}
+		return false
+	})
 }
 
 // variables are what a command finds in its environment.
@@ -97,7 +111,7 @@ func variables(topic string, c *follow.Change) []string {
 		{"TOPIC", topic},
 	} {
 		if len(v.value) > maxVariable {
-			v.value = ""
+			continue
 		}
 		all = append(all, "CARILLON_"+v.name+"="+v.value)
 	}

@@ -129,7 +129,7 @@ func discover(ctx context.Context, client *lists.Client, start, topic string) (l
 	}
 	var named []string
 	for _, set := range sets[:min(len(sets), maxNamed)] {
-		named = append(named, fmt.Sprintf("%.300s (topic %.300s)", set.CapabilityList, orNone(set.Topic)))
+		named = append(named, fmt.Sprintf("%.300q (topic %.300q)", set.CapabilityList, orNone(set.Topic)))
 	}
 	if topic != "" {
 		return lists.Set{}, fmt.Errorf("%w: none of the %d sets at %s has the topic %s: %s", errWhichSet, len(sets), start, topic, strings.Join(named, ", "))

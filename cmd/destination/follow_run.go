@@ -75,7 +75,7 @@ func (h *following) open(ctx context.Context) (err error) {
 		h.places.start = h.Topic
 	}
 	// The store is taken first: what another process has is not disturbed.
-	if h.store, err = openStore(h.Data, h.logger); err != nil {
+	if h.store, err = openStore(h.Data, uint64(h.MinFree), h.logger); err != nil {
 		return err
 	}
 	if h.topic == "" {
@@ -99,8 +99,8 @@ func (h *following) open(ctx context.Context) (err error) {
 }
 
 // openStore opens the store of a Destination's data directory.
-func openStore(data string, logger *slog.Logger) (*pebblestore.Destination, error) {
-	store, err := pebblestore.OpenDestination(pebblestore.Config{Dir: storeDir(data), Logger: logger})
+func openStore(data string, minFree uint64, logger *slog.Logger) (*pebblestore.Destination, error) {
+	store, err := pebblestore.OpenDestination(pebblestore.Config{Dir: storeDir(data), MinFree: minFree, Logger: logger})
 	if errors.Is(err, pebblestore.ErrInUse) {
 		return nil, fmt.Errorf("--data %s: data directory in use by another process", data)
 	}
@@ -142,16 +142,15 @@ func (h *following) discover(ctx context.Context) error {
 func (h *following) claim(ctx context.Context) error {
 	owner := h.topic
 	if owner == "" {
-		owner = h.places.found.ChangeList
+		owner = addresses(h.places.found)[0]
 	}
-	is, ours, err := h.store.Following().Claim(ctx, owner)
-	if err != nil {
-		return fmt.Errorf("--data %s: %w", h.Data, err)
-	}
-	if !ours {
-		return fmt.Errorf("--data %s: it belongs to %q; give each Source a directory of its own", h.Data, is)
-	}
-	return nil
+	return claim(ctx, h.store, h.Data, owner, func() []string {
+		set, err := h.places.set(ctx)
+		if err != nil || h.topic != "" && set.Topic != h.topic {
+			return nil
+		}
+		return addresses(&set)
+	})
 }
 
 // outlet is chosen by the flags.

@@ -217,10 +217,11 @@ func TestExecBounds(t *testing.T) {
 	if left, err := io.ReadAll(read); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
+	t.Setenv("CARILLON_LOC", "of another")
 	var out bytes.Buffer
 	ctx, cancel = context.WithCancel(t.Context())
-	r = &runner{command: `echo "$CARILLON_KEY$CARILLON_LOC"`, timeout: time.Minute, stdout: &stopper{&out, cancel}, stderr: io.Discard, logger: logger}
-	if done, err := r.Take(ctx, append(change, change...)); done != 1 || !errors.Is(err, context.Canceled) || out.String() != "k\n" {
+	r = &runner{command: `echo "$CARILLON_KEY${CARILLON_LOC-unset}"`, timeout: time.Minute, stdout: &stopper{&out, cancel}, stderr: io.Discard, logger: logger}
+	if done, err := r.Take(ctx, append(change, change...)); done != 1 || !errors.Is(err, context.Canceled) || out.String() != "kunset\n" {
 		t.Errorf("done %d: %v; %q", done, err, &out)
 	}
 }

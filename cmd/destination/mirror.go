@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"slices"
 	"time"
 
 	"carillon/cmd/internal/program"
@@ -20,11 +21,12 @@ type mirrorFlags struct {
 	Mirror   string           `placeholder:"DIR" help:"Directory for copies of the resources, each at HOST/PATH below it. One for each Source. Copies can be read by who can read DIR." group:"Mirror"`
 	Base     []string         `placeholder:"URL" help:"Mirror the resources below this URL only; several by repeating the flag or separated by commas. Default: the host of the Source. A Source whose resources are at another host needs it, since their addresses are a stranger's words." group:"Mirror"`
 	Delete   bool             `help:"Remove the copy of a resource that the Source has deleted. Otherwise it is kept and recorded, and removed when this is given later." group:"Mirror"`
+	MostGone mirror.Share     `name:"max-delete" default:"50%" placeholder:"N|SHARE" help:"How many copies --delete may remove at once because the Source does not list them any more: a number, or a share of all in percent (10 are always good). More are recorded, told as an error, and removed when a later run allows them. Deletions that the Source tells one by one do not count." group:"Mirror" range:"1 or more, or 1% to 100%"`
 	Fsync    bool             `help:"Have each copy on the disk before it counts as there. Otherwise a power failure may leave copies that are not whole, which an audit finds." group:"Mirror"`
 	Parallel int              `default:"16" help:"How many resources are fetched at a time." group:"Mirror" range:"1 to 1024"`
 	PerHost  int              `default:"8" help:"How many of them from one host." group:"Mirror" range:"1 or more"`
 	MaxFile  program.ByteSize `default:"10GiB" placeholder:"SIZE" help:"Largest resource: a number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB." group:"Mirror" range:"1 or more"`
-	MinFree  program.ByteSize `default:"256MiB" placeholder:"SIZE" help:"What must stay free on the disk: nothing is fetched that would leave less." group:"Mirror" range:"1 or more"`
+	MinFree  program.ByteSize `default:"256MiB" placeholder:"SIZE" help:"What must stay free on the disks of --mirror and --data: nothing is fetched or kept that would leave less." group:"Mirror" range:"1 or more"`
 	Within   time.Duration    `name:"fetch-timeout" default:"1h" help:"How long fetching one resource may take." group:"Mirror" range:"more than 0"`
 }
 
@@ -55,7 +57,7 @@ func (f *mirrorFlags) check() error {
 func (f *mirrorFlags) open(at string, store *pebblestore.Destination, logger *slog.Logger) (*mirror.Mirror, error) {
 	cfg := mirror.Config{
 		Dir: f.Mirror, Bases: f.Base, Catalog: store.Mirrored(), Ledger: store.Ledger(),
-		Delete: f.Delete, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
+		Delete: f.Delete, MaxDelete: f.MostGone, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
 		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
 	}
 	if len(cfg.Bases) == 0 {
@@ -109,7 +111,7 @@ func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, in surroundin
 	if p.client, err = lists.New(lists.Config{UserAgent: userAgent, Logger: in.logger, Hosts: s.TrustHost}); err != nil {
 		return p, fmt.Errorf("--trust-host: %w", err)
 	}
-	if p.store, err = openStore(s.Data, in.logger); err != nil {
+	if p.store, err = openStore(s.Data, uint64(f.MinFree), in.logger); err != nil {
 		return p, err
 	}
 	if p.set, err = discover(ctx, p.client, s.Source, s.Topic); err != nil {
@@ -122,20 +124,30 @@ func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, in surroundin
 	return p, err
 }
 
-// claim sees to it that a store has the copies of one Source only: the one that follow knows.
+// claim sees to it that a store has the copies of one Source only: the one that follow knows. A
+// Source may offer more than it did, or less: by any of what it offers it is known.
 func (p *pull) claim(ctx context.Context) error {
-	owner := p.set.Topic
-	for _, other := range []string{p.set.ChangeList, p.set.ResourceList, p.set.CapabilityList} {
-		if owner == "" {
-			owner = other
-		}
-	}
-	is, ours, err := p.store.Following().Claim(ctx, owner)
+	all := addresses(&p.set)
+	return claim(ctx, p.store, p.Data, all[0], func() []string { return all })
+}
+
+// addresses are those by which a set is known; the first is the one that stays when others come
+// and go.
+func addresses(set *lists.Set) []string {
+	all := []string{set.CapabilityList, set.Topic, set.ChangeList, set.ResourceList}
+	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	return append(all, "")[:max(len(all), 1)]
+}
+
+// claim notes whom a store belongs to, once, and refuses it to others: also are the further addresses of the
+// one who asks for it.
+func claim(ctx context.Context, store *pebblestore.Destination, data, owner string, also func() []string) error {
+	is, ours, err := store.Following().Claim(ctx, owner)
 	if err != nil {
-		return fmt.Errorf("--data %s: %w", p.Data, err)
+		return fmt.Errorf("--data %s: %w", data, err)
 	}
-	if !ours {
-		return fmt.Errorf("--data %s: it belongs to %q; give each Source a directory of its own", p.Data, is)
+	if !ours && !slices.Contains(also(), is) {
+		return fmt.Errorf("--data %s: it belongs to %q; give each Source a directory of its own", data, is)
 	}
 	return nil
 }

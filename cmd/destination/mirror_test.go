@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -352,4 +354,118 @@ func TestFollowMirror(t *testing.T) {
 	m.want("last", "the last")
 	m.want("d0/f0", "")
 	m.run("audit", 0, "--topic", s.topic, "--trust-host", strings.TrimPrefix(hub.URL, "http://"))
+}
+
+// A datetime in the future does not move the position: what changes next is taken.
+func TestIncrementalFuture(t *testing.T) {
+	m := newMirrored(t)
+	s := m.shelf
+	s.put("/a.txt", "one")
+	s.snapshot()
+	m.run("baseline", 0)
+	s.put("/odd.txt", "odd").Datetime = time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
+	m.run("incremental", 0)
+	m.want("odd.txt", "odd")
+	s.put("/a.txt", "changed")
+	s.put("/b.txt", "new")
+	m.run("incremental", 0)
+	m.want("a.txt", "changed")
+	m.want("b.txt", "new")
+}
+
+// A Resource List that does not tell its moment, of some time ago: all of the Change List counts. Where that
+// cannot be read, it is not pretended that it was.
+func TestBaselineWithoutAt(t *testing.T) {
+	m := newMirrored(t)
+	s := m.shelf
+	inner := s.Config.Handler
+	at := regexp.MustCompile(` at="[^"]*"`)
+	away := true
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/changes.xml" && away:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path == "/resources.xml":
+			rec := httptest.NewRecorder()
+			inner.ServeHTTP(rec, r)
+			_, _ = w.Write(at.ReplaceAll(rec.Body.Bytes(), nil))
+		default:
+			inner.ServeHTTP(w, r)
+		}
+	})
+	s.put("/a.txt", "one")
+	s.put("/gone.txt", "three")
+	s.snapshot()
+	s.put("/late.txt", "after the list")
+	s.put("/gone.txt", "")
+	s.files["/gone.txt"] = "three" // some cache has it still
+	if out, logs := m.run("baseline", 1, "--delete"); !strings.HasPrefix(out, "baseline: 2 fetched") || !strings.Contains(logs, "take the baseline again") {
+		t.Errorf("baseline: %s%s", out, logs)
+	}
+	if _, logs := m.run("incremental", 1); !strings.Contains(logs, "take a baseline first") {
+		t.Errorf("incremental: %s", logs)
+	}
+	away = false
+	m.run("baseline", 0, "--delete")
+	m.want("late.txt", "after the list")
+	m.want("gone.txt", "")
+	s.put("/a.txt", "changed")
+	m.run("incremental", 0)
+	m.want("a.txt", "changed")
+}
+
+// What is deleted at once is bounded; what was held back goes when it may.
+func TestMaxDeleteFlag(t *testing.T) {
+	m := newMirrored(t)
+	s := m.shelf
+	for i := range 13 {
+		s.put(fmt.Sprintf("/f%d", i), "text")
+	}
+	s.snapshot()
+	m.run("baseline", 0, "--delete")
+	s.listed = s.listed[:1]
+	s.snapshot()
+	if out, logs := m.run("baseline", 1, "--delete"); !strings.Contains(out, "0 deleted") || !strings.Contains(out, "12 kept though deleted") || !strings.Contains(logs, "12 of 13 copies, and --max-delete 50% is 10") {
+		t.Errorf("baseline: %s%s", out, logs)
+	}
+	s.put("/new", "new")
+	if _, logs := m.run("incremental", 1, "--delete"); !strings.Contains(logs, "too much is to be deleted at once") {
+		t.Errorf("incremental: %s", logs)
+	}
+	m.want("new", "new")
+	if out, _ := m.run("incremental", 0, "--delete", "--max-delete", "12"); !strings.Contains(out, "12 deleted") {
+		t.Errorf("incremental: %s", out)
+	}
+	if _, logs := m.run("baseline", 1, "--max-delete", "0"); !strings.Contains(logs, "--max-delete") {
+		t.Errorf("no limit: %s", logs)
+	}
+}
+
+// A Source may offer more than when its copies were begun, also a topic; another is refused.
+func TestSourceOffersMore(t *testing.T) {
+	m := newMirrored(t)
+	s := m.shelf
+	s.put("/a", "a")
+	s.snapshot()
+	store, err := openStore(m.data, 1, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Following().Claim(t.Context(), s.URL+"/resources.xml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.run("baseline", 0)
+	hub := s.withHub()
+	p := start(t, "follow", "--topic", s.topic, "--mirror", m.dir, "--base", s.URL+"/", "--trust-host", strings.TrimPrefix(s.URL, "http://"),
+		"--data", m.data, "--min-free", "1B", "--listen", "127.0.0.1:0")
+	if ready := p.line(); !strings.HasPrefix(ready, "destination ready listen=") {
+		t.Errorf("the first line is %q", ready)
+	}
+	<-hub.asked
+	if status := p.end(); status != 0 {
+		t.Errorf("status %d: %s", status, &p.logs)
+	}
 }

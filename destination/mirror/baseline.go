@@ -172,7 +172,6 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 // expectChanges puts what has changed since the Resource List into the Ledger: all that the Change List has
 // where nobody knows of when that is.
 func (m *Mirror) expectChanges(ctx context.Context, from Lists, uri string, seen *Seen) error {
-	begun := time.Now()
 	n := noting{ctx: ctx, m: m}
 	covered, err := from.Changes(ctx, uri, seen.At, n.change)
 	if flushed := n.flush(); flushed != nil {
@@ -180,8 +179,8 @@ func (m *Mirror) expectChanges(ctx context.Context, from Lists, uri string, seen
 	}
 	seen.Changes, seen.Overlong = n.count, seen.Overlong+n.overlong
 	until := covered.Until
-	if ahead(until) {
-		until = begun.Add(-maxSkew).UTC().Truncate(time.Microsecond)
+	if n.odd || ahead(until) {
+		until = n.newest // up to there the list certainly is
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -202,6 +201,9 @@ type noting struct {
 	batch []payload.Entry
 	// How many entries came, and how many of them were left out for the length of their loc.
 	count, overlong int
+	// newest is the latest of their datetimes, but of those in the future: odd.
+	newest time.Time
+	odd    bool
 }
 
 // note takes an entry of a Resource List, where a change means nothing.
@@ -212,6 +214,11 @@ func (n *noting) note(e payload.Entry) error {
 
 func (n *noting) change(e payload.Entry) error {
 	n.count++
+	if ahead(e.Datetime) {
+		n.odd = true
+	} else if e.Datetime.After(n.newest) {
+		n.newest = e.Datetime
+	}
 	if n.m.overlong(e.Loc) {
 		n.overlong++
 		return nil
