@@ -2,6 +2,7 @@ package lists_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -324,6 +325,22 @@ func TestOddLists(t *testing.T) {
 				t.Errorf("told again: %v", w.warnings[n:])
 			}
 		})
+	}
+}
+
+// Entries that are out of order are put in order also where not all of them are held at a time.
+func TestOutOfOrderAndLong(t *testing.T) {
+	const entries = 59 // of 4,000 links each, 34 MB in memory
+	links := strings.Repeat("<rs:ln/>", 4000) + "</url>"
+	inside, want := make([]string, entries), make([]string, entries)
+	for i := range entries {
+		name := fmt.Sprintf("%02d", i)
+		want[i] = name
+		inside[(i+entries/2)%entries] = strings.Replace(change(name, "10:"+name), "</url>", links, 1)
+	}
+	w := newWorld(t, map[string]page{"/l": {body: urlset(changed("10:00", ""), strings.Join(inside, ""))}})
+	if got, _, err := visits(t, w.client(lists.Config{}), site+"/l", ""); got != strings.Join(want, " ") || err != nil {
+		t.Errorf("visited %q, %v", got, err)
 	}
 }
 

@@ -237,32 +237,75 @@ func before(e *payload.Entry, since time.Time) bool {
 	return !e.Datetime.IsZero() && Latest(e).Before(since)
 }
 
-// sorted is changes for a document whose entries are not in order, which is read into
-// memory: Limits bound it.
+// sorted is changes for a document whose entries are not in order. It is read several
+// times, if need be: each time as many of its entries are held as heldBytes allows.
 func (d *document) sorted(ctx context.Context, since time.Time, visit func(payload.Entry) error) error {
-	type placed struct {
-		at time.Time
-		payload.Entry
+	order, err := d.inOrder(ctx, since)
+	if err != nil {
+		return err
 	}
+	for len(order) > 0 {
+		now, size := 0, 0
+		for now < len(order) && (now == 0 || size+order[now].size <= heldBytes) {
+			size += order[now].size
+			now++
+		}
+		place := make(map[int]int, now) // where each is to stand, by its number in the document
+		for i, p := range order[:now] {
+			place[p.n] = i
+		}
+		held := make([]payload.Entry, now)
+		if err := d.each(ctx, func(n int, e payload.Entry) error {
+			if i, ok := place[n]; ok {
+				held[i] = e
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, e := range held {
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+		order = order[now:]
+	}
+	return nil
+}
+
+// heldBytes bounds what sorted holds of a document, bytes, beyond one entry.
+const heldBytes = 32 << 20
+
+// placed is an entry that is to be sorted.
+type placed struct {
+	at      time.Time
+	n, size int // its number in the document, and what it takes in memory
+}
+
+// inOrder returns which entries are visited, in the order of their datetimes.
+func (d *document) inOrder(ctx context.Context, since time.Time) ([]placed, error) {
 	var all []placed
 	var last time.Time
-	err := d.each(ctx, func(_ int, e payload.Entry) error {
+	err := d.each(ctx, func(n int, e payload.Entry) error {
 		if !e.Datetime.IsZero() {
 			last = e.Datetime
 		}
 		if !before(&e, since) {
-			all = append(all, placed{last, e})
+			all = append(all, placed{last, n, held(&e)})
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	slices.SortStableFunc(all, func(a, b placed) int { return a.at.Compare(b.at) })
-	for _, p := range all {
-		if err := visit(p.Entry); err != nil {
-			return err
-		}
+	return all, err
+}
+
+// held is about what an entry takes in memory.
+func held(e *payload.Entry) int {
+	const entry, link = 400, 150 // of the structs
+	n := entry + len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding)
+	for i := range e.Links {
+		l := &e.Links[i]
+		n += link + len(l.Rel) + len(l.Href) + len(l.Hash) + len(l.Type) + len(l.Path)
 	}
-	return nil
+	return n
 }
