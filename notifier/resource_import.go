@@ -29,6 +29,9 @@ type Importer struct {
 	Store ResourceStore
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
+	// AllowEmpty takes a snapshot without resources also into a set that has some: all of them are
+	// deleted then. Default: it is refused, as what made it has failed more likely.
+	AllowEmpty bool
 	// Progress, if it is there, is called now and then.
 	Progress func(Imported)
 }
@@ -45,7 +48,10 @@ func (m Importer) Read(ctx context.Context, set string, r io.Reader) (ResourceIm
 		return nil, done, err
 	}
 	pending := false
-	if err = m.put(ctx, i, r, &done); err == nil {
+	if err = m.put(ctx, i, r, &done); err == nil && done.Resources == 0 && !m.AllowEmpty {
+		err = m.refuseEmpty(ctx, set)
+	}
+	if err == nil {
 		pending, err = i.Seal(ctx)
 	}
 	if err != nil || !pending {
@@ -53,6 +59,24 @@ func (m Importer) Read(ctx context.Context, set string, r io.Reader) (ResourceIm
 	}
 	done.Events = true
 	return i, done, nil
+}
+
+// refuseEmpty refuses an empty snapshot of a set that is known to have resources.
+func (m Importer) refuseEmpty(ctx context.Context, set string) error {
+	_, all, err := m.Store.Resources(ctx, set)
+	if errors.Is(err, ErrNotWhole) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+		return &InputError{Reason: "the snapshot is empty, and the set has resources; if all of them are to be deleted, say so by --allow-empty (?allow-empty=true)"}
+	}
+	return nil
 }
 
 // put reads the lines.

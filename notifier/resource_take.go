@@ -150,9 +150,10 @@ func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
 // Import takes a snapshot of a set: NDJSON, a resource on each line, whole or not at all.
 // Where the set's resources were known the differences become events, by Run; it
 // returns when they are in the journal, or, with Pending, when Run has ended: then the next
-// start goes on. So it does when ctx ends, if the snapshot was read to its end.
-func (n *Notifier) Import(ctx context.Context, set string, r io.Reader) (Imported, error) {
-	sealed, done, err := Importer{Store: n.cfg.Journal, Now: n.cfg.Now}.Read(ctx, set, r)
+// start goes on. So it does when ctx ends, if the snapshot was read to its end. An empty one is
+// refused where the set has resources, unless that is allowed.
+func (n *Notifier) Import(ctx context.Context, set string, r io.Reader, allowEmpty bool) (Imported, error) {
+	sealed, done, err := Importer{Store: n.cfg.Journal, Now: n.cfg.Now, AllowEmpty: allowEmpty}.Read(ctx, set, r)
 	if err != nil {
 		if errors.Is(err, ErrUnavailable) {
 			n.metrics.journalErrors.Inc()
@@ -202,7 +203,7 @@ func (n *Notifier) serveImport(w http.ResponseWriter, r *http.Request) (status i
 	if err != nil {
 		return 0, err
 	}
-	done, err := n.Import(r.Context(), set, body)
+	done, err := n.Import(r.Context(), set, body, r.URL.Query().Get("allow-empty") == "true")
 	if errors.Is(err, ErrImporting) {
 		return 0, refuse(http.StatusConflict, "Another import into this set is under way.")
 	}

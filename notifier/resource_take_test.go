@@ -19,10 +19,10 @@ import (
 	"carillon/payload"
 )
 
-// put sends a snapshot of the set "a" to the intake.
+// put sends a snapshot of the set "a" to the intake, perhaps an empty one.
 func (w *world) put(body io.Reader, header ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
-	r := httptest.NewRequest(http.MethodPut, "/sets/a/resources", body)
+	r := httptest.NewRequest(http.MethodPut, "/sets/a/resources?allow-empty=true", body)
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -233,7 +233,37 @@ func TestImporter(t *testing.T) {
 	if err := m.Apply(t.Context(), i, &done); err != nil || done.Differences != (notifier.Differences{Created: 1, Deleted: 2}) {
 		t.Errorf("applied: %+v, %v", done, err)
 	}
+	if _, _, err := m.Read(t.Context(), "a", strings.NewReader("\n")); !errors.As(err, new(*notifier.InputError)) {
+		t.Errorf("an empty one: %v", err)
+	}
+	if entries(t, j) != 1 {
+		t.Errorf("%d resources after it, want 1", entries(t, j))
+	}
+	m.AllowEmpty = true
+	if i, done, err = m.Read(t.Context(), "a", strings.NewReader("")); err == nil {
+		err = m.Apply(t.Context(), i, &done)
+	}
+	if err != nil || done.Deleted != 1 {
+		t.Errorf("an empty one that is meant: %+v, %v", done, err)
+	}
+	m.AllowEmpty = false
+	if _, _, err := m.Read(t.Context(), "a", strings.NewReader("")); err != nil {
+		t.Errorf("an empty one of an empty set: %v", err)
+	}
 	if _, _, err := m.Read(t.Context(), "b", strings.NewReader("")); !errors.Is(err, notifier.ErrNoSet) {
 		t.Errorf("into no set: %v", err)
 	}
+}
+
+// entries counts the resources of the set "a".
+func entries(t *testing.T, j notifier.Store) (n int) {
+	t.Helper()
+	_, all, err := j.Resources(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range all {
+		n++
+	}
+	return n
 }

@@ -18,8 +18,9 @@ import (
 
 // importCommand takes a snapshot of the resources of a set.
 type importCommand struct {
-	Set           string `arg:"" name:"set" help:"The set of resources. It is made if the journal does not have it."`
+	Set           string `arg:"" name:"set" help:"The set of resources. It is made if the journal does not have it; a notifier that runs must have it as --set."`
 	Input         string `env:"-" placeholder:"FILE" help:"Read this file. Default: standard input."`
+	AllowEmpty    bool   `env:"-" help:"Take a snapshot without any resource, too, into a set that has some: all of them are deleted. Else it is refused, as what makes the snapshot has failed more likely."`
 	Data          string `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal. Where a notifier has it open, the snapshot is handed to that one."`
 	Intake        string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events of the notifier that has the directory open; or its URL."`
 	IntakeTLSCert string `name:"intake-tls-cert" placeholder:"FILE" help:"The certificate that the notifier has as --intake-tls-cert."`
@@ -136,7 +137,7 @@ func (f *importCommand) take(
 		return done, inDirectory, fmt.Errorf("--data %s: %w", f.Data, err)
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	importer := notifier.Importer{Store: journal, Progress: tell}
+	importer := notifier.Importer{Store: journal, Progress: tell, AllowEmpty: f.AllowEmpty}
 	// What an earlier one has not carried out comes first.
 	earlier, err := journal.ResumeImports(ctx)
 	for _, i := range earlier {

@@ -108,7 +108,11 @@ func (f *importCommand) intakeURL() (string, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 		return "", fmt.Errorf("--intake %q is neither HOST:PORT nor the URL of a listener", f.Intake)
 	}
-	return strings.TrimSuffix(u.String(), "/") + "/sets/" + f.Set + "/resources", nil
+	target := strings.TrimSuffix(u.String(), "/") + "/sets/" + f.Set + "/resources"
+	if f.AllowEmpty {
+		target += "?allow-empty=true"
+	}
+	return target, nil
 }
 
 // checkedLines are the lines of a snapshot, each looked at before it is sent: so the

@@ -37,6 +37,10 @@ func TestImport(t *testing.T) {
 	want("a bad line", twoResources+"\n{}", "stdin: line 4: loc is missing; nothing was imported", 1)
 	want("a loc twice", twoResources+twoResources, "stdin: line 3: loc stands twice: http://a.example/1; nothing was imported", 1)
 	want("into a new set", "", "notifier imported 2 resources into a: they are what the set has", 0, "--input", file)
+	want("an empty one", "", "stdin: the snapshot is empty, and the set has resources; ", 1)
+	want("an empty one that is meant", "", "notifier imported 0 resources into a: ", 0, "--allow-empty")
+	want("an empty one of an empty set", "\n", "notifier imported 0 resources into a: ", 0)
+	want("once more", "", "notifier imported 2 resources into a: ", 0, "--input", file)
 	server := httptest.NewServer(&moodyHub{calm: true})
 	defer server.Close()
 	p := startProcess(t, "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--data", data, "--set", "a", "--hub", server.URL, "--log-level", "error")
@@ -47,7 +51,9 @@ func TestImport(t *testing.T) {
 	want("to what is no notifier", another, "the notifier refuses it (404 Not Found)", 1, "--intake", notFound(t))
 	want("a bad line, handed over", another+"\nx", "stdin: line 3: must be a resource", 1, "--intake", p.intake)
 	want("twice, handed over", another+"\n"+another, "line 3: loc stands twice", 1, "--intake", p.intake)
+	want("an empty one, handed over", "", "the snapshot is empty, and the set has resources", 1, "--intake", p.intake)
 	want("handed over", another, "notifier imported 2 resources into a: 1 created, 1 updated, 1 deleted", 0, "--intake", "http://"+p.intake+"/")
+	want("an empty one that is meant, handed over", "", "0 updated, 2 deleted", 0, "--intake", p.intake, "--allow-empty")
 }
 
 // notFound is a server that has nothing.
