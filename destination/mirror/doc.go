@@ -12,7 +12,8 @@
 // hash of a known algorithm that the Source told, or stays as it was; nothing is written outside
 // the directory, whatever a loc says; no two resources share a file, on file systems
 // either that do not tell case or the forms of Unicode; what failed is recorded with its reason and tried
-// again, for ever; a deletion is carried out or recorded, never passed over. What
+// again, for ever; a deletion is carried out or recorded, never passed over, and what is merely not listed is
+// deleted up to a bound, and only if the list is whole. What
 // the Catalog says is written after the file is there: after a crash some files may be
 // fetched again.
 //

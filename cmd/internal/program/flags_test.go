@@ -138,6 +138,10 @@ func TestFailIsOneLine(t *testing.T) {
 	if code := program.Fail(&out, "bell", errors.New("one\n  two\r\nthree")); code != 1 || out.String() != "bell: one;   two; three\n" {
 		t.Errorf("status %d, %q", code, &out)
 	}
+	out.Reset()
+	if program.Fail(&out, "bell", errors.New("a\u009b2J\u202e\x1b[0m\xffü\t'\"")); out.String() != `bell: a\u009b2J\u202e\x1b[0m`+"\ufffdü"+`\t'"`+"\n" {
+		t.Errorf("a terminal gets %q", &out)
+	}
 }
 
 func TestParseHelpAndVersion(t *testing.T) {

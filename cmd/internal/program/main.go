@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -48,9 +49,17 @@ func Main(run Run) int {
 }
 
 // Fail prints the one line that says why a command cannot go on, and returns
-// the exit status for it.
+// the exit status for it. What would do something to a terminal is escaped: errors repeat what strangers say.
 func Fail(stderr io.Writer, name string, err error) int {
 	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	fmt.Fprintf(stderr, "%s: %s\n", name, line)
+	var b strings.Builder
+	for _, r := range line {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", name, &b)
 	return 1
 }
