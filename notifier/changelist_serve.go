@@ -102,7 +102,7 @@ func (ch *channel) gone(v listView) error {
 	}
 	return &httpError{
 		status: http.StatusGone, header: http.Header{"Link": {"<" + where + `>; rel="index"`}},
-		text: fmt.Sprintf("Change Lists from before %s are not kept any more. Those that are: %s .",
+		text: fmt.Sprintf("There are no Change Lists from before %s, or none any more. Those that there are: %s .",
 			payload.FormatDatetime(v.lists[0].From), where),
 	}
 }

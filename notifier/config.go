@@ -202,7 +202,7 @@ func (c Config) Validate() error {
 	case c.Keep < 0:
 		return fmt.Errorf("keep must not be negative, as %s is", c.Keep)
 	case c.Files < 0:
-		return fmt.Errorf("Files must be 1 or more, not %d", c.Files)
+		return fmt.Errorf("files must be 1 or more, not %d", c.Files)
 	case c.ChangeListEntries < 1 || c.ChangeListEntries > payload.MaxEntries:
 		return fmt.Errorf("changelist-entries must be 1 to %d, not %d", payload.MaxEntries, c.ChangeListEntries)
 	case c.ChangeListBytes < minMaxBytes || c.ChangeListBytes > payload.MaxBytes:
