@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"carillon/destination/follow"
@@ -223,11 +224,12 @@ func (n *noting) change(e payload.Entry) error {
 		n.overlong++
 		return nil
 	}
-	// Nothing else of the entry is held while the batch fills.
+	// Nothing else of the entry is held while the batch fills: its texts are parts of the whole.
 	t := n.m.told(&e)
 	e = payload.Entry{
-		Loc: e.Loc, Change: t.Change, Datetime: t.Datetime,
-		LastMod: t.LastMod, Hash: t.Hash, Length: t.Length, Type: t.Type, Encoding: t.Encoding,
+		Loc: strings.Clone(e.Loc), Change: payload.Change(strings.Clone(string(t.Change))), Datetime: t.Datetime,
+		LastMod: strings.Clone(t.LastMod), Hash: strings.Clone(t.Hash), Length: strings.Clone(t.Length),
+		Type: strings.Clone(t.Type), Encoding: strings.Clone(t.Encoding),
 	}
 	if n.batch = append(n.batch, e); len(n.batch) < noteBatch {
 		return nil

@@ -64,6 +64,9 @@ func toldBy(e *payload.Entry) Told {
 	if ahead(t.Datetime) {
 		t.Datetime = time.Time{}
 	}
+	if len(t.Change) > maxTold {
+		t.Change = payload.Updated // it is none that there is; what changed is looked at
+	}
 	for _, text := range []*string{&t.LastMod, &t.Hash, &t.Length, &t.Type, &t.Encoding} {
 		if len(*text) > maxTold {
 			*text = ""
