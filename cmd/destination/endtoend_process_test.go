@@ -1,3 +1,8 @@
+// The programs that these tests run are built without the race detector, so under it the same
+// would be run once more.
+//
+//go:build !race
+
 package main
 
 import (
