@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"carillon/destination/follow"
@@ -210,7 +211,11 @@ func (t *taking) visit(e payload.Entry) error {
 	case !e.Datetime.IsZero() && e.Datetime.Equal(t.at.At):
 		t.at.Keys = append(t.at.Keys, c.Key)
 	}
-	c.Links = nil // a mirror has no use for them
+	// A mirror has no use for links, and the texts are parts of the whole entry, which may be large.
+	c.Links = nil
+	for _, text := range []*string{&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding} {
+		*text = strings.Clone(*text)
+	}
 	t.batch = append(t.batch, c)
 	t.bytes += len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding)
 	if len(t.batch) < takeBatch && t.bytes < takeBytes {
