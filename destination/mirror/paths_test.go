@@ -98,7 +98,7 @@ func TestBases(t *testing.T) {
 		{"http://a.test/pub/", "http://a.test/pub/..;/x", false},
 		{"http://a.test/pub/", "http://a.test/pub/..%3Ba=b/x", false},
 		{"http://a.test/pub/", "http://a.test/pub/..%00/x", false},
-		{"http://a.test/pub/", "http://a.test/pub/%" + strings.Repeat("25", 4000) + "2e", false},
+		{"http://a.test/pub/", "http://a.test/pub/%" + strings.Repeat("25", 3000) + "41", false},
 		{"http://a.test/pub/", "http://a.test/pub/a..b/...;c/.d;e/100%2525", true},
 		{"http://a.test/", "http://a.test/..;/x", true},
 	} {
