@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -216,10 +217,10 @@ func TestUnreadable(t *testing.T) {
 		for _, rel := range []string{"file", "dir/a", "dir/sub/b", "dir.txt", "fine"} {
 			w.write(rel, rel)
 		}
-		broken := false
+		var broken atomic.Bool
 		w.start(func(d *directory.Directory) {
 			d.FailReading(func(rel string) error {
-				if broken && (rel == "file" || rel == "dir") {
+				if broken.Load() && (rel == "file" || rel == "dir") {
 					return fmt.Errorf("reading: %w", fs.ErrPermission)
 				}
 				return nil
@@ -229,7 +230,7 @@ func TestUnreadable(t *testing.T) {
 		if got := len(w.state.take()); got != 5 {
 			t.Fatalf("%d files were announced", got)
 		}
-		broken = true
+		broken.Store(true)
 		w.write("file", "changed")
 		w.write("dir/a", "changed")
 		w.write("fine", "changed")
@@ -239,7 +240,7 @@ func TestUnreadable(t *testing.T) {
 		if n := w.logged("is passed over"); n != 2 {
 			t.Errorf("the log has it %d times:\n%s", n, w.logs)
 		}
-		broken = false
+		broken.Store(false)
 		w.pass(rescan)
 		w.expect("updated dir/a", "deleted dir/sub/b", "updated file")
 	})

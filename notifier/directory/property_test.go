@@ -71,6 +71,7 @@ type history struct {
 	*world
 	random *rand.Rand
 	tells  int // of so many events in 4 is told
+	wrote  int
 }
 
 func (h *history) name() string {
@@ -109,7 +110,9 @@ func (h *history) put(rel string) {
 		}
 	}
 	_, err := os.Lstat(h.path(filepath.Dir(rel)))
-	h.write(rel, fmt.Sprint(h.random.IntN(1000)))
+	// No two of a length: a scan tells files by length and time.
+	h.wrote++
+	h.write(rel, strings.Repeat("x", h.wrote))
 	if err != nil {
 		h.told(fsnotify.Create, filepath.Dir(rel))
 	}
@@ -138,7 +141,8 @@ func (h *history) do(step string) {
 	case "file for directory":
 		if rel, ok := h.some(fs.FileMode.IsDir); ok {
 			h.must(os.RemoveAll(h.path(rel)))
-			h.write(rel, "a file")
+			h.wrote++
+			h.write(rel, strings.Repeat("x", h.wrote))
 			h.told(fsnotify.Create, rel)
 		}
 	case "move":

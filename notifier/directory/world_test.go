@@ -162,6 +162,24 @@ func (w *fakeWatcher) Close() error {
 	return nil
 }
 
+// logs is what was logged.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // world is a directory under watch, in the time of a bubble.
 type world struct {
 	t       *testing.T
@@ -169,7 +187,7 @@ type world struct {
 	state   *state
 	watcher *fakeWatcher
 	d       *directory.Directory
-	logs    *bytes.Buffer // to be read while everything rests
+	logs    *logs
 	stop    func()
 }
 
@@ -180,7 +198,7 @@ const (
 
 // newWorld starts nothing yet.
 func newWorld(t *testing.T) *world {
-	return &world{t: t, dir: filepath.Join(t.TempDir(), "dir"), state: newState(), logs: &bytes.Buffer{}}
+	return &world{t: t, dir: filepath.Join(t.TempDir(), "dir"), state: newState(), logs: &logs{}}
 }
 
 func (w *world) config() directory.Config {
