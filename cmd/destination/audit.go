@@ -30,7 +30,7 @@ func (c *auditCommand) Validate() error {
 }
 
 func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
-	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, in)
+	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, true, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err

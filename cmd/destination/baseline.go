@@ -45,7 +45,7 @@ func checkRetries(n int) error {
 }
 
 func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) {
-	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, in)
+	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	if position, known := c.position(&seen, p); !known {
 		held = errors.Join(held, fmt.Errorf("baseline: the Resource List does not tell of what moment it is (core §10.1: at), and the Change List cannot be read: "+
 			"from when on changes are to be taken is not known; take the baseline again: %w", seen.Unread))
-	} else if err := p.store.Following().Advance(ctx, follow.Position{At: position}); err != nil {
+	} else if err := p.advance(ctx, follow.Position{At: position}); err != nil {
 		return err
 	}
 	return errors.Join(p.summary(ctx, "baseline", c.JSON), held)
@@ -112,7 +112,7 @@ func (c *incrementalCommand) Validate() error {
 }
 
 func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err error) {
-	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, in)
+	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 	case err != nil:
 		return fmt.Errorf("incremental: %w", err)
 	}
-	if err := p.store.Following().Advance(ctx, to); err != nil {
+	if err := p.advance(ctx, to); err != nil {
 		return err
 	}
 	return errors.Join(p.summary(ctx, "incremental", c.JSON), held)
@@ -150,8 +150,12 @@ func (p *pull) position(ctx context.Context, since string) (follow.Position, err
 		at, err := payload.ParseDatetime(since)
 		return follow.Position{At: at}, err
 	}
-	from, err := p.store.Following().Position(ctx)
-	if err == nil && from.At.IsZero() {
+	begun, err := p.mirror.Begun(ctx)
+	var from follow.Position
+	if err == nil {
+		from, err = p.store.Following().Position(ctx)
+	}
+	if err == nil && (from.At.IsZero() || !begun) { // what was handed on to others is not in the mirror
 		err = errors.New("it is not known from when on changes are to be taken: take a baseline first, or say it by --since")
 	}
 	if err == nil && from.At.After(latest()) {
@@ -159,6 +163,14 @@ func (p *pull) position(ctx context.Context, since string) (follow.Position, err
 			payload.FormatDatetime(from.At))
 	}
 	return from, err
+}
+
+// advance notes up to where the copies are.
+func (p *pull) advance(ctx context.Context, to follow.Position) error {
+	if err := p.store.Following().Advance(ctx, to); err != nil {
+		return err
+	}
+	return p.mirror.Begin(ctx)
 }
 
 // increment takes the changes since a position, and returns up to where.

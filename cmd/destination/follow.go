@@ -66,6 +66,7 @@ func (f *followCommand) Validate() error {
 		}
 	}
 	refuse(f.Topic == "" && f.Source == "", "--topic or --source must say whom to follow")
+	refuse(f.Topic != "" && !isWebURL(f.Topic), "--topic: %q is not an absolute http or https URL", f.Topic)
 	refuse(f.Source != "" && !isWebURL(f.Source), "--source: %q is not an absolute http or https URL", f.Source)
 	refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
 	refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)

@@ -9,15 +9,20 @@ import (
 )
 
 // mirrored has a mirror take the changes.
-func (h *following) mirrored() (outlet, error) {
-	m, err := h.mirrorFlags.open(h.places.start, h.store, h.logger)
+func (h *following) mirrored(ctx context.Context) (outlet, error) {
+	m, err := h.mirrorFlags.open(h.places.start, h.store, false, h.logger)
 	if err != nil {
 		return outlet{}, err
 	}
+	anew, err := h.startAnew(ctx, m)
+	if err != nil {
+		return outlet{}, errors.Join(err, m.Close())
+	}
 	end := showProgress("follow", m, h.surroundings)
 	return outlet{
-		taker:    m,
-		baseline: mirror.Baselines{Mirror: m, From: h.places.client, Set: h.set},
+		taker:    settlingTaker{m, h.settled},
+		anew:     anew,
+		baseline: beginning{mirror.Baselines{Mirror: m, From: settlingLists{h.places.client, h.settled}, Set: h.set}, m},
 		run:      m.Run,
 		close: func() error {
 			end()

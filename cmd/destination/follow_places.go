@@ -34,6 +34,8 @@ type places struct {
 	logger             *slog.Logger
 	// room is set before it is used, and stays; nil: there is no push.
 	room *destination.Destination
+	// learn is told what the Source offers; nil: nobody is.
+	learn func(context.Context, *lists.Set)
 
 	mu     sync.Mutex
 	found  *lists.Set // guarded by mu
@@ -100,6 +102,9 @@ func (p *places) set(ctx context.Context) (lists.Set, error) {
 		fallthrough
 	case err == nil:
 		p.found, p.failed, p.again = &set, nil, time.Now().Add(discoverRest)
+		if p.learn != nil {
+			p.learn(ctx, &set)
+		}
 		p.logger.Info("found what the Source offers", "capability_list", set.CapabilityList, "change_list", set.ChangeList, "resource_list", set.ResourceList)
 	case errors.Is(err, lists.ErrNone), errors.Is(err, errWhichSet):
 		p.logger.Warn("no lists of the Source are known", "error", err)

@@ -29,6 +29,7 @@ const (
 // outlet is who gets the changes.
 type outlet struct {
 	taker    follow.Taker
+	anew     bool // whatever was handed on before was to somebody else
 	baseline follow.Baseliner
 	run      func(ctx context.Context) error // what is done beside; nil: nothing
 	close    func() error                    // nil: nothing
@@ -41,6 +42,7 @@ type following struct {
 	places   *places
 	topic    string // empty: the Source has none
 	store    *pebblestore.Destination
+	settled  *settling
 	out      outlet
 	follower *follow.Follower
 	room     *destination.Destination // nil without a topic
@@ -138,40 +140,30 @@ func (h *following) discover(ctx context.Context) error {
 	}
 }
 
-// claim sees to it that a store has the position of one Source only.
-func (h *following) claim(ctx context.Context) error {
-	owner := h.topic
-	if owner == "" {
-		owner = addresses(h.places.found)[0]
-	}
-	return claim(ctx, h.store, h.Data, owner, func() []string {
-		set, err := h.places.set(ctx)
-		if err != nil || h.topic != "" && set.Topic != h.topic {
-			return nil
-		}
-		return addresses(&set)
-	})
-}
-
 // outlet is chosen by the flags.
-func (h *following) outlet(context.Context) (outlet, error) {
+func (h *following) outlet(ctx context.Context) (outlet, error) {
 	if h.Mirror != "" {
-		return h.mirrored()
+		return h.mirrored(ctx)
 	}
 	var taker follow.Taker = &lines{w: h.stdout, topic: h.topic}
 	if h.Exec != "" {
 		taker = &runner{command: h.Exec, topic: h.topic, timeout: h.ExecTimeout, stdout: h.stdout, stderr: h.stderr, logger: h.logger}
 	}
+	taker = settlingTaker{taker, h.settled}
 	return outlet{taker: taker, baseline: &follow.Listed{
-		Lists: h.places.client, Taker: taker, ResourceList: h.places.ResourceList, Logger: h.logger,
+		Lists: settlingLists{h.places.client, h.settled}, Taker: taker, ResourceList: h.places.ResourceList, Logger: h.logger,
 	}}, nil
 }
 
 // config is what the flags say of following.
 func (h *following) config(client *lists.Client) follow.Config {
 	start, at, _ := h.begin() // Validate has read it
+	store := follow.Store(h.store.Following())
+	if h.out.anew {
+		store = anew{h.store.Following()}
+	}
 	return follow.Config{
-		Store: h.store.Following(), Taker: h.out.taker, Lists: client, Places: h.places, Baseline: h.out.baseline,
+		Store: store, Taker: h.out.taker, Lists: settlingLists{client, h.settled}, Places: h.places, Baseline: h.out.baseline,
 		Start: start, StartTime: at, OnGap: h.onGap(), Poll: h.Poll, Settle: h.Settle, Logger: h.logger,
 	}
 }
@@ -221,7 +213,7 @@ func (h *following) serve(ctx context.Context) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, running := errgroup.WithContext(running)
-	g.Go(func() error { return h.follower.Run(running) })
+	g.Go(func() error { return h.advised(h.follower.Run(running)) })
 	if h.out.run != nil {
 		g.Go(func() error { return h.out.run(running) })
 	}

@@ -28,7 +28,7 @@ func TestConfigCheck(t *testing.T) {
 		"follow --topic http://a.test/x --trust-host http://a/": "--trust-host: ",
 		"follow --topic http://a.test/x --mirror help_test.go":  "--mirror: ",
 		"follow":                 "--topic or --source must say whom to follow",
-		"baseline --mirror copy": `--source: "" is not an absolute`,
+		"baseline --mirror copy": `--source must say whose`,
 		"baseline --source http://a.test/ --mirror copy":                       "destination: the configuration is good\n",
 		"incremental --source http://a.test/ --mirror copy --since yesterday":  "--since: ",
 		"audit --source http://a.test/ --mirror help_test.go --trust-host a:b": "--trust-host: ",

@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
-	"slices"
+	"os"
 	"time"
 
 	"carillon/cmd/internal/program"
@@ -18,7 +18,7 @@ import (
 
 // mirrorFlags say where the copies are, and what may be fetched.
 type mirrorFlags struct {
-	Mirror   string           `placeholder:"DIR" help:"Directory for copies of the resources, each at HOST/PATH below it. One for each Source. Copies can be read by who can read DIR." group:"Mirror"`
+	Mirror   string           `placeholder:"DIR" help:"Directory for copies of the resources, each at HOST/PATH below it; baseline, incremental and audit need it. One for each Source. Copies can be read by who can read DIR." group:"Mirror"`
 	Base     []string         `placeholder:"URL" help:"Mirror the resources below this URL only; several by repeating the flag or separated by commas. Default: the host of the Source. A Source whose resources are at another host needs it, since their addresses are a stranger's words." group:"Mirror"`
 	Delete   bool             `help:"Remove the copy of a resource that the Source has deleted. Otherwise it is kept and recorded, and removed when this is given later." group:"Mirror"`
 	MostGone mirror.Share     `name:"max-delete" default:"50%" placeholder:"N|SHARE" help:"How many copies --delete may remove at once because the Source does not list them any more: a number, or a share of all in percent (10 are always good). More are recorded, told as an error, and removed when a later run allows them. Deletions that the Source tells one by one do not count." group:"Mirror" range:"1 or more, or 1% to 100%"`
@@ -53,10 +53,11 @@ func (f *mirrorFlags) check() error {
 	return errors.Join(all...)
 }
 
-// open opens the mirror of a Source that was found at an address.
-func (f *mirrorFlags) open(at string, store *pebblestore.Destination, logger *slog.Logger) (*mirror.Mirror, error) {
+// open opens the mirror of a Source that was found at an address; with readOnly to look at it only.
+func (f *mirrorFlags) open(at string, store *pebblestore.Destination, readOnly bool, logger *slog.Logger) (*mirror.Mirror, error) {
 	cfg := mirror.Config{
-		Dir: f.Mirror, Bases: f.Base, Catalog: store.Mirrored(), Ledger: store.Ledger(),
+		Dir: f.Mirror, Bases: f.Base, Chosen: len(f.Base) > 0, Catalog: store.Mirrored(), Ledger: store.Ledger(),
+		Homes: store.Mirrored(), ReadOnly: readOnly,
 		Delete: f.Delete, MaxDelete: f.MostGone, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
 		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
 	}
@@ -83,6 +84,12 @@ type sourceFlags struct {
 }
 
 func (f *sourceFlags) check() error {
+	if f.Source == "" {
+		return errors.New("--source must say whose resources")
+	}
+	if f.Topic != "" && !isWebURL(f.Topic) {
+		return fmt.Errorf("--topic: %q is not an absolute http or https URL", f.Topic)
+	}
 	if !isWebURL(f.Source) {
 		return fmt.Errorf("--source: %q is not an absolute http or https URL", f.Source)
 	}
@@ -104,12 +111,16 @@ type pull struct {
 	begun  time.Time
 }
 
-// openPull finds the Source and opens the mirror. The caller closes it, also after an error.
-func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, in surroundings) (*pull, error) {
+// openPull finds the Source and opens the mirror, with readOnly one that is there. The caller closes it, also
+// after an error.
+func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, readOnly bool, in surroundings) (*pull, error) {
 	p := &pull{sourceFlags: s, mirrorFlags: f, surroundings: in, begun: time.Now()}
 	var err error
 	if p.client, err = lists.New(lists.Config{UserAgent: userAgent, Logger: in.logger, Hosts: s.TrustHost}); err != nil {
 		return p, fmt.Errorf("--trust-host: %w", err)
+	}
+	if _, err := os.Stat(storeDir(s.Data)); readOnly && err != nil {
+		return p, fmt.Errorf("--data %s: there is no state of a mirror; take a baseline first: %w", s.Data, err)
 	}
 	if p.store, err = openStore(s.Data, uint64(f.MinFree), in.logger); err != nil {
 		return p, err
@@ -117,39 +128,18 @@ func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, in surroundin
 	if p.set, err = discover(ctx, p.client, s.Source, s.Topic); err != nil {
 		return p, fmt.Errorf("--source: %w", err)
 	}
-	if err := p.claim(ctx); err != nil {
+	b := pebblestore.Belonging{Names: append(addresses(&p.set), s.Topic)}
+	if !readOnly {
+		b.Begin = "at once"
+	}
+	if _, err = claim(ctx, p.store, s.Data, b, nil); err == nil && !readOnly {
+		err = p.store.Following().Settle(ctx)
+	}
+	if err != nil {
 		return p, err
 	}
-	p.mirror, err = f.open(s.Source, p.store, in.logger)
+	p.mirror, err = f.open(s.Source, p.store, readOnly, in.logger)
 	return p, err
-}
-
-// claim sees to it that a store has the copies of one Source only: the one that follow knows. A
-// Source may offer more than it did, or less: by any of what it offers it is known.
-func (p *pull) claim(ctx context.Context) error {
-	all := addresses(&p.set)
-	return claim(ctx, p.store, p.Data, all[0], func() []string { return all })
-}
-
-// addresses are those by which a set is known; the first is the one that stays when others come
-// and go.
-func addresses(set *lists.Set) []string {
-	all := []string{set.CapabilityList, set.Topic, set.ChangeList, set.ResourceList}
-	all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
-	return append(all, "")[:max(len(all), 1)]
-}
-
-// claim notes whom a store belongs to, once, and refuses it to others: also are the further addresses of the
-// one who asks for it.
-func claim(ctx context.Context, store *pebblestore.Destination, data, owner string, also func() []string) error {
-	is, ours, err := store.Following().Claim(ctx, owner)
-	if err != nil {
-		return fmt.Errorf("--data %s: %w", data, err)
-	}
-	if !ours && !slices.Contains(also(), is) {
-		return fmt.Errorf("--data %s: it belongs to %q; give each Source a directory of its own", data, is)
-	}
-	return nil
 }
 
 func (p *pull) close() error {
@@ -177,6 +167,9 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 	}
 	for i := range bad {
 		p.logger.Error("a resource is not mirrored", "loc", bad[i].Loc, "reason", bad[i].Reason, "tries", bad[i].Tries, "next", bad[i].Next)
+	}
+	if p.chosen() && standing[mirror.Refused] > 0 && standing[mirror.Whole]+standing[mirror.Missing]+standing[mirror.Failed]+standing[mirror.Gone] == 0 {
+		p.logger.Warn("nothing that the Source has is below --base", "outside", standing[mirror.Refused])
 	}
 	done := outcome{Progress: p.mirror.Progress(), Standing: standing, took: time.Since(p.begun)}
 	tell := done.text

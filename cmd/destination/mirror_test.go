@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"carillon/payload"
+	"carillon/store/pebblestore"
 )
 
 // shelf is a Source without push: resources, a Resource List of when it was listed, and a Change
@@ -451,7 +452,11 @@ func TestSourceOffersMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := store.Following().Claim(t.Context(), s.URL+"/resources.xml"); err != nil {
+	b := pebblestore.Belonging{Names: []string{s.URL + "/resources.xml"}, Begin: "at once"}
+	if _, err := store.Following().Belong(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Following().Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {

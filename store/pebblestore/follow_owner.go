@@ -76,15 +76,6 @@ func (f *Following) Belong(ctx context.Context, c Belonging) (o Owner, err error
 	return o, nil
 }
 
-// Claim has the store be somebody's for good.
-func (f *Following) Claim(ctx context.Context, owner string) (is string, ours bool, err error) {
-	o, err := f.Belong(ctx, Belonging{[]string{owner}, "claimed"})
-	if err == nil && o.Ours {
-		err = f.Settle(ctx)
-	}
-	return o.Is, o.Ours, err
-}
-
 // Settle notes that the beginning was good: nothing but its owner can use the store from now on, and it
 // is gone on with where it ended.
 func (f *Following) Settle(ctx context.Context) error {
