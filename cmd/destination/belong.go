@@ -137,6 +137,9 @@ func (h *following) claim(ctx context.Context) error {
 		return err
 	}
 	h.settled.done.Store(o.Settled)
+	if o.Settled && h.Start != auto {
+		h.logger.Info("--start counts the first time only; going on from where the last run has ended", "start", h.Start)
+	}
 	h.places.learn = func(ctx context.Context, set *lists.Set) {
 		b := pebblestore.Belonging{Names: append(slices.Clone(b.Names), addresses(set)...), Begin: b.Begin}
 		if _, err := h.store.Following().Belong(ctx, b); err != nil {
