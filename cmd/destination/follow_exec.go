@@ -24,7 +24,7 @@ const (
 	execNoted = time.Second
 	// execStop is how long a command may go on when the program is stopped.
 	execStop = 15 * time.Second
-	// execKill is how long a command may take to end when it was told to.
+	// execKill is how long a command, and what it started, may take to end when it was told to.
 	execKill = 5 * time.Second
 	// maxVariable is how long a variable of the environment may be, bytes: a longer one is left
 	// out, since no command could be run with it. The JSON has it.
@@ -37,6 +37,7 @@ type runner struct {
 	topic          string
 	timeout        time.Duration
 	stop           time.Duration // how long it may go on when the program is stopped; 0: execStop
+	kill           time.Duration // how long it may take to end then; 0: execKill
 	stdout, stderr io.Writer
 	logger         *slog.Logger
 }
@@ -69,12 +70,12 @@ func (r *runner) run(ctx context.Context, c *follow.Change) error {
 			cancel()
 		}
 	})()
-	cmd := shell(running, r.command)
+	cmd, end := shell(running, r.command, cmp.Or(r.kill, execKill))
 	cmd.Stdin = bytes.NewReader(destination.AppendChange(nil, &c.Entry, originOf(r.topic, c)))
 	cmd.Stdout, cmd.Stderr = r.stdout, r.stderr
 	cmd.Env = append(foreign(os.Environ()), variables(r.topic, c)...)
-	cmd.WaitDelay = execKill
 	if err := cmd.Run(); err != nil {
+		end() // it is run again: nothing of this run may be beside that one
 		if running.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("--exec: it took longer than %s, and was ended", r.timeout)
 		}
@@ -119,10 +120,10 @@ func variables(topic string, c *follow.Change) []string {
 }
 
 // shell is the command as the system's shell runs it, in a group of its own: what the
-// terminal tells this program it does not tell the command.
-func shell(ctx context.Context, command string) *exec.Cmd {
+// terminal tells this program it does not tell the command. end is as of inOwnGroup.
+func shell(ctx context.Context, command string, grace time.Duration) (cmd *exec.Cmd, end func()) {
 	name, flag := shellOf()
-	cmd := exec.CommandContext(ctx, name, flag, command)
-	inOwnGroup(cmd)
-	return cmd
+	cmd = exec.CommandContext(ctx, name, flag, command)
+	cmd.WaitDelay = grace
+	return cmd, inOwnGroup(cmd, grace)
 }

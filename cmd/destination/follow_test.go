@@ -209,7 +209,7 @@ func TestExecBounds(t *testing.T) {
 	}
 	defer read.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	r = &runner{command: "sleep 1000 & echo started >&2; sleep 1000", timeout: time.Minute, stop: time.Nanosecond, stdout: write, stderr: &stopper{io.Discard, cancel}, logger: logger}
+	r = &runner{command: "sleep 1000 & echo started >&2; sleep 1000", timeout: time.Minute, stop: time.Nanosecond, kill: 100 * time.Millisecond, stdout: write, stderr: &stopper{io.Discard, cancel}, logger: logger}
 	if done, err := r.Take(ctx, change); done != 0 || err == nil {
 		t.Errorf("done %d: %v", done, err)
 	}
