@@ -156,14 +156,15 @@ func (m *Mirror) below(u *url.URL) bool {
 	return slices.ContainsFunc(m.bases, func(b base) bool { return b.has(u) })
 }
 
-// again is when something that failed for so many times in a row is tried again.
+// again is when something that failed for so many times in a row is tried again; its server may ask for
+// a longer wait, up to RetryMax.
 func (m *Mirror) again(tries int, after time.Duration) time.Time {
 	wait := m.cfg.RetryMax
 	if shift := min(tries-1, 30); m.cfg.RetryFirst<<shift>>shift == m.cfg.RetryFirst {
 		wait = min(m.cfg.RetryFirst<<shift, m.cfg.RetryMax)
 	}
 	wait = wait/2 + rand.N(wait/2+1)
-	return time.Now().Add(max(wait, after)).UTC().Truncate(time.Microsecond)
+	return time.Now().Add(min(max(wait, after), m.cfg.RetryMax)).UTC().Truncate(time.Microsecond)
 }
 
 // tell logs what became of a resource, the first time that it failed.

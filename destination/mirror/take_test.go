@@ -210,6 +210,23 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A server may ask for a wait that is longer than the next one, up to the longest.
+func TestRetryAfter(t *testing.T) {
+	s := newSource(t)
+	for asked, want := range map[string]time.Duration{"5400": 90 * time.Minute, "99999999999": 2 * time.Hour, "Fri, 31 Dec 9999 23:59:59 GMT": 2 * time.Hour} {
+		c := newCopies(t, s, func(c *mirror.Config) { c.RetryFirst, c.RetryMax = time.Minute, 2*time.Hour })
+		s.behave("/a", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", asked)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		e := s.change(payload.Created, "/a")
+		c.take(e)
+		if wait := time.Until(c.is(e.Loc, mirror.Failed, "503").Next); wait > want || wait < want-10*time.Minute {
+			t.Errorf("%s: it is tried again in %s, want %s", asked, wait, want)
+		}
+	}
+}
+
 // A change without a hash is asked for by what is known of the copy, and a server that says that
 // nothing has changed is not believed against what the Source told.
 func TestConditional(t *testing.T) {
@@ -486,7 +503,7 @@ func TestRun(t *testing.T) {
 // A host that asks to be left alone is.
 func TestBusyHost(t *testing.T) {
 	s := newSource(t)
-	c := newCopies(t, s, func(c *mirror.Config) { c.PerHost = 1 })
+	c := newCopies(t, s, func(c *mirror.Config) { c.PerHost, c.RetryMax = 1, time.Hour })
 	busy := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusServiceUnavailable)
