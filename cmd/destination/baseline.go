@@ -178,14 +178,15 @@ func (p *pull) increment(ctx context.Context, from follow.Position) (follow.Posi
 	if p.set.ChangeList == "" {
 		return from, fmt.Errorf("%w: a Change List", lists.ErrNone)
 	}
-	t := taking{ctx: ctx, to: p.mirror, at: from, limit: latest()}
+	t := taking{ctx: ctx, to: p.mirror, limit: latest()}
+	t.reach(from)
 	covered, err := p.client.Changes(ctx, p.set.ChangeList, from.At, t.visit)
 	if err = errors.Join(err, t.flush()); err != nil {
 		return from, err
 	}
 	// With a datetime in the future nobody knows up to where a list is, but for the others in it.
 	if covered.Until.After(t.at.At) && !covered.Until.After(t.limit) && !t.odd {
-		t.at = follow.Position{At: covered.Until}
+		t.reach(follow.Position{At: covered.Until})
 	}
 	return t.at, nil
 }
@@ -209,8 +210,9 @@ type taking struct {
 	batch []follow.Change
 	bytes int
 	at    follow.Position
-	limit time.Time // beyond it at does not move
-	odd   bool      // something is beyond it
+	known map[string]struct{} // the keys of at
+	limit time.Time           // beyond it at does not move
+	odd   bool                // something is beyond it
 }
 
 func (t *taking) visit(e payload.Entry) error {
@@ -219,9 +221,9 @@ func (t *taking) visit(e payload.Entry) error {
 	case e.Datetime.After(t.limit):
 		t.odd = true
 	case e.Datetime.After(t.at.At):
-		t.at = follow.Position{At: e.Datetime, Keys: []string{c.Key}}
+		t.reach(follow.Position{At: e.Datetime, Keys: []string{c.Key}})
 	case !e.Datetime.IsZero() && e.Datetime.Equal(t.at.At):
-		t.at.Keys = append(t.at.Keys, c.Key)
+		t.note(c.Key) // also the last run may have taken it
 	}
 	// A mirror has no use for links, and the texts are parts of the whole entry, which may be large.
 	c.Links = nil
@@ -234,6 +236,23 @@ func (t *taking) visit(e payload.Entry) error {
 		return nil
 	}
 	return t.flush()
+}
+
+// reach moves on to a position.
+func (t *taking) reach(to follow.Position) {
+	t.at = follow.Position{At: to.At, Assumed: to.Assumed}
+	t.known = make(map[string]struct{}, len(to.Keys))
+	for _, key := range to.Keys {
+		t.note(key)
+	}
+}
+
+// note has a key in the position, once.
+func (t *taking) note(key string) {
+	if _, known := t.known[key]; !known {
+		t.known[key] = struct{}{}
+		t.at.Keys = append(t.at.Keys, key)
+	}
 }
 
 func (t *taking) flush() error {
