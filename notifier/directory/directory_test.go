@@ -210,6 +210,23 @@ func TestHalfWritten(t *testing.T) {
 	})
 }
 
+// TestWithinTheSecond: what was announced within the second of its time may have changed after it, with
+// the same length and time: a scan hashes it again.
+func TestWithinTheSecond(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.write("a", "one")
+		modified := time.Now().Add(2 * settle)
+		w.touch("a", modified)
+		w.start()
+		w.pass(2 * settle)
+		w.expect("created a")
+		w.write("a", "two")
+		w.touch("a", modified)
+		w.pass(rescan + 2*settle)
+		w.expect("updated a")
+	})
+}
+
 // TestUnreadable: what is there and cannot be read is told by the log, once, and not as
 // deleted. When it can be read it is compared again.
 func TestUnreadable(t *testing.T) {
