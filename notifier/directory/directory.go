@@ -50,6 +50,7 @@ type Directory struct {
 
 	mu       sync.Mutex       // guards what follows
 	pending  map[string]*wait // files that may not be at rest, by path
+	leaving  int              // files taken from pending, and not yet in busy
 	busy     map[string]*job  // files under examination or being announced; what came meanwhile
 	folders  map[string]*folder
 	scans    uint64            // their number

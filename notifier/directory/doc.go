@@ -27,7 +27,7 @@
 //
 // What is not announced as deleted: a file that is there and cannot be read, and all
 // below a directory that cannot be; all that the set has, where none of it is in the
-// directory any more, as with a disk that is not mounted: then nothing at all is
+// directory any more and no system told of its removal, as with a disk that is not mounted: then nothing at all is
 // announced until it is back, or somebody puts a file named ReplaceMarker there; and
 // what was below a directory with a file system of its own that is not mounted any
 // more, for as long as the process remembers that it was.

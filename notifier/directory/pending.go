@@ -135,6 +135,9 @@ func (d *Directory) settle(ctx context.Context) {
 				if !d.submit(ctx, j) {
 					return
 				}
+				d.mu.Lock()
+				d.leaving--
+				d.mu.Unlock()
 			}
 		}
 	}
@@ -170,6 +173,7 @@ func (d *Directory) atRest(now time.Time) []job {
 		d.mu.Lock()
 		if d.pending[f.rel] == f.wait { // nothing has come meanwhile
 			delete(d.pending, f.rel)
+			d.leaving++
 			jobs = append(jobs, job{rel: f.rel, gone: f.gone, touched: f.touched})
 		}
 		d.mu.Unlock()

@@ -16,6 +16,9 @@ import (
 const (
 	// heldRetry is how often a directory is looked at that is not there.
 	heldRetry = time.Minute
+	// secondLook is how long after the first a directory is looked at again that has nothing
+	// of the set: what the system has to tell of it is told by then.
+	secondLook = time.Second
 	// scanShare is how many times as long as a scan there are no scans after it that only
 	// an event asked for, so that a huge directory is not scanned all the time; but not
 	// longer than a rescan would be waited for.
@@ -100,7 +103,7 @@ func (d *Directory) scan(ctx context.Context) error {
 		return &errHold{"it cannot be opened: " + err.Error()}
 	}
 	defer root.Close()
-	if err := d.plausible(ctx, root); err != nil {
+	if err := d.convincing(ctx, root, info); err != nil {
 		d.hold()
 		return err
 	}
@@ -163,6 +166,43 @@ func (d *Directory) finish(s *scan) {
 		}
 	}
 	d.metrics.folders.Set(float64(len(d.folders)))
+}
+
+// convincing is plausible, but for a directory from which all of the set was deleted a moment
+// ago: as long as removals that the system told of are not announced, and a moment more for
+// those that it is about to tell of, nothing is concluded.
+func (d *Directory) convincing(ctx context.Context, root *os.Root, info fs.FileInfo) error {
+	for looks := 1; ; looks++ {
+		removals := d.underWay() // before the set is read: what was announced by then is not in it
+		err := d.plausible(ctx, root)
+		var hold *errHold
+		if !errors.As(err, &hold) || !d.isAs(info) || looks > 1 && !removals {
+			return err
+		}
+		if !sleep(ctx, secondLook) {
+			return ctx.Err()
+		}
+	}
+}
+
+// underWay tells whether there is a file that the system said was removed, or any that
+// is being examined or announced.
+func (d *Directory) underWay() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.pending {
+		if w.gone {
+			return true
+		}
+	}
+	return d.leaving > 0 || len(d.busy) > 0
+}
+
+// isAs tells whether the directory is the one that the last scan found.
+func (d *Directory) isAs(info fs.FileInfo) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.root != nil && os.SameFile(d.root, info)
 }
 
 // plausible tells whether the directory is the one of the set: whether it has any

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"carillon/notifier"
 	"carillon/notifier/directory"
 )
@@ -24,7 +26,12 @@ func TestFSWatcher(t *testing.T) {
 			missing[e] = true
 		}
 		for len(missing) > 0 {
-			e := <-w.state.news
+			var e notifier.Event
+			select {
+			case e = <-w.state.news:
+			case <-time.After(2 * time.Minute): // nothing here takes as long
+				t.Fatalf("not announced: %v\n%s", missing, w.logs)
+			}
 			told := string(e.Change) + " " + e.Loc[len(base):]
 			if !missing[told] {
 				t.Fatalf("announced: %s, while these were missing: %v", told, missing)
@@ -64,6 +71,9 @@ func TestFSWatcher(t *testing.T) {
 	w.must(os.Remove(w.path("a")))
 	w.must(os.RemoveAll(w.path("moved")))
 	await("deleted a", "deleted moved/down/here", "deleted moved/down/too", "deleted moved/down/last")
+	if n := w.logged("nothing is announced"); n > 0 {
+		t.Errorf("an emptied directory was taken for one that is away:\n%s", w.logs)
+	}
 	for i := range 200 {
 		write(fmt.Sprintf("many/%d/file", i), "x")
 	}
@@ -77,4 +87,39 @@ func TestFSWatcher(t *testing.T) {
 	if err := w.state.differs(w.dir, base); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestEmptied: where the system told that all of the set was deleted, a scan that comes before that
+// is announced does not take the directory for one that is away.
+func TestEmptied(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.write("a", "1")
+		w.write("b/c", "2")
+		w.start()
+		w.pass(2 * settle)
+		w.expect("created a", "created b/c")
+		w.watcher.errs <- fsnotify.ErrEventOverflow // the scan comes in a Settle
+		w.pass(settle * 3 / 4)
+		w.must(os.Remove(w.path("a")))
+		w.must(os.RemoveAll(w.path("b")))
+		for _, rel := range []string{"a", "b/c", "b"} {
+			w.tell(fsnotify.Remove, rel)
+		}
+		w.pass(2 * settle)
+		w.expect("deleted a", "deleted b/c")
+		if n := w.logged("nothing is announced"); n != 0 {
+			t.Errorf("it was taken for one that is away:\n%s", w.logs)
+		}
+		w.write("a", "3")
+		w.tell(fsnotify.Create, "a")
+		w.pass(2 * settle)
+		w.expect("created a")
+		// Of what is told of by nobody nothing is announced.
+		w.must(os.Remove(w.path("a")))
+		w.pass(2 * rescan)
+		w.expect()
+		if n := w.logged("nothing is announced"); n != 1 {
+			t.Errorf("the log has it %d times:\n%s", n, w.logs)
+		}
+	})
 }
