@@ -23,6 +23,9 @@ const (
 	maxUndated         = 20_000    // keys of changes without a datetime that are remembered
 	pollJitter         = 0.1       // polls of many Destinations spread by this share
 	maxBusy            = time.Hour // how far a server's Retry-After is heeded
+	// storeWithin is how long the Store may take to write where nobody's end stops it: a disk that hangs must
+	// hold up neither the hub that delivers nor the end of Run.
+	storeWithin = 5 * time.Second
 )
 
 // Start says where a Destination begins that has no position yet.

@@ -65,7 +65,7 @@ func (f *Follower) save(ctx context.Context, drop ...string) error {
 	retry := f.retry()
 	for {
 		to := f.place.position()
-		err := f.cfg.Store.Advance(context.WithoutCancel(ctx), to, drop...)
+		err := f.advance(ctx, to, drop)
 		if err == nil {
 			f.mu.Lock()
 			f.at = told(to)
@@ -80,6 +80,13 @@ func (f *Follower) save(ctx context.Context, drop ...string) error {
 		f.cfg.Logger.Error("the position could not be written; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
 		_ = sleep(ctx, wait) // at the end it is tried once more
 	}
+}
+
+// advance has the Store move on, also when ctx has ended, and within a time.
+func (f *Follower) advance(ctx context.Context, to Position, drop []string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
+	defer cancel()
+	return f.cfg.Store.Advance(ctx, to, drop...)
 }
 
 // retry is how waits grow: half of each is random, and they never end.

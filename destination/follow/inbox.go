@@ -32,7 +32,9 @@ func (f *Follower) Take(n *destination.Notification) error {
 		}
 	}
 	p.From = f.standing(p)
-	ctx := context.Background() // who waits for the answer may give up; what is kept is kept
+	// Who waits for the answer may give up; what is kept is kept.
+	ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
+	defer cancel()
 	if err := f.room(ctx, p); err != nil {
 		return err
 	}

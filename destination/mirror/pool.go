@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"sync"
+	"time"
 )
 
 const (
@@ -13,6 +14,8 @@ const (
 	maxOutstanding = 1024
 	// maxSaved is how many results are saved in one step.
 	maxSaved = 256
+	// saveWithin is how long the Catalog may take for that: the work ends then, as with every error of it.
+	saveWithin = 10 * time.Second
 )
 
 // job is what is to be done for one resource.
@@ -166,7 +169,9 @@ func (p *pool) settle(batch []*job) {
 	var err error
 	if len(copies)+len(forget) > 0 {
 		// Also when nobody waits any more: the files are there.
-		err = p.m.cfg.Catalog.Save(context.WithoutCancel(p.ctx), copies, forget)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), saveWithin)
+		err = p.m.cfg.Catalog.Save(ctx, copies, forget)
+		cancel()
 	}
 	if err != nil {
 		p.cancel(err)
