@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"carillon/destination/lists"
 	"carillon/destination/mirror"
@@ -41,9 +42,15 @@ func (h *following) set(ctx context.Context) (lists.Set, error) {
 	return set, err
 }
 
-// standing tells at the end how the copies stand.
+// standing tells at the end how the copies stand, if they are not too many to count.
 func (h *following) standing(m *mirror.Mirror) error {
-	all, _, err := m.Standing(context.Background(), 0)
+	const within = time.Second // the end waits for it
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	all, _, err := m.Standing(ctx, 0)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
