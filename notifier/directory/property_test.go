@@ -33,6 +33,7 @@ func TestAnyHistory(t *testing.T) {
 			w.must(os.MkdirAll(w.dir, 0o700))
 			w.write("always", "here") // so that the directory is never taken for one that is away
 			w.start()
+			w.pass(2 * settle) // now the set has it
 			h := history{world: w, random: rand.New(rand.NewPCG(seed, 1)), tells: 3}
 			for _, step := range steps {
 				h.do(step)
