@@ -3,7 +3,6 @@ package follow
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -46,11 +45,12 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 	}
 	if g.retry == nil {
 		g.retry = f.retry()
-		message, level := "gap: changes are missing before a notification; catching up", slog.LevelWarn
+		what := []any{"position", shown(f.place.at), "from", shown(p.From), "id", p.ID}
 		if f.place.assumed {
-			message, level = "asking for what came before the first notification", slog.LevelInfo
+			f.cfg.Logger.Info("asking for what came before the first notification", what...)
+		} else {
+			f.cfg.Logger.Warn("gap: changes are missing before a notification; catching up", what...)
 		}
-		f.cfg.Logger.Log(ctx, level, message, "position", shown(f.place.at), "from", shown(p.From), "id", p.ID)
 	}
 	before := f.place.at
 	found, err := f.catchUp(ctx, p.From)
