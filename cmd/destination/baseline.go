@@ -104,9 +104,13 @@ func (*incrementalCommand) Help() string {
 func (c *incrementalCommand) Validate() error {
 	all := []error{c.sourceFlags.check(), c.mirrorFlags.check(), checkRetries(c.Retries)}
 	if c.Since != "" {
-		if _, err := payload.ParseDatetime(c.Since); err != nil {
-			all = append(all, fmt.Errorf("--since: %q is not a datetime such as 2026-01-02T03:04:05Z", c.Since))
+		at, err := payload.ParseDatetime(c.Since)
+		if err != nil {
+			err = fmt.Errorf("--since: %q is not a datetime such as 2026-01-02T03:04:05Z", c.Since)
+		} else {
+			err = notAhead("since", c.Since, at)
 		}
+		all = append(all, err)
 	}
 	return errors.Join(all...)
 }

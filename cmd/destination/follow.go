@@ -106,7 +106,15 @@ func (f *followCommand) begin() (follow.Start, time.Time, error) {
 	if err != nil {
 		return "", at, fmt.Errorf("--start: %q is neither auto nor now nor baseline nor a datetime such as 2026-01-02T03:04:05Z", f.Start)
 	}
-	return follow.StartAt, at, nil
+	return follow.StartAt, at, notAhead("start", f.Start, at)
+}
+
+// notAhead refuses a moment in the future: nothing would be taken until then.
+func notAhead(flag, told string, at time.Time) error {
+	if at.After(time.Now().Add(follow.DefaultSkew)) {
+		return fmt.Errorf("--%s: %s lies in the future, and every change before it would be passed over", flag, told)
+	}
+	return nil
 }
 
 func (f *followCommand) onGap() follow.OnGap {

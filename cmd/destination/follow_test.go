@@ -290,6 +290,7 @@ func TestFollowRefusals(t *testing.T) {
 		"--memory: ":                  {"--topic", topic, "--memory", "yes"},
 		"--changelist: ":              {"--topic", topic, "--changelist", "ftp://x/"},
 		"--start: \"soon\"":           {"--topic", topic, "--start", "soon"},
+		"lies in the future":          {"--topic", topic, "--start", "2999-01-01"},
 		"choose one":                  {"--topic", topic, "--exec", "true", "--ndjson"},
 		"--on-gap baseline needs":     {"--topic", topic, "--on-gap", "baseline"},
 		"--on-gap must be one of":     {"--topic", topic, "--on-gap", "cry"},

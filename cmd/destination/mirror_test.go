@@ -287,6 +287,7 @@ func TestMirrorRefusals(t *testing.T) {
 		"no mirror":      {[]string{"baseline", "--source", m.shelf.URL}, "--mirror: must name a directory"},
 		"bad base":       {[]string{"audit", "--source", m.shelf.URL, "--mirror", m.dir, "--base", "here"}, "--base: "},
 		"bad since":      {[]string{"incremental", "--source", m.shelf.URL, "--mirror", m.dir, "--since", "now"}, "--since: "},
+		"since ahead":    {[]string{"incremental", "--source", m.shelf.URL, "--mirror", m.dir, "--since", "2999-01-01"}, "lies in the future"},
 		"bad source":     {[]string{"audit", "--source", "file:///etc", "--mirror", m.dir}, "--source: "},
 		"too parallel":   {[]string{"audit", "--source", m.shelf.URL, "--mirror", m.dir, "--parallel", "100000"}, "--parallel: "},
 		"other's data":   {[]string{"baseline", "--source", other.URL, "--mirror", filepath.Join(t.TempDir(), "x"), "--data", m.data}, "belongs to"},

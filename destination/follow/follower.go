@@ -36,7 +36,10 @@ type Follower struct {
 	// freshUntil is until when the first look may say what "now" is.
 	freshUntil time.Time
 	heard      time.Time // when push told something last, or the start
-	glanced    time.Time // where the notification began for which a seam was looked at
+	// unheard is a position from which on nobody has pushed: it lies before the subscription
+	// began. What is missing from there does not come by push. Zero: none.
+	unheard time.Time
+	glanced time.Time // where the notification began for which a seam was looked at
 	// unproven is an until that was not believed: the next notification proves it by beginning there.
 	unproven time.Time
 	dropped  string // the damaged notification that was dropped last
@@ -104,6 +107,9 @@ func (f *Follower) begin(ctx context.Context) error {
 	f.heard = time.Now()
 	if !p.At.IsZero() {
 		f.cfg.Logger.Info("going on", "position", shown(p.At))
+		if !f.cfg.Places.Pushed() || f.cfg.Start == StartAt && p.At.Equal(f.cfg.StartTime) {
+			f.unheard = p.At
+		}
 		f.looked = time.Time{} // what was missed meanwhile is looked for at once
 		return nil
 	}
@@ -112,7 +118,7 @@ func (f *Follower) begin(ctx context.Context) error {
 		return f.baseline(ctx)
 	case StartAt:
 		f.place.reach(f.cfg.StartTime)
-		f.looked = time.Time{}
+		f.looked, f.unheard = time.Time{}, f.cfg.StartTime
 		return f.save(ctx)
 	}
 	f.looked = time.Time{}

@@ -24,12 +24,13 @@ func (f *Follower) look(ctx context.Context) error {
 		return err
 	}
 	pushed := f.cfg.Places.Pushed()
+	comes := pushed && !f.place.at.Equal(f.unheard) // what is missing may still come by push
 	f.unread = found.read == 0 && found.later
 	switch {
 	case f.place.assumed && !found.later && found.earliest.After(f.place.at) && !found.earliest.After(f.limit(time.Time{})):
 		return f.startAt(ctx, found.earliest) // nothing is known to have been before
 	case found.behind.After(f.place.at) && !found.later:
-		return f.behind(ctx, pushed, found)
+		return f.behind(ctx, comes, found)
 	case found.read > 0:
 		f.helped()
 		if found.err != nil {
@@ -39,7 +40,7 @@ func (f *Follower) look(ctx context.Context) error {
 		if !pushed {
 			f.cfg.Logger.Warn("nothing can be expected by push, and there is no list to look at")
 		}
-	case pushed:
+	case comes:
 		// The next notification tells whether anything is missing.
 		f.cfg.Logger.Info("the lists do not go back to the position, or cannot be read", "position", shown(f.place.at), "reason", found.err)
 	case !found.earliest.IsZero() && found.final(false):

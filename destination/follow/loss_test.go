@@ -3,6 +3,7 @@ package follow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,6 +102,30 @@ func TestStaleMemory(t *testing.T) {
 				w.src.list.begins = time.Now().Add(-36 * time.Hour)
 				w.start()
 				w.sleep(24 * time.Hour)
+				if err := w.stop(); !errors.Is(err, follow.ErrGap) {
+					t.Errorf("Run: %v\n%s", err, w.logs.String())
+				}
+			})
+		})
+	}
+}
+
+// A start before all that is kept is a gap also with a subscription, which began later: nothing
+// from before it is pushed.
+func TestStartBeforeWhatIsKept(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next.Add(-24*time.Hour)
+				w.src.change(func() { w.src.memory = nil; w.src.list.begins = w.src.next })
+				w.src.publish(1)
+				if restarted {
+					w.start()
+					_ = w.stop()
+				}
+				w.start()
+				w.sleep(time.Minute)
 				if err := w.stop(); !errors.Is(err, follow.ErrGap) {
 					t.Errorf("Run: %v\n%s", err, w.logs.String())
 				}
