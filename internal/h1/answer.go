@@ -15,6 +15,7 @@ const (
 type head struct {
 	status     int
 	retryAfter []byte // a piece of what was parsed
+	told       bool   // there was a Retry-After, if an empty one: the first counts
 	close      bool   // the server will close the connection, or may
 	length     int    // of the body
 	end        int    // where the body begins
@@ -127,8 +128,8 @@ func (h *head) field(line []byte) bool {
 			h.connection(value)
 		}
 	case len("Retry-After"):
-		if isName(name, "retry-after") && h.retryAfter == nil {
-			h.retryAfter = bytes.Trim(value, " \t")
+		if isName(name, "retry-after") && !h.told {
+			h.retryAfter, h.told = bytes.Trim(value, " \t"), true
 		}
 	case len("Content-Length"):
 		if isName(name, "content-length") {
