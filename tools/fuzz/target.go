@@ -128,8 +128,10 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 func (t target) run(ctx context.Context, each time.Duration) (r result) {
 	ctx, cancel := context.WithTimeout(ctx, each+slack)
 	defer cancel()
+	// Making an input smaller is bounded by tries: where the coverage of a target differs from
+	// one try to the next a bound of time would be used up for each.
 	cmd := exec.CommandContext(ctx, t.binary, "-test.run=^$", "-test.fuzz=^"+t.name+"$",
-		"-test.fuzztime="+each.String(), "-test.parallel=1", "-test.fuzzminimizetime=10s", "-test.fuzzcachedir="+t.cache)
+		"-test.fuzztime="+each.String(), "-test.parallel=1", "-test.fuzzminimizetime=200x", "-test.fuzzcachedir="+t.cache)
 	cmd.Dir = t.dir
 	text, err := cmd.CombinedOutput()
 	r.read(string(text))
