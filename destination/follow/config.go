@@ -21,6 +21,7 @@ const (
 	maxBatch           = 500       // changes that are given to a Taker at a time
 	maxBatchBytes      = 1 << 20   // and about how much they may take
 	maxUndated         = 20_000    // keys of changes without a datetime that are remembered
+	maxDated           = 60_000    // keys of changes at the position, or said to be in the future: more than one document has
 	pollJitter         = 0.1       // polls of many Destinations spread by this share
 	maxBusy            = time.Hour // how far a server's Retry-After is heeded
 	// storeWithin is how long the Store may take to write where nobody's end stops it: a disk that hangs must

@@ -3,6 +3,7 @@ package follow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -506,6 +507,29 @@ func TestFutureDatetime(t *testing.T) {
 		}
 		if n := len(w.taker.changes()); n != 7 {
 			t.Errorf("%d changes were handed on, want 7\n%s", n, w.logs.String())
+		}
+	})
+}
+
+// However many changes are said to be in the future, what is remembered of them is bounded.
+func TestManyInTheFuture(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.pushed = nil, false
+		w.cfg.Start, w.cfg.StartTime = follow.StartAt, time.Now()
+		const many = 70_000
+		for i := range many {
+			w.src.entries = append(w.src.entries, payload.Entry{
+				Loc: fmt.Sprintf("http://source.example/x%d", i), Change: payload.Created, Datetime: time.Now().Add(1000 * time.Hour),
+			})
+		}
+		w.start()
+		w.sleep(time.Second)
+		if n := len(w.taker.changes()); n < many {
+			t.Errorf("%d of %d changes were handed on", n, many)
+		}
+		p, err := w.cfg.Store.Position(t.Context())
+		if err != nil || len(p.Keys) == 0 || len(p.Keys) > 60_000 {
+			t.Errorf("%d keys are kept: %v", len(p.Keys), err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 // place is the Position as it is worked with; Run's goroutine has it.
 type place struct {
 	at      time.Time
-	dated   []string // keys with a datetime of at or later
+	dated   []string // keys with a datetime of at or later; beyond maxDated the first are forgotten, and may be handed on again
 	undated []string // oldest first
 	known   map[string]struct{}
 	recent  recent
@@ -65,7 +65,13 @@ func (p *place) handed(e *payload.Entry, key string, limit time.Time) {
 func (p *place) note(key string) {
 	p.known[key] = struct{}{}
 	if !strings.HasPrefix(key, undated) {
-		p.dated = append(p.dated, key)
+		if p.dated = append(p.dated, key); len(p.dated) > maxDated {
+			const oldest = maxDated / 10 // at once, as each time all others are moved
+			for _, key := range p.dated[:oldest] {
+				delete(p.known, key)
+			}
+			p.dated = slices.Delete(p.dated, 0, oldest)
+		}
 		return
 	}
 	if p.undated = append(p.undated, key); len(p.undated) > maxUndated {
