@@ -146,7 +146,7 @@ func (f *Follower) readList(ctx context.Context, via Via, uri string, goal time.
 		f.place.reach(goal)
 	}
 	if v.late > 0 {
-		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", cut(uri))
+		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", lists.Cut(uri))
 	}
 	if !v.future { // else nobody knows how far the list is complete
 		f.place.reach(earlier(covered.Until, goal))
@@ -225,14 +225,4 @@ func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
 		v.newest = later(v.newest, e.Datetime)
 	}
 	return v.batch.add(ctx, Change{Entry: e, Key: key, Via: v.via})
-}
-
-// maxShown is how much of a stranger's text stands in a log line, bytes.
-const maxShown = 300
-
-func cut(s string) string {
-	if len(s) > maxShown {
-		s = s[:maxShown] + "…"
-	}
-	return s
 }

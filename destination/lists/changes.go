@@ -318,7 +318,7 @@ func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
 // read may not matter.
 func (w *walk) toldOf(err error) error {
 	if err != nil && final(err) {
-		w.c.cfg.Logger.Warn("what follows a Change List cannot be read", "reason", cut(err.Error()))
+		w.c.cfg.Logger.Warn("what follows a Change List cannot be read", "reason", Cut(err.Error()))
 	}
 	return err
 }

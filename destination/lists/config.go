@@ -152,7 +152,7 @@ func (c Config) withDefaults() Config {
 	if c.Warn == nil {
 		logger := c.Logger
 		c.Warn = func(w Warning) {
-			logger.Warn("a document is not as the specification has it", "uri", cut(w.URI), "clause", w.Clause, "found", cut(w.Message))
+			logger.Warn("a document is not as the specification has it", "uri", Cut(w.URI), "clause", w.Clause, "found", Cut(w.Message))
 		}
 	}
 	if c.Transport == nil {

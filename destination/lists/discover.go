@@ -149,7 +149,7 @@ func (d *discovery) skip(from *url.URL, ref string, read func(at *url.URL) error
 	if err == nil || !final(err) || errors.Is(err, ErrLoop) {
 		return err
 	}
-	d.c.cfg.Logger.Warn("left out of what the Source offers", "uri", cut(ref), "reason", cut(err.Error()))
+	d.c.cfg.Logger.Warn("left out of what the Source offers", "uri", Cut(ref), "reason", Cut(err.Error()))
 	if d.failed == nil {
 		d.failed = err
 	}
@@ -213,7 +213,7 @@ func (r *reading) offer(to *string, f *found, e *payload.Entry) {
 	}
 	at, err := r.lead(f.uri, e.Loc)
 	if err != nil {
-		r.c.cfg.Logger.Warn("left out of what the Source offers", "uri", cut(e.Loc), "reason", cut(err.Error()))
+		r.c.cfg.Logger.Warn("left out of what the Source offers", "uri", Cut(e.Loc), "reason", Cut(err.Error()))
 		return
 	}
 	*to = at.String()

@@ -151,7 +151,7 @@ func (r *reading) ask(ctx context.Context, at *url.URL, k *known) (*http.Respons
 // that a server has sent.
 type brokenError struct{ err error }
 
-func (e *brokenError) Error() string { return cut(e.err.Error()) }
+func (e *brokenError) Error() string { return Cut(e.err.Error()) }
 func (e *brokenError) Unwrap() error { return e.err }
 
 // answer tells by its status what came.
@@ -195,7 +195,7 @@ func (c *Client) unpacked(resp *http.Response) (io.Reader, error) {
 		}
 		body = c.bounded(z)
 	default:
-		return nil, fmt.Errorf("%w: the coding %q is not known", ErrAnswer, cut(coding))
+		return nil, fmt.Errorf("%w: the coding %q is not known", ErrAnswer, Cut(coding))
 	}
 	start := bufio.NewReader(body)
 	if magic, _ := start.Peek(2); string(magic) != "\x1f\x8b" {

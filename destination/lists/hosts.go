@@ -12,7 +12,7 @@ import (
 func address(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || !isWeb(u) || u.User != nil {
-		return nil, fmt.Errorf("%q is not an absolute http or https URL without a user name", cut(raw))
+		return nil, fmt.Errorf("%q is not an absolute http or https URL without a user name", Cut(raw))
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
@@ -31,7 +31,7 @@ func isWeb(u *url.URL) bool {
 func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 	u, err := from.Parse(strings.TrimSpace(ref))
 	if err != nil || !isWeb(u) || u.User != nil {
-		return nil, fmt.Errorf("%w: %s leads to %q, which is no http or https URL without a user name", ErrAnswer, from, cut(ref))
+		return nil, fmt.Errorf("%w: %s leads to %q, which is no http or https URL without a user name", ErrAnswer, from, Cut(ref))
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if from.Scheme == "https" && u.Scheme == "http" && sameName(from, u) && port(from) == "443" && port(u) == "80" {
@@ -40,7 +40,7 @@ func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 	if sameServer(r.start, u) || r.c.trusts(u) {
 		return u, nil
 	}
-	return nil, fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, cut(u.Host), r.start.Host)
+	return nil, fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, Cut(u.Host), r.start.Host)
 }
 
 // sameServer tells whether u is at the server of start, or at the same host by
@@ -84,8 +84,8 @@ func port(u *url.URL) string {
 // maxCut is how much of a stranger's text is repeated, bytes.
 const maxCut = 300
 
-// cut makes a stranger's text short, and fit for one line.
-func cut(s string) string {
+// Cut makes a stranger's text short, at most 300 bytes, and fit for one line.
+func Cut(s string) string {
 	if len(s) > maxCut {
 		end := maxCut
 		for end > 0 && !utf8.RuneStart(s[end]) {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"carillon/destination/lists"
 )
 
 const (
@@ -124,5 +126,5 @@ func (h *host) note(t *trouble) {
 		h.pause = min(max(2*h.pause, time.Second), maxPause)
 	}
 	h.until = now.Add(h.pause)
-	h.logger.Warn("a host is left alone for a time", "host", cut(h.name), "pause", h.pause, "failures", h.failures, "reason", cut(t.reason))
+	h.logger.Warn("a host is left alone for a time", "host", lists.Cut(h.name), "pause", h.pause, "failures", h.failures, "reason", lists.Cut(t.reason))
 }

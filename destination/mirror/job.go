@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"carillon/destination/lists"
 	"carillon/payload"
 )
 
@@ -85,7 +86,7 @@ func (m *Mirror) fail(j *job, err error) {
 	if !j.retry {
 		c.Tries = 0
 	}
-	c.Told, c.State, c.Reason = j.told, t.state, cut(t.reason)
+	c.Told, c.State, c.Reason = j.told, t.state, lists.Cut(t.reason)
 	c.Tries++
 	c.Next = time.Time{}
 	switch t.state {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/destination/follow"
+	"carillon/destination/lists"
 	"carillon/payload"
 )
 
@@ -121,7 +122,7 @@ func (m *Mirror) told(e *payload.Entry) Told {
 	t := toldBy(e)
 	if t != (Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding}) && m.lines.may(m.cfg.Logger) {
 		m.cfg.Logger.Warn("what a Source tells of a resource is passed over: a datetime in the future, or a text that is too long",
-			"loc", cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
+			"loc", lists.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
 	}
 	return t
 }
@@ -134,7 +135,7 @@ func (m *Mirror) overlong(loc string) bool {
 	}
 	m.counts.refused.Add(1)
 	if m.lines.may(m.cfg.Logger) {
-		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long", "loc", cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
+		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long", "loc", lists.Cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
 	}
 	return true
 }
@@ -179,7 +180,7 @@ func (m *Mirror) tell(c *Copy, aside bool) {
 	if level > slog.LevelDebug && !m.lines.may(m.cfg.Logger) {
 		return
 	}
-	what := []any{"loc", cut(c.Loc), "state", string(c.State), "reason", cut(c.Reason), "tries", c.Tries}
+	what := []any{"loc", lists.Cut(c.Loc), "state", string(c.State), "reason", lists.Cut(c.Reason), "tries", c.Tries}
 	if !c.Next.IsZero() {
 		what = append(what, "next", c.Next)
 	}
