@@ -1,4 +1,4 @@
-# What CI runs is `make check` and then `make fuzz`; `make bench` prints the table
+# CI runs `make check`. `make fuzz` searches for new inputs; `make bench` prints the table
 # of bench/. BENCH takes its flags: make -s bench BENCH=-markdown >bench/RESULTS.md
 # FUZZ takes those of fuzz: make fuzz FUZZ='-time 10m -only weblink'
 
@@ -43,7 +43,8 @@ test:
 	$(GO) test -count=1 -race $$($(GO) list ./... | grep -v -x -e carillon -e carillon/docs -e carillon/bench -e carillon/internal/faults -e carillon/internal/redistest)
 	$(GO) -C tools test ./...
 
-# Every fuzz target of the module for 30 s; see SECURITY.md.
+# Every fuzz target of the module for 30 s, with inputs drawn at random: run by hand, not
+# by CI (docs/decisions/0025-what-is-fuzzed.md). `make test` runs the stored inputs.
 fuzz:
 	@$(GO) -C tools run ./fuzz -root .. $(FUZZ)
 
