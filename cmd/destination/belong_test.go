@@ -39,6 +39,7 @@ func TestMirrorAfterLines(t *testing.T) {
 	p = start(t, append(follow, "--mirror", m.dir, "--base", s.URL+"/")...)
 	p.line()
 	<-got
+	<-hub.asked // the hub verifies the renewal: the callback must be there for it
 	if status := p.end(); status != 0 {
 		t.Errorf("status %d: %s", status, &p.logs)
 	}

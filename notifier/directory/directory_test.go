@@ -95,8 +95,7 @@ func TestEvents(t *testing.T) {
 
 		w.touch("stays", time.Now().Add(-time.Hour)) // its time is told of, too
 		w.tell(fsnotify.Chmod, "stays")
-		w.write("new", "m") // the same size and time
-		w.touch("new", created)
+		w.writeAt("new", "m", created) // the same size and time
 		w.tell(fsnotify.Write, "new")
 		w.must(os.Remove(w.path("old")))
 		w.tell(fsnotify.Remove, "old")
@@ -194,8 +193,7 @@ func TestHalfWritten(t *testing.T) {
 
 		// Its time is ahead: two looks must be alike.
 		for i := range 5 {
-			w.write("growing", strings.Repeat("3", i+2))
-			w.touch("growing", time.Now().Add(time.Hour))
+			w.writeAt("growing", strings.Repeat("3", i+2), time.Now().Add(time.Hour))
 			if i == 0 {
 				w.tell(fsnotify.Write, "growing")
 			}
@@ -214,14 +212,12 @@ func TestHalfWritten(t *testing.T) {
 // the same length and time: a scan hashes it again.
 func TestWithinTheSecond(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.write("a", "one")
 		modified := time.Now().Add(2 * settle)
-		w.touch("a", modified)
+		w.writeAt("a", "one", modified)
 		w.start()
 		w.pass(2 * settle)
 		w.expect("created a")
-		w.write("a", "two")
-		w.touch("a", modified)
+		w.writeAt("a", "two", modified)
 		w.pass(rescan + 2*settle)
 		w.expect("updated a")
 	})

@@ -258,12 +258,20 @@ func (w *world) must(err error) {
 	}
 }
 
-// write writes a file with the time of the bubble.
+// write writes a file with the time of the bubble. The file appears whole and with that time: a scan
+// that ran between would see the real time.
 func (w *world) write(rel, content string) {
 	w.t.Helper()
+	w.writeAt(rel, content, time.Now())
+}
+
+func (w *world) writeAt(rel, content string, modified time.Time) {
+	w.t.Helper()
+	outside := w.dir + ".new"
 	w.must(os.MkdirAll(filepath.Dir(w.path(rel)), 0o700))
-	w.must(os.WriteFile(w.path(rel), []byte(content), 0o600))
-	w.touch(rel, time.Now())
+	w.must(os.WriteFile(outside, []byte(content), 0o600))
+	w.must(os.Chtimes(outside, modified, modified))
+	w.must(os.Rename(outside, w.path(rel)))
 }
 
 func (w *world) touch(rel string, modified time.Time) {
