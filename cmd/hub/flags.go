@@ -56,9 +56,10 @@ type command interface {
 
 // serveCommand is the hub itself.
 type serveCommand struct {
-	Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one." group:"Listeners"`
-	URL    string `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http:// or, with --tls-cert, https://, the listener's address and /websub/. Needed where the hub listens on every address." group:"Listeners"`
-	Admin  string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: the page, the JSON API, /healthz, /readyz and /metrics. On an address that is not loopback it needs --admin-token-file, and a certificate or --admin-plain." group:"Listeners"`
+	Listen string             `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one." group:"Listeners"`
+	URL    string             `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http:// or, with --tls-cert, https://, the listener's address and /websub/. Needed where the hub listens on every address." group:"Listeners"`
+	Host   []program.HostName `placeholder:"NAME" help:"Another host that the public listener answers to, besides that of --url, addresses and localhost; repeatable. A request for any other host gets 421." group:"Listeners"`
+	Admin  string             `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: the page, the JSON API, /healthz, /readyz and /metrics. On an address that is not loopback it needs --admin-token-file, and a certificate or --admin-plain." group:"Listeners"`
 
 	TLS           program.TLS `embed:"" set:"listener=public listener" group:"Listeners"`
 	AdminTLS      program.TLS `embed:"" prefix:"admin-" set:"listener=operator's listener" group:"Listeners"`

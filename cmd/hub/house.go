@@ -100,6 +100,7 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 		return fmt.Errorf("--url: %w", err)
 	}
 	h.public.ToldAs(h.url, h.logger)
+	h.public.AnswerTo(h.url, f.Host, h.logger)
 	held := sharesWithin(memoryLimit(), int64(f.MaxBody))
 	held.tell(h.logger, memoryLimit(), int64(f.MaxBody))
 	f.takeover, f.maxBody = f.Takeover, int64(f.MaxBody)

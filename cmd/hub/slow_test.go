@@ -35,9 +35,9 @@ var slowKinds = []struct {
 	handshake   bool // what is sent comes before TLS
 	reads       bool // it takes a byte of the answers now and then, in place of sending one
 }{
-	{"trickle the header", "GET /websub/ HTTP/1.1\r\nHost: hub\r\nX: ", false, false},
+	{"trickle the header", "GET /websub/ HTTP/1.1\r\nHost: localhost\r\nX: ", false, false},
 	{"trickle the body", post + "Content-Length: 100000\r\n\r\n", false, false},
-	{"hardly read the answer", strings.Repeat("GET /websub/ HTTP/1.1\r\nHost: hub\r\n\r\n", 50), false, true},
+	{"hardly read the answer", strings.Repeat("GET /websub/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 50), false, true},
 	{"keep the connection", "", false, true}, // and have had an answer
 	{"trickle the handshake", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", true, false},
 }
@@ -137,7 +137,7 @@ func slowClients(t *testing.T, address string) []slowClient {
 			}
 			first := kind.first
 			if kind.name == "keep the connection" {
-				first = "HEAD /websub/ HTTP/1.1\r\nHost: hub\r\n\r\n"
+				first = "HEAD /websub/ HTTP/1.1\r\nHost: localhost\r\n\r\n"
 			}
 			if _, err := io.WriteString(all[i], first); err != nil {
 				t.Error(err)

@@ -25,7 +25,7 @@ func TestTheOperatorSeesTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer upload.Close()
-	fmt.Fprintf(upload, "POST /websub/ HTTP/1.1\r\nHost: hub\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n"+
+	fmt.Fprintf(upload, "POST /websub/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n"+
 		"Link: <%s>; rel=self, <%[1]s>; rel=hub\r\nExpect: 100-continue\r\n\r\n", p.ready["url"])
 	if line := make([]byte, len("HTTP/1.1 100")); readWithin(upload, line) != nil || string(line) != "HTTP/1.1 100" {
 		t.Fatalf("the hub answered %q; want it to go on with the upload", line)
@@ -108,8 +108,8 @@ func TestStopWithEverythingUnderWay(t *testing.T) {
 		break
 	}
 	fillStore(t, p)
-	halfSent(t, "tcp", p.ready["listen"], "POST /websub/ HTTP/1.1\r\nHost: hub\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
-	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "POST /api/v1/backup HTTP/1.1\r\nHost: hub\r\nContent-Length: 9\r\n\r\nhalf")
+	halfSent(t, "tcp", p.ready["listen"], "POST /websub/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
+	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "POST /api/v1/backup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf")
 	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "GET /api/v1/version HTTP/1.1\r\nHost")
 	begun := time.Now()
 	if err := p.stop(t); err != nil {

@@ -36,9 +36,10 @@ type commands struct {
 
 // flags are those of the notifier itself.
 type flags struct {
-	Listen string `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one." group:"Listeners"`
-	URL    string `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener." group:"Listeners"`
-	Intake string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish." group:"Listeners"`
+	Listen string             `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one." group:"Listeners"`
+	URL    string             `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener." group:"Listeners"`
+	Host   []program.HostName `placeholder:"NAME" help:"Another host that the public listener answers to, besides that of --url, addresses and localhost; repeatable. A request for any other host gets 421." group:"Listeners"`
+	Intake string             `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish." group:"Listeners"`
 
 	TLS       program.TLS `embed:"" set:"listener=public listener" group:"Listeners"`
 	IntakeTLS program.TLS `embed:"" prefix:"intake-" set:"listener=intake listener" group:"Listeners"`
@@ -191,6 +192,7 @@ func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, s
 		}
 	}
 	public.ToldAs(f.URL, logger)
+	public.AnswerTo(f.URL, f.Host, logger)
 	cfg := f.config(logger)
 	token, err := f.hubToken()
 	if err != nil {

@@ -37,6 +37,7 @@ type Listener struct {
 	limiter      *limiter
 	keeper       *keeper // nil: plain HTTP
 	operators    bool
+	names        *names  // AnswerTo; nil: it answers to all
 	url          string  // ToldAs
 	handshakes   counter // that failed
 }

@@ -4,8 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 )
 
 // ownOnly refuses what a browser asks for a page of somebody else, on a listener for
@@ -21,7 +19,7 @@ func ownOnly(handler http.Handler) http.Handler {
 	}))
 	inner := own.Handler(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil && onLoopback(r) && !ownName(r.Host) {
+		if r.TLS == nil && onLoopback(r) && !ownName(plainHost(r.Host)) {
 			turnAway(w, http.StatusMisdirectedRequest, "Ask by address, or as localhost: the Host header must be one of them here.")
 			return
 		}
@@ -40,18 +38,4 @@ func turnAway(w http.ResponseWriter, status int, text string) {
 func onLoopback(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.IP.IsLoopback()
-}
-
-// ownName tells whether a Host, with a port or without, is an address or localhost;
-// HTTP/1.0 may have none.
-func ownName(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil
 }

@@ -60,6 +60,9 @@ func (l *Listener) server(handler http.Handler, logger *slog.Logger) *http.Serve
 	if l.operators {
 		handler = ownOnly(handler)
 	}
+	if l.names != nil {
+		handler = l.names.only(handler)
+	}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Server{

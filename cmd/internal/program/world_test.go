@@ -71,7 +71,7 @@ type serving struct {
 	stop     func()
 }
 
-func serve(t *testing.T, e program.Endpoint, most, perClient int, handler http.HandlerFunc) *serving {
+func serve(t *testing.T, e program.Endpoint, most, perClient int, handler http.HandlerFunc, prepare ...func(*program.Listener, *slog.Logger)) *serving {
 	t.Helper()
 	s := &serving{memory: newMemory(), log: &lines{}}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
@@ -79,6 +79,9 @@ func serve(t *testing.T, e program.Endpoint, most, perClient int, handler http.H
 	var err error
 	if s.listener, err = program.Over(s.memory, e, most, perClient); err != nil {
 		t.Fatal(err)
+	}
+	for _, do := range prepare {
+		do(s.listener, logger)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
