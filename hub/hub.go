@@ -97,8 +97,10 @@ type Hub struct {
 	closing  atomic.Bool
 	origin   http.CrossOriginProtection // of the hub's own pages only
 	outage   outage
-	logger   *slog.Logger
-	metrics  *metrics
+	// lookalikes reports what was published and is no notification.
+	lookalikes *lookalikes
+	logger     *slog.Logger
+	metrics    *metrics
 }
 
 // New returns a Hub, or an error that says what is wrong with the Config. The
@@ -139,6 +141,8 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
 	h.fetcher.metrics = h.metrics
+	h.lookalikes = &lookalikes{notices: &notices{}, counts: h.metrics.lookalikes, logger: logger}
+	h.fetcher.source.lookalikes = h.lookalikes
 	if h.keeper, err = newGatekeeper(parts.Sources, h.clients.of, logger, reg); err != nil {
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/payload"
 	"carillon/subscription"
 )
 
@@ -80,6 +81,8 @@ type metrics struct {
 	denied   prometheus.Counter
 	readings *prometheus.CounterVec
 	recalled prometheus.Counter
+
+	lookalikes *prometheus.CounterVec
 }
 
 func counter(name, help string) prometheus.Counter {
@@ -113,13 +116,14 @@ func register(reg prometheus.Registerer, all ...prometheus.Collector) error {
 
 func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metrics, error) {
 	m := &metrics{
-		limits:   counters("limited_total", "Requests refused for now as a limit was met, by limit.", "limit"),
-		requests: counters("requests_total", "Requests answered, by kind and status.", "kind", "status"),
-		bytes:    counter("publication_bytes_total", "Bytes of content publishes that were accepted."),
-		fetches:  counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
-		denied:   counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
-		readings: counters("memory_answers_total", "Readings of the change memory, by result: answered (also with nothing new), gone (not kept any more), no such topic (unknown), cut off in the middle, failed.", "result"),
-		recalled: counter("memory_entries_total", "Changes that readers of the change memory were told of."),
+		limits:     counters("limited_total", "Requests refused for now as a limit was met, by limit.", "limit"),
+		requests:   counters("requests_total", "Requests answered, by kind and status.", "kind", "status"),
+		bytes:      counter("publication_bytes_total", "Bytes of content publishes that were accepted."),
+		fetches:    counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
+		denied:     counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
+		readings:   counters("memory_answers_total", "Readings of the change memory, by result: answered (also with nothing new), gone (not kept any more), no such topic (unknown), cut off in the middle, failed.", "result"),
+		lookalikes: counters("lookalikes_total", "Publications that were relayed as plain content though they look like a ResourceSync notification, by why they are none.", "why"),
+		recalled:   counter("memory_entries_total", "Changes that readers of the change memory were told of."),
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "request_duration_seconds",
@@ -140,7 +144,10 @@ func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metric
 	for _, l := range []limitMet{limitRate, limitClient, limitHost, limitTopicHost, limitReadings, limitPings, limitBusy} {
 		m.limits.WithLabelValues(string(l))
 	}
-	return m, register(reg, m.limits, m.requests, seconds, m.bytes, m.fetches, m.denied, m.readings, m.recalled,
+	for _, kind := range payload.MissKinds() {
+		m.lookalikes.WithLabelValues(string(kind))
+	}
+	return m, register(reg, m.limits, m.requests, seconds, m.bytes, m.fetches, m.denied, m.lookalikes, m.readings, m.recalled,
 		gauge("memory_readings", "Readings of the change memory under way.", func() float64 { return float64(reading()) }),
 		gauge("pings_waiting", "Topics of this process's shards that wait to be fetched or are being fetched.",
 			func() float64 { return float64(waiting()) }))

@@ -53,14 +53,16 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	if len(p.Body) == 0 {
 		return errEmpty()
 	}
-	if p.From, p.Until, err = judge(media, p.Body); err != nil {
+	found, err := judge(media, p.Body)
+	if err != nil {
 		return err
 	}
+	p.From, p.Until = found.from, found.until
 	// The token may have been revoked while the body came, which may take minutes.
 	if err := h.keeper.permit(w, r, kindPublish, selfName, p.Topic); err != nil {
 		return err
 	}
-	return h.accept(w, r, p)
+	return h.accept(w, r, p, found.miss)
 }
 
 // checkTopic tells whether the topic names this hub. A stranger who wants to know what is not
@@ -166,23 +168,37 @@ func (c Config) relayed(links []weblink.Link) (values []string, err error) {
 // ownRel tells the relations that the hub sets itself.
 func ownRel(rel string) bool { return rel == relSelf || rel == relHub }
 
+// finding is what a body shows of itself.
+type finding struct {
+	from, until string // of a ResourceSync notification
+	// miss is why a body that looks like a ResourceSync notification is none; nil for every other.
+	miss *payload.Miss
+}
+
 // judge returns the interval of a ResourceSync notification, and refuses one
-// that comes with the wrong media type or breaks the format (CN §3, §4.1). Other
-// content is not looked at.
-func judge(media string, body []byte) (from, until string, err error) {
-	if !payload.IsNotification(body) {
-		return "", "", nil
+// that comes with the wrong media type or breaks the format (CN §3, §4.1). It refuses XML that
+// declares entities: expanding them may exhaust the memory of every subscriber's parser. Other
+// content is not judged.
+func judge(media string, body []byte) (f finding, err error) {
+	if (media == "application/xml" || media == "text/xml") && payload.DeclaresEntities(body) {
+		return f, badRequest("The document type declaration declares entities, which may exhaust the parsers of subscribers: remove <!ENTITY.")
+	}
+	switch like, miss := payload.Recognize(body); like {
+	case payload.Unlike:
+		return f, nil
+	case payload.Lookalike:
+		return finding{miss: &miss}, nil
 	}
 	if media != "application/xml" {
-		return "", "", refuse(http.StatusUnsupportedMediaType, "A ResourceSync notification must come as application/xml (CN 4.1).")
+		return f, refuse(http.StatusUnsupportedMediaType, "A ResourceSync notification must come as application/xml (CN 4.1).")
 	}
 	summary, err := payload.ValidateNotification(bytes.NewReader(body))
-	return summary.From, summary.Until, err
+	return finding{from: summary.From, until: summary.Until}, err
 }
 
 // accept hands a publication on and answers with its id. One that was handed in
-// before is answered as it was then.
-func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publication) error {
+// before is answered as it was then. A miss is a warning to the Source.
+func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publication, miss *payload.Miss) error {
 	topic, size := p.Topic, len(p.Body)
 	ctx, cancel := h.storing(r)
 	defer cancel()
@@ -192,6 +208,12 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publicat
 	}
 	if !receipt.Repeated {
 		h.metrics.bytes.Add(float64(size))
+	}
+	if miss != nil {
+		if !receipt.Repeated {
+			h.lookalikes.note(topic, *miss)
+		}
+		w.Header().Set("X-Hub-Warning", warning(*miss))
 	}
 	id := receipt.ID.String()
 	w.Header().Set("X-Hub-Notification-Id", id)

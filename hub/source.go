@@ -27,6 +27,8 @@ type source struct {
 	transport http.RoundTripper
 	publisher Publisher
 	bodies    *room
+	// lookalikes is told of each that was published.
+	lookalikes *lookalikes
 }
 
 // octets is the media type of what comes without one (RFC 9110 §8.3).
@@ -42,7 +44,7 @@ var errNotMine = errors.New("the topic may be another process's by now")
 func (s *source) publish(ctx context.Context, topic string, mine func() bool) (published bool, err error) {
 	h := &held{room: s.bodies}
 	defer h.release()
-	p, err := s.fetch(ctx, topic, h)
+	p, miss, err := s.fetch(ctx, topic, h)
 	if err != nil || len(p.Body) == 0 {
 		return false, err
 	}
@@ -51,8 +53,13 @@ func (s *source) publish(ctx context.Context, topic string, mine func() bool) (p
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
 	defer cancel()
-	_, err = s.publisher.Publish(ctx, p)
-	return err == nil, err
+	if _, err := s.publisher.Publish(ctx, p); err != nil {
+		return false, err
+	}
+	if miss != nil {
+		s.lookalikes.note(topic, *miss)
+	}
+	return true, nil
 }
 
 // definitive tells whether a fetch came to the conclusion that what it found is not
@@ -68,36 +75,36 @@ func definitive(err error) bool {
 
 // fetch gets a topic's content as a publication. What its rel=self says is the topic's
 // canonical URL, which must be the one that was pinged, but for its spelling.
-func (s *source) fetch(ctx context.Context, topic string, h *held) (delivery.Publication, error) {
+func (s *source) fetch(ctx context.Context, topic string, h *held) (p delivery.Publication, miss *payload.Miss, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.FetchTimeout)
 	defer cancel()
 	req, err := s.cfg.request(ctx, http.MethodGet, topic)
 	if err != nil {
-		return delivery.Publication{}, errNotAsked()
+		return p, nil, errNotAsked()
 	}
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return delivery.Publication{}, requestFailed(err)
+		return p, nil, requestFailed(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNoContent {
-		return delivery.Publication{}, nil
+		return p, nil, nil
 	}
 	switch err := judgeStatus(resp.StatusCode); {
 	case errors.Is(err, ErrTopicAway):
-		return delivery.Publication{}, &laterError{err, retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())}
+		return p, nil, &laterError{err, retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())}
 	case err != nil:
-		return delivery.Publication{}, err
+		return p, nil, err
 	case resp.StatusCode != http.StatusOK:
-		return delivery.Publication{}, &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode)}
+		return p, nil, &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode)}
 	}
 	content, links, err := s.begin(resp, topic)
 	if err != nil || content == nil {
-		return delivery.Publication{}, err
+		return p, nil, err
 	}
 	body, err := s.read(resp, content, h)
 	if err != nil || len(body) == 0 {
-		return delivery.Publication{}, err
+		return p, nil, err
 	}
 	return s.publication(resp, links, topic, body)
 }
@@ -179,7 +186,7 @@ func (s *source) read(resp *http.Response, content io.Reader, h *held) ([]byte, 
 }
 
 // publication makes a publication of an answer, or says why it is none.
-func (s *source) publication(resp *http.Response, links []weblink.Link, topic string, body []byte) (delivery.Publication, error) {
+func (s *source) publication(resp *http.Response, links []weblink.Link, topic string, body []byte) (delivery.Publication, *payload.Miss, error) {
 	p := delivery.Publication{
 		Topic:       weblink.Find(links, relSelf)[0].URI,
 		ContentType: contentType(resp.Header),
@@ -189,9 +196,9 @@ func (s *source) publication(resp *http.Response, links []weblink.Link, topic st
 	// content is what was asked for.
 	p.Links, _ = s.cfg.relayed(headerLinks(resp, topic))
 	media, _, _ := mime.ParseMediaType(p.ContentType)
-	var err error
-	p.From, p.Until, err = judge(media, body)
-	return p, err
+	found, err := judge(media, body)
+	p.From, p.Until = found.from, found.until
+	return p, found.miss, err
 }
 
 // maxContentType is the longest Content-Type that is relayed, bytes.

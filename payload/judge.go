@@ -203,8 +203,14 @@ func (j *judge) judgeEntry(w *raw) {
 	if w.attrs {
 		j.add(clauseCN, "entry %d: url must not have attributes", n)
 	}
-	if w.loc == (span{}) || w.loc.from == w.loc.to {
+	switch loc := w.get(w.loc); {
+	case len(loc) == 0:
 		j.add(clauseCN, "entry %d: loc is missing", n)
+	case !hasScheme(loc):
+		j.add(clauseCN, "entry %d: loc must be an absolute URI, not %.60q", n, loc)
+	}
+	if w.locs > 1 {
+		j.add(clauseCore, "entry %d: loc must not be repeated", n)
 	}
 	switch change := w.get(w.md[fChange]); {
 	case w.mds == 0:

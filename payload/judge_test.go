@@ -33,7 +33,8 @@ func TestValidateNotificationAccepts(t *testing.T) {
 		"lastmod out of order": urlset(goodHead + strings.Replace(goodURL, "</loc>", "</loc><lastmod>2027-01-01</lastmod>", 1)),
 		"broken hash":          urlset(goodHead + strings.Replace(goodURL, "change=", `hash="x" length="y" change=`, 1)),
 		"another kind":         urlset(strings.Replace(goodHead, "change-not", "framework-not", 1)),
-		"relative loc":         urlset(goodHead + strings.Replace(goodURL, "http://h/a", "/a", 1)),
+		"loc that is no URL":   urlset(goodHead + strings.Replace(goodURL, "http://h/a", "urn:isbn:0451450523", 1)),
+		"loc of another":       urlset(goodHead + strings.Replace(goodURL, "</url>", `<x:y xmlns:x="x"><x:loc>/b</x:loc><loc>/c</loc></x:y></url>`, 1)),
 	} {
 		if _, err := payload.ValidateNotification(strings.NewReader(doc)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -87,6 +88,10 @@ func TestValidateNotificationRefuses(t *testing.T) {
 		"url attributes":     {doc: url("<url>", `<url id="1">`), want: "CN §3: entry 1: url must not have attributes"},
 		"no loc":             {doc: url("<loc>http://h/a</loc>", ""), want: "CN §3: entry 1: loc is missing"},
 		"empty loc":          {doc: url("http://h/a", " "), want: "CN §3: entry 1: loc is missing"},
+		"relative loc":       {doc: url("http://h/a", "/a"), want: "CN §3: entry 1: loc must be an absolute URI, not \"/a\""},
+		"loc without scheme": {doc: url("http://h/a", "//h/a:b"), want: "CN §3: entry 1: loc must be an absolute URI, not \"//h/a:b\""},
+		"two loc":            {doc: url("</loc>", "</loc><loc>http://h/a</loc>"), want: "core §7: entry 1: loc must not be repeated"},
+		"two loc, one empty": {doc: url("<loc>", "<loc/><loc>"), want: "core §7: entry 1: loc must not be repeated"},
 		"no md in entry":     {doc: urlset(goodHead + goodURL + "<url><loc>http://h/b</loc></url>"), want: "CN §3: entry 2: rs:md is missing"},
 		"two md in entry":    {doc: url("</url>", "<rs:md/></url>"), want: "core §7: entry 1: rs:md must not be repeated"},
 		"no change":          {doc: url(`change="created"`, ""), want: "CN §3: entry 1: change is missing"},

@@ -80,6 +80,7 @@ type fields [fieldCount]span
 type raw struct {
 	text    []byte
 	loc     span
+	locs    int // how many loc there were: the first with text counts
 	lastMod span
 	md      fields
 	mds     int // how many rs:md there were: the first counts

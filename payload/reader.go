@@ -235,6 +235,7 @@ func (r *Reader) entry() error {
 		}
 		switch r.element() {
 		case elemLoc:
+			w.locs++
 			err = r.text(&w.loc)
 		case elemLastMod:
 			err = r.text(&w.lastMod)

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"bytes"
 	"strings"
 )
 
@@ -103,6 +104,13 @@ func hasHost(rest string) bool {
 
 func isWeb(scheme string) bool {
 	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
+}
+
+// hasScheme reports whether a URI reference begins with a scheme, and so is not relative (RFC 3986
+// §4.1).
+func hasScheme(uri []byte) bool {
+	i := bytes.IndexByte(uri, ':')
+	return i > 0 && isScheme(string(uri[:i]))
 }
 
 func isScheme(s string) bool {
