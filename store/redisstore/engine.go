@@ -24,6 +24,7 @@ type engine struct {
 	log     *slog.Logger
 	metrics *metrics
 	full    fullness // whether the servers' memory is
+	routes  reroute
 
 	mu       sync.Mutex
 	settings []string            // guarded by mu: warnings of the server's settings
@@ -83,8 +84,11 @@ func (e *engine) failed(ctx context.Context, err error) error {
 	}
 	c := classify(err)
 	e.metrics.failures.WithLabelValues(string(c)).Inc()
-	if c == memory {
+	switch c {
+	case memory:
 		e.noteFull()
+	case network, refused:
+		e.reroute()
 	}
 	if c == defect {
 		text, _, _ := strings.Cut(err.Error(), " script: ")

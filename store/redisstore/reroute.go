@@ -1,0 +1,64 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// rerouteEvery is the least pause between two readings of a Cluster's topology.
+	rerouteEvery = 250 * time.Millisecond
+	// rerouteTime bounds one reading, so that a node that hangs does not hold up the next,
+	// which asks another node first.
+	rerouteTime = time.Second
+)
+
+// reroute reads the topology of a Cluster anew while calls fail. The client does so by
+// itself once a minute, and where a node names another (MOVED), which a dead node
+// does not.
+type reroute struct {
+	mu      sync.Mutex
+	running bool // guarded by mu: a reading is under way, or was just now
+	again   bool // guarded by mu: a call has failed since it began
+}
+
+// reroute has the topology read, soon. It does not block.
+func (e *engine) reroute() {
+	client, ok := e.client.(*redis.ClusterClient)
+	if !ok {
+		return
+	}
+	r := &e.routes
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again = true; r.running {
+		return
+	}
+	r.running = true
+	go func() {
+		for r.next() {
+			readTopology(client)
+			time.Sleep(rerouteEvery)
+		}
+	}()
+}
+
+// next tells whether there is a reason for one more reading.
+func (r *reroute) next() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running, r.again = r.again, false
+	return r.running
+}
+
+// readTopology asks the nodes, one after the other in any order, until one answers. What
+// it answers counts from then on; where none does, what was known stays.
+func readTopology(client *redis.ClusterClient) {
+	ctx, cancel := context.WithTimeout(context.Background(), rerouteTime)
+	defer cancel()
+	// ForEachMaster begins with the reading, and is the only call for it that takes a context.
+	_ = client.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
+}
