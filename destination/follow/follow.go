@@ -21,7 +21,7 @@
 // the Source's Change Lists, up to where that notification begins. An open Change List fills it
 // only if it has something at or after the end of the gap; else it is asked again. A change that a list
 // lacked is handed on late when its notification comes, but never after a later
-// one of its resource. What comes meanwhile waits
+// one of its resource, as far as this process knows. What comes meanwhile waits
 // in the Inbox, which is bounded: the hub is then asked to come again later.
 //
 // A Source that breaks the rules of core §12 and CN §3 is followed as far as that goes: changes

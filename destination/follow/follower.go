@@ -219,10 +219,15 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 	if p.Until.After(limit) {
 		b.limit = limit
 	}
+	repeated := 0
 	for _, c := range changes {
 		past := f.place.past(&c.Entry, c.Key)
 		missed := past && f.place.missed(&c.Entry, c.Key)
-		if b.has(c.Key) || past && !missed && !f.late(&c, p) {
+		late := past && !missed && f.late(&c, p)
+		if late && f.place.recent.reached(&c.Entry) {
+			repeated, late = repeated+1, false
+		}
+		if b.has(c.Key) || past && !missed && !late {
 			continue
 		}
 		if missed {
@@ -234,6 +239,10 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 	}
 	if err := b.flush(ctx); err != nil {
 		return err
+	}
+	if repeated > 0 {
+		f.cfg.Logger.Warn("a notification has changes from before its interval (CN §3); those that were handed on, or come behind a later change of their resource, are passed over",
+			"id", p.ID, "passed_over", repeated)
 	}
 	if f.reached(p, limit) && !p.Until.Before(f.place.at) && !f.looked.IsZero() { // else what was missed while this process was away is to be looked for
 		f.looked = time.Now()
@@ -254,8 +263,8 @@ func (f *Follower) reached(p Pushed, limit time.Time) bool {
 	return false
 }
 
-// late tells a change that is older than the interval of a notification that was not seen
-// before: whoever broke the rule that entries lie in it (CN §3) has not told of it earlier.
+// late reports whether a change is older than the interval of a notification that was not seen
+// before. A Source that breaks the rule that entries lie in the interval (CN §3) may not have told of it earlier.
 func (f *Follower) late(c *Change, p Pushed) bool {
 	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || f.place.at.After(p.From) {
 		return false

@@ -2,6 +2,8 @@ package follow_test
 
 import (
 	"context"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,4 +269,40 @@ func TestUndatedListBegunAnew(t *testing.T) {
 			seen[c.Key] = true
 		}
 	})
+}
+
+// A notification that repeats changes from before its interval (CN §3) undoes no later change of their
+// resource, and nothing of it is handed on twice; what it told nobody before is handed on.
+func TestRepeated(t *testing.T) {
+	for name, longAgo := range map[string]time.Duration{"since the start": 0, "before the start": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.src.memory, w.src.list = nil, nil
+				w.start()
+				w.push(w.src.publish(1))
+				w.sleep(follow.DefaultSettle)
+				at := w.src.next
+				created := told(payload.Created, at.Add(time.Second/5-longAgo), "1")
+				deleted := told(payload.Deleted, at.Add(time.Second/2-longAgo), "0")
+				other := created
+				other.Loc = "http://source.example/b"
+				for i, entries := range [][]payload.Entry{{created, deleted}, {created}, {created, other}, {deleted, other}} {
+					from := at.Add(time.Duration(i) * time.Second)
+					w.push(notification(string(rune('a'+i)), from, from.Add(time.Second), entries))
+				}
+				w.sleep(time.Minute)
+				var got []payload.Entry
+				for _, c := range w.taker.changes()[1:] {
+					got = append(got, payload.Entry{Loc: c.Loc, Change: c.Change})
+				}
+				want := []payload.Entry{{Loc: created.Loc, Change: created.Change}, {Loc: created.Loc, Change: deleted.Change}, {Loc: other.Loc, Change: other.Change}}
+				if !reflect.DeepEqual(got, want) {
+					t.Errorf("handed on: %v\nwant: %v", got, want)
+				}
+				if !strings.Contains(w.logs.String(), "passed_over=1") {
+					t.Errorf("nothing is logged of what was passed over:\n%s", w.logs.String())
+				}
+			})
+		})
+	}
 }

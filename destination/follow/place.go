@@ -21,7 +21,7 @@ type place struct {
 }
 
 func placeOf(p Position) *place {
-	pl := &place{at: p.At, assumed: p.Assumed, known: map[string]struct{}{}, recent: recent{floor: p.At, last: map[[keyBytes]byte]time.Time{}}}
+	pl := &place{at: p.At, assumed: p.Assumed, known: map[string]struct{}{}, recent: newRecent(p.At)}
 	for _, key := range p.Keys {
 		pl.note(key)
 	}
@@ -149,40 +149,54 @@ func (p *place) keepUndated(keep map[string]struct{}) {
 	})
 }
 
-// maxRecent is of how many resources recent knows.
+// maxRecent is how many resources recent remembers at least.
 const maxRecent = 20_000
 
-// recent knows of the resources that changed after floor which change was handed on last. It
-// tells what was missing, as an open list that had later changes lacked it, from what is known already:
-// handed on late it must not undo a later change of its resource. It is not durable: floor
-// is where a process begins.
+// recent remembers which change of a resource was handed on last. A change that comes late, as an
+// open list lacked it or a notification repeats it, must not undo a later change of its resource. It is not durable:
+// nothing is known of changes at or before floor, unless they were handed on late.
 type recent struct {
 	floor time.Time
 	last  map[[keyBytes]byte]time.Time // datetimes, by digests of locs
+	older map[[keyBytes]byte]time.Time // those of before, while last fills
+}
+
+func newRecent(floor time.Time) recent {
+	return recent{floor: floor, last: map[[keyBytes]byte]time.Time{}}
 }
 
 func (r *recent) note(e *payload.Entry) {
-	if !e.Datetime.After(r.floor) {
-		return
-	}
 	loc := locOf(e)
-	if at, known := r.last[loc]; known && at.After(e.Datetime) {
+	if at, known := r.of(loc); known && at.After(e.Datetime) {
 		return
 	}
 	if r.last[loc] = e.Datetime; len(r.last) <= maxRecent {
 		return
 	}
-	for _, at := range r.last {
+	for _, at := range r.older {
 		r.floor = later(r.floor, at)
 	}
-	clear(r.last)
+	r.older, r.last = r.last, map[[keyBytes]byte]time.Time{}
 }
 
-// lacks tells whether neither the change nor a later one of its resource was handed on since
+// of returns the datetime of the last change of a resource, if it is known.
+func (r *recent) of(loc [keyBytes]byte) (at time.Time, known bool) {
+	if at, known = r.last[loc]; !known {
+		at, known = r.older[loc]
+	}
+	return at, known
+}
+
+// lacks reports whether neither the change nor a later one of its resource was handed on since
 // the floor.
 func (r *recent) lacks(e *payload.Entry) bool {
-	at, known := r.last[locOf(e)]
-	return e.Datetime.After(r.floor) && (!known || at.Before(e.Datetime))
+	return e.Datetime.After(r.floor) && !r.reached(e)
+}
+
+// reached reports whether the change, or a later one of its resource, is known to be handed on.
+func (r *recent) reached(e *payload.Entry) bool {
+	at, known := r.of(locOf(e))
+	return known && !at.Before(e.Datetime)
 }
 
 func locOf(e *payload.Entry) [keyBytes]byte {
