@@ -199,9 +199,10 @@ func distinct(name, what string) string {
 }
 
 // claimOf is what a path is known by: two paths that some file system takes for one have
-// the same.
+// the same. It is Unicode's canonical caseless matching (D145: NFD before and after the folding), in
+// NFC, which distinguishes the same paths as NFD does and is shorter.
 func claimOf(path string) string {
-	return norm.NFC.String(cases.Fold().String(norm.NFC.String(path)))
+	return norm.NFC.String(cases.Fold().String(norm.NFD.String(path)))
 }
 
 // base is a place below which resources are mirrored.

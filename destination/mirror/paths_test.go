@@ -3,6 +3,7 @@ package mirror_test
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +122,37 @@ func TestDigests(t *testing.T) {
 	}
 	if known, others := mirror.Digests(""); known != nil || others {
 		t.Errorf("known %q, others %t", known, others)
+	}
+}
+
+// Two names that Unicode's canonical caseless matching (D145) takes for one have one claim, as file
+// systems that fold case (APFS, casefold of ext4) take them for one; others have two.
+func TestClaims(t *testing.T) {
+	for _, tt := range []struct {
+		one, other string
+		same       bool
+	}{
+		{"A", "a", true},
+		{"stra\u00dfe", "STRASSE", true},
+		{"e\u0301", "\u00c9", true},
+		{"\u0130", "i\u0307", true},
+		{"\u03b1\u05b0\u0345", "\u03b1\u05b0\u03b9", true},
+		{"\u1fb3\u05b0", "\u03b1\u05b0\u03b9", true},
+		{"\u0391\u0345\u0316", "\u03b1\u0316\u03b9", true},
+		{"\u03b1\u0345", "\u03b1", false},
+		{"\ufb01", "\u017fi", false},
+	} {
+		var claims [2]string
+		for i, name := range []string{tt.one, tt.other} {
+			at, err := mirror.PathOf("http://a.test/" + url.PathEscape(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			claims[i] = mirror.ClaimOf(at)
+		}
+		if got := claims[0] == claims[1]; got != tt.same {
+			t.Errorf("%+q and %+q: one claim: %t, want %t", tt.one, tt.other, got, tt.same)
+		}
 	}
 }
 

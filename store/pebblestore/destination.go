@@ -4,8 +4,10 @@ import (
 	"fmt"
 )
 
-// destinationLayout is a Destination's.
-func destinationLayout() layout { return layout{kind: "carillon destination", version: 1} }
+// destinationLayout is a Destination's. Layout 2 has the claims of copies by canonical caseless matching.
+func destinationLayout() layout {
+	return layout{kind: "carillon destination", version: 2, moveOn: (*engine).moveClaims}
+}
 
 // Keys of a Destination's store, in the same manner as those of a hub. What follows it
 // has 50 to 57, what mirrors it 58 to 5f.
