@@ -147,3 +147,43 @@ func TestRemoveGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// Remove and Deny wait for an earlier call for the same ID. Whether this process is sure of its
+// shards counts when that has ended.
+func TestRemoveAsksAfterItHasWaited(t *testing.T) {
+	for name, end := range map[string]func(ctx context.Context, s *subscription.Service, sub subscription.Subscription) error{
+		"Remove": func(ctx context.Context, s *subscription.Service, sub subscription.Subscription) error {
+			_, err := s.Remove(ctx, sub)
+			return err
+		},
+		"Deny": func(ctx context.Context, s *subscription.Service, sub subscription.Subscription) error {
+			return s.Deny(ctx, sub, "it left")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				store := &hooked{Store: h.memory}
+				h.store = store
+				h.run()
+				h.submit(subscribe(callback, ""))
+				synctest.Wait()
+				sub := h.mustBeActive(callback)
+				store.submit = func() { <-time.After(3 * time.Second) }
+				submitted, ended := make(chan error), make(chan error)
+				go func() { submitted <- h.service.Submit(t.Context(), subscribe(callback, "")) }()
+				synctest.Wait() // it has the lock
+				h.service.Sure(time.Now().Add(time.Second))
+				go func() { ended <- end(t.Context(), h.service, sub) }()
+				if err := <-submitted; err != nil {
+					t.Error(err)
+				}
+				if err := <-ended; !errors.Is(err, subscription.ErrUnavailable) {
+					t.Errorf("got error %v", err)
+				}
+				if n := len(h.memory.members()); n != 1 || h.timesTold() != 0 {
+					t.Errorf("%d subscriptions are left, and %d callbacks were told", n, h.timesTold())
+				}
+			})
+		})
+	}
+}
