@@ -9,7 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestAlertsAreExplained: each alert of deploy/ has a heading in troubleshooting.md.
+// runbooks is where the runbook_url of each alert is: the documentation beside the installed units.
+const runbooks = "file:///usr/local/share/doc/carillon/troubleshooting.md#"
+
+// TestAlertsAreExplained: each alert of deploy/ has a heading in troubleshooting.md, and its
+// runbook_url names that heading.
 func TestAlertsAreExplained(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "deploy", "alerts*.yml"))
 	if err != nil || len(files) == 0 {
@@ -24,7 +28,9 @@ func TestAlertsAreExplained(t *testing.T) {
 		var rules struct {
 			Groups []struct {
 				Rules []struct {
-					Alert string `yaml:"alert"`
+					Alert       string            `yaml:"alert"`
+					Labels      map[string]string `yaml:"labels"`
+					Annotations map[string]string `yaml:"annotations"`
 				} `yaml:"rules"`
 			} `yaml:"groups"`
 		}
@@ -37,8 +43,15 @@ func TestAlertsAreExplained(t *testing.T) {
 					continue
 				}
 				alerts++
-				if !explained[strings.ToLower(rule.Alert)] {
+				heading := strings.ToLower(rule.Alert)
+				if !explained[heading] {
 					t.Errorf("docs/troubleshooting.md has no heading for the alert %s", rule.Alert)
+				}
+				if got := rule.Annotations["runbook_url"]; got != runbooks+heading {
+					t.Errorf("the runbook_url of the alert %s is %q, want %q", rule.Alert, got, runbooks+heading)
+				}
+				if got := rule.Labels["severity"]; got != "critical" && got != "warning" && got != "info" {
+					t.Errorf("the alert %s has the severity %q", rule.Alert, got)
 				}
 			}
 		}

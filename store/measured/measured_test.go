@@ -16,7 +16,8 @@ import (
 	"carillon/subscription"
 )
 
-// count returns how many calls were observed by operation and outcome.
+// count returns how many calls were observed by operation and outcome, and behind "errors " how
+// many of them are counted as errors.
 func count(t *testing.T, reg *prometheus.Registry) map[string]uint64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -32,6 +33,9 @@ func count(t *testing.T, reg *prometheus.Registry) map[string]uint64 {
 			}
 			if n := m.GetHistogram().GetSampleCount(); n > 0 {
 				counts[strings.Join(labels, " ")] = n
+			}
+			if c := m.GetCounter(); c != nil {
+				counts["errors "+strings.Join(labels, " ")] = uint64(c.GetValue())
 			}
 		}
 	}
@@ -111,8 +115,15 @@ func TestOutcomes(t *testing.T) {
 		for range calls.Cursors(failing).Members(t.Context(), 0) {
 		}
 		for _, operation := range []string{"log_read", "cursors_members"} {
-			if got := count(t, reg); got[operation+" "+tt.want] != 1 {
+			got := count(t, reg)
+			if got[operation+" "+tt.want] != 1 {
 				t.Errorf("%v: %v, want %s %s", tt.err, got, operation, tt.want)
+			}
+			for _, outcome := range []string{"unavailable", "failed"} {
+				errs, found := got["errors "+operation+" "+outcome]
+				if !found || (errs == 1) != (outcome == tt.want) {
+					t.Errorf("%v: %d errors of %s are %s (%v)", tt.err, errs, operation, outcome, found)
+				}
 			}
 		}
 	}

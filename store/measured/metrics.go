@@ -14,9 +14,12 @@ import (
 	"carillon/subscription"
 )
 
-// Calls times what is called of an engine.
+// Calls times what is called of an engine, and counts the calls that fail.
 type Calls struct {
 	seconds *prometheus.HistogramVec
+	// errors are the calls that ended unavailable or failed. The histogram has them as well; but a
+	// native histogram has no series for its count, and no histogram has a 0 before the first error.
+	errors *prometheus.CounterVec
 	// good are those of seconds that most calls observe, found once.
 	good [operations]prometheus.Observer
 }
@@ -62,7 +65,7 @@ func outcomeOf(err error) outcome {
 	return failed
 }
 
-// NewCalls makes the metric and registers it, if there is a Registerer.
+// NewCalls makes the metrics and registers them, if there is a Registerer.
 func NewCalls(reg prometheus.Registerer) (*Calls, error) {
 	c := &Calls{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "carillon", Subsystem: "store", Name: "operation_duration_seconds",
@@ -72,13 +75,19 @@ func NewCalls(reg prometheus.Registerer) (*Calls, error) {
 		NativeHistogramBucketFactor:    1.1,
 		NativeHistogramMaxBucketNumber: 80, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"operation", "outcome"})}
+	c.errors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "carillon", Subsystem: "store", Name: "errors_total",
+		Help: "Calls of the store that ended unavailable or failed, by operation.",
+	}, []string{"operation", "outcome"})
 	for op := range operations {
 		c.good[op] = c.seconds.WithLabelValues(op.String(), string(ok))
+		c.errors.WithLabelValues(op.String(), string(unavailable))
+		c.errors.WithLabelValues(op.String(), string(failed))
 	}
 	if reg == nil {
 		return c, nil
 	}
-	if err := reg.Register(c.seconds); err != nil {
+	if err := errors.Join(reg.Register(c.seconds), reg.Register(c.errors)); err != nil {
 		return nil, fmt.Errorf("store: metrics: %w", err)
 	}
 	return c, nil
@@ -87,11 +96,15 @@ func NewCalls(reg prometheus.Registerer) (*Calls, error) {
 // done notes a call that has ended.
 func (c *Calls) done(op operation, began time.Time, err error) {
 	took := time.Since(began).Seconds()
-	if what := outcomeOf(err); what != ok {
-		c.seconds.WithLabelValues(op.String(), string(what)).Observe(took)
+	what := outcomeOf(err)
+	switch what {
+	case ok:
+		c.good[op].Observe(took)
 		return
+	case unavailable, failed:
+		c.errors.WithLabelValues(op.String(), string(what)).Inc()
 	}
-	c.good[op].Observe(took)
+	c.seconds.WithLabelValues(op.String(), string(what)).Observe(took)
 }
 
 // sequence times the reading of a sequence, from its first to its last.
