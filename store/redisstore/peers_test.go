@@ -81,14 +81,21 @@ func waitProcesses(t *testing.T, db *redisstore.DB, want int) {
 	})
 }
 
-// members are n more processes that share the store.
-func members(t *testing.T, w *world, n int) []*keeper {
+// unhurried is a takeover that a process keeps however busy the machine is.
+const unhurried = 30 * time.Second
+
+// members starts n more processes that share the store. A process that does not renew its
+// membership for a takeover is asked no longer. All wait for each other with patience.
+func members(t *testing.T, w *world, n int, takeover time.Duration) []*keeper {
 	t.Helper()
+	w.db.Peers().SetPatience(time.Minute)
 	before, err := w.db.Processes(t.Context())
 	must(t, err)
 	var all []*keeper
 	for range n {
-		all = append(all, newKeeper(t, w, time.Second).run())
+		k := newKeeper(t, w, takeover)
+		k.db.Peers().SetPatience(time.Minute)
+		all = append(all, k.run())
 	}
 	waitProcesses(t, w.db, before+n)
 	return all
@@ -108,7 +115,7 @@ func TestEverybodyAnswers(t *testing.T) {
 	if got := ask(t, t.Context(), w.db, "nobody"); len(got) != 0 {
 		t.Errorf("a store without processes answers %v", got)
 	}
-	all := members(t, w, 3)
+	all := members(t, w, 3, unhurried)
 	for _, k := range all {
 		serve(t, k.db, echo(k.db))
 	}
@@ -178,7 +185,7 @@ func wantPeers(t *testing.T, w *world) {
 // ends, and holds up nobody's answer.
 func TestOneDoesNotAnswer(t *testing.T) {
 	w := newWorld(t)
-	all := members(t, w, 3)
+	all := members(t, w, 3, unhurried)
 	serve(t, all[0].db, echo(all[0].db))
 	asked, release := make(chan struct{}), make(chan struct{})
 	tell := sync.OnceFunc(func() { close(asked) })
@@ -220,7 +227,8 @@ func TestOneDoesNotAnswer(t *testing.T) {
 // remembered until he answers one; who has taken it is, however long he needs.
 func TestSilenceIsBrief(t *testing.T) {
 	w := newWorld(t)
-	all := members(t, w, 2)
+	all := members(t, w, 2, unhurried)
+	w.db.Peers().SetPatience(0) // that of the product
 	busy, silent := all[0].db.Peers().Self(), all[1].db.Peers().Self()
 	release := make(chan struct{})
 	serve(t, all[0].db, func(ctx context.Context, question []byte) []byte {
@@ -254,7 +262,7 @@ func TestSilenceIsBrief(t *testing.T) {
 // TestOneEndsWhileItIsAsked: one that died is not waited for when its Takeover is over.
 func TestOneEndsWhileItIsAsked(t *testing.T) {
 	w := newWorld(t)
-	all := members(t, w, 2)
+	all := members(t, w, 2, 3*time.Second)
 	serve(t, all[0].db, echo(all[0].db))
 	ended := make(chan struct{})
 	end := serving(t, all[1].db, func(ctx context.Context, _ []byte) []byte {
@@ -282,7 +290,7 @@ func TestOneEndsWhileItIsAsked(t *testing.T) {
 // of the question.
 func TestGreatAnswers(t *testing.T) {
 	w := newWorld(t)
-	all := members(t, w, 1)
+	all := members(t, w, 1, unhurried)
 	name := all[0].db.Peers().Self()
 	serve(t, all[0].db, func(_ context.Context, question []byte) []byte {
 		switch string(question) {
@@ -311,7 +319,7 @@ func TestGreatAnswers(t *testing.T) {
 // TestMessagesThatAreGarbage change nothing, on either side.
 func TestMessagesThatAreGarbage(t *testing.T) {
 	w := newWorld(t)
-	all := members(t, w, 1)
+	all := members(t, w, 1, unhurried)
 	name := all[0].db.Peers().Self()
 	garbage := []string{
 		"", " ", "   ", "1", "1 2 3", "1 2 3 4", "2 " + uuid.NewString() + " 1000 ?", "1 " + uuid.NewString() + " -1 ?",
@@ -334,8 +342,7 @@ func TestMessagesThatAreGarbage(t *testing.T) {
 	wantWords(t, ask(t, t.Context(), w.db, "?"), map[string]word{name: {answer: "!"}})
 
 	// An asker takes what comes for an answer only from those whom it asked, and once.
-	w.db.Peers().SetPatience(time.Minute)
-	silent := members(t, w, 1)[0].db.Peers().Self()
+	silent := members(t, w, 1, unhurried)[0].db.Peers().Self()
 	heard := make(chan map[string]word, 1)
 	go func() { heard <- ask(t, t.Context(), w.db, "?") }()
 	list = prefixOf(w) + ":{process-" + silent + "}:questions"
@@ -357,7 +364,7 @@ func TestMessagesThatAreGarbage(t *testing.T) {
 // TestManyQuestions: those beyond what is answered at a time wait for their turn.
 func TestManyQuestions(t *testing.T) {
 	w := newWorld(t)
-	all := members(t, w, 2)
+	all := members(t, w, 2, unhurried)
 	taken := make(chan struct{})
 	var mu sync.Mutex
 	now, most := 0, 0
@@ -411,7 +418,7 @@ func TestManyQuestions(t *testing.T) {
 // TestAServerThatIsAway: to ask is an error; to answer waits for it.
 func TestAServerThatIsAway(t *testing.T) {
 	w := ownWorld(t)
-	all := members(t, w, 1)
+	all := members(t, w, 1, unhurried)
 	serve(t, all[0].db, echo(all[0].db))
 	name := all[0].db.Peers().Self()
 	w.server.Kill(t)
