@@ -60,7 +60,12 @@ func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link
 	if method == http.MethodHead {
 		return headerLinks(resp, topic), nil
 	}
-	return discover(resp, topic, resp.Body), nil
+	in := &tapped{Reader: resp.Body, into: io.Discard}
+	links := discover(resp, topic, in)
+	if in.err != nil && judgeLinks(links, topic, a.self) != nil {
+		return nil, requestFailed(in.err) // the links may be in the rest
+	}
+	return links, nil
 }
 
 // errStatus: the server answered, with a status that may be due to the method.

@@ -40,7 +40,7 @@ const (
 	DefaultFetchesPerHost     = 2
 	DefaultFetchSlowAfter     = time.Second
 	DefaultSlowFetches        = 64
-	DefaultFetchTimeout       = 2 * time.Minute
+	DefaultFetchTimeout       = 30 * time.Second
 	DefaultFetchRetryFirst    = 5 * time.Second
 	DefaultFetchRetryMax      = 5 * time.Minute
 	DefaultFetchRetryFor      = time.Hour
@@ -154,7 +154,8 @@ type Config struct {
 	// those from its host. Default 1 s and 64.
 	FetchSlowAfter time.Duration
 	SlowFetches    int
-	// FetchTimeout bounds one fetch, from dialing to the last byte. Default 2 min.
+	// FetchTimeout bounds one fetch, from dialing to the last byte. Default 30 s: a Source whose
+	// topic takes longer publishes with the content.
 	FetchTimeout time.Duration
 	// FetchRetryFirst is about how long after a failed fetch the next one
 	// follows; the time grows up to FetchRetryMax, and is not less than what the

@@ -385,7 +385,7 @@ func TestFetchLimits(t *testing.T) {
 func TestFetchBesideHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var most, running atomic.Int64
-		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2, SlowFetches: 6}, doFunc(func(r *http.Request) (*http.Response, error) {
+		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2, SlowFetches: 6, FetchTimeout: 2 * time.Minute}, doFunc(func(r *http.Request) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Host, "hangs") {
 				most.Store(max(most.Load(), running.Add(1)))
 				defer running.Add(-1)

@@ -138,13 +138,13 @@ func (s *source) begin(resp *http.Response, topic string) (content io.Reader, li
 // tapped is a Reader that keeps what was read, and its error.
 type tapped struct {
 	io.Reader
-	into *bytes.Buffer
+	into io.Writer
 	err  error // but for io.EOF
 }
 
 func (t *tapped) Read(p []byte) (int, error) {
 	n, err := t.Reader.Read(p)
-	t.into.Write(p[:n])
+	_, _ = t.into.Write(p[:n])
 	if err != nil && !errors.Is(err, io.EOF) {
 		t.err = err
 	}

@@ -63,6 +63,9 @@ type Config struct {
 	// repetitions within a minute.
 	RetryFirst time.Duration
 	RetryMax   time.Duration
+	// TopicFor bounds a topic check with its repetitions and the pauses between them, but not the
+	// wait for its turn: who subscribes to a topic that hangs is told soon. Default 30 s.
+	TopicFor time.Duration
 
 	// StoreTimeout ends a call of the store that takes longer; it counts as
 	// store trouble. Default 5 s.
@@ -111,6 +114,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Retries, 3)
 	orDefault(&c.RetryFirst, 8*time.Second)
 	orDefault(&c.RetryMax, max(40*time.Second, c.RetryFirst))
+	orDefault(&c.TopicFor, 30*time.Second)
 	orDefault(&c.StoreTimeout, 5*time.Second)
 	orDefault(&c.SweepInterval, 10*time.Second)
 	orDefault(&c.SweepPortion, 500)
@@ -160,6 +164,7 @@ func (c Config) Validate() error {
 		{"AskTimeout", c.AskTimeout},
 		{"RetryFirst", c.RetryFirst},
 		{"RetryMax", c.RetryMax},
+		{"TopicFor", c.TopicFor},
 		{"StoreTimeout", c.StoreTimeout},
 		{"SweepInterval", c.SweepInterval},
 		{"DrainTimeout", c.DrainTimeout},

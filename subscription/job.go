@@ -40,6 +40,8 @@ type job struct {
 	// failure; storeAttempts that of the store.
 	attempts      backoff.BackOff
 	storeAttempts backoff.BackOff
+	// spent is how long the topic check took so far, with its pauses.
+	spent time.Duration
 
 	cancel context.CancelFunc // ends the running goroutine's work
 	done   chan struct{}      // closed when that has ended

@@ -36,7 +36,8 @@ func (s *Service) advance(ctx context.Context, j *job) move {
 
 // validate asks whether the topic names this hub (WebSub §5.2).
 func (s *Service) validate(ctx context.Context, j *job) move {
-	err := s.ask(ctx, func(ctx context.Context) error {
+	began := time.Now()
+	err := s.askWithin(ctx, min(s.cfg.AskTimeout, s.cfg.TopicFor-j.spent), func(ctx context.Context) error {
 		return s.validator.Validate(ctx, j.req.Topic)
 	})
 	var refusal *Refusal
@@ -57,7 +58,9 @@ func (s *Service) validate(ctx context.Context, j *job) move {
 		return move{pause: later(err, s.cfg.RetryFirst)}
 	}
 	s.note(topicLane(j.req.Topic), silent)
-	if pause, ok := j.again(s.cfg); ok {
+	j.spent += time.Since(began)
+	if pause, ok := j.again(s.cfg); ok && j.spent+pause < s.cfg.TopicFor {
+		j.spent += pause
 		s.logger.Debug("topic check got no answer, will be repeated", "request", j.req, "pause", pause, "error", err)
 		return move{pause: pause}
 	}
@@ -154,9 +157,14 @@ func (s *Service) deny(ctx context.Context, j *job) move {
 	return move{}
 }
 
-// ask bounds a call of the Validator or the Confirmer in time.
+// ask bounds a call of the Confirmer in time.
 func (s *Service) ask(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.AskTimeout)
+	return s.askWithin(ctx, s.cfg.AskTimeout, call)
+}
+
+// askWithin bounds a call of the Validator or the Confirmer in time.
+func (s *Service) askWithin(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return call(ctx)
 }

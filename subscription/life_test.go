@@ -221,7 +221,7 @@ func TestRetrySchedule(t *testing.T) {
 func TestEachStepHasItsSchedule(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.validate = func(context.Context, string) error {
-			if h.timesChecked() < 4 {
+			if h.timesChecked() < 3 {
 				return errAway
 			}
 			return nil
@@ -237,6 +237,39 @@ func TestEachStepHasItsSchedule(t *testing.T) {
 		pass(150 * time.Second)
 		h.mustBeActive(callback)
 	})
+}
+
+// A topic that hangs, or that nobody can reach, is given up within 30 s, and the callback is told; that
+// a check waits for its turn is not counted.
+func TestTopicIsGivenUpSoon(t *testing.T) {
+	for name, tt := range map[string]struct {
+		validate func(context.Context) error
+		checks   int
+	}{
+		"hangs":        {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 2},
+		"hangs a bit":  {func(context.Context) error { time.Sleep(10 * time.Second); return errAway }, 2},
+		"is not there": {func(context.Context) error { return errAway }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTown(t, func(t *testing.T, h *town) {
+				h.validate = func(ctx context.Context, _ string) error {
+					if h.timesChecked() <= 10 {
+						return subscription.ErrBusy
+					}
+					return tt.validate(ctx)
+				}
+				h.run()
+				h.submit(subscribe(callback, ""))
+				pass(79 * time.Second) // the tenth time that it is busy is 72 s later
+				h.mustCount("denied", 0)
+				pass(31*time.Second + time.Millisecond)
+				h.mustCount("denied", 1)
+				if n := h.timesChecked() - 10; n != tt.checks || len(h.denials) != 1 {
+					t.Errorf("asked %d times, want %d; denials %q", n, tt.checks, h.denials)
+				}
+			})
+		})
+	}
 }
 
 // A callback that hangs is given up after AskTimeout, as no answer.
@@ -280,7 +313,7 @@ func TestUnreachableTopic(t *testing.T) {
 		name   string
 		fails  int
 		denied bool
-	}{{"for a moment", 3, false}, {"for good", 4, true}} {
+	}{{"for a moment", 2, false}, {"for good", 3, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			inTown(t, func(t *testing.T, h *town) {
 				h.validate = func(context.Context, string) error {
@@ -292,8 +325,8 @@ func TestUnreachableTopic(t *testing.T) {
 				h.run()
 				h.submit(subscribe(callback, ""))
 				pass(75 * time.Second)
-				if n := len(h.checks); n != 4 {
-					t.Errorf("%d topic checks, want 4", n)
+				if n := len(h.checks); n != 3 {
+					t.Errorf("%d topic checks, want 3", n)
 				}
 				if _, found := h.active(callback); found == c.denied || c.denied != (len(h.denials) == 1) {
 					t.Errorf("active %v, denials %q", found, h.denials)

@@ -137,7 +137,7 @@ var disguises = []disguise{
 	{"https://a.test:{port}/x", later},
 	{"http://aaaa.test:{port}/x", later},
 	{"http://cname.test:{port}/x", later},
-	{"http://mapped.test:{port}/x", nowhere}, // such AAAA records are left out
+	{"http://mapped.test:{port}/x", later},
 	{"http://nat64.test:{port}/x", later},
 	{"http://6to4.test:{port}/x", later},
 	{"http://private.test:{port}/x", later},

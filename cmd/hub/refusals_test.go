@@ -34,6 +34,7 @@ func TestRefusesToStart(t *testing.T) {
 		"no directory":          {"--store=pebble:", "--store pebble:"},
 		"directory in use":      {"--store=pebble:" + inUse, "another process"},
 		"not a network":         {"--allow-net=10.0.0.0/99", "allow-net"},
+		"no network at all":     {"--allow-net=", "--allow-net is empty"},
 		"leases out of line":    {"--lease-min=400h", "--lease-min"},
 		"lease of nothing":      {"--lease-min=0s", "--lease-min"},
 		"retries out of line":   {"--retry-first=2h", "--retry-first"},

@@ -26,6 +26,12 @@ func (d *Dialer) judge(addr netip.Addr) error {
 	return nil
 }
 
+// platforms are public addresses that mean the platform below a virtual machine, which answers there
+// as at 169.254.169.254: it may give credentials away.
+var platforms = []netip.Prefix{
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure
+}
+
 // Where IPv6 addresses have an IPv4 address in them.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052 §2.1

@@ -17,6 +17,7 @@ var refusedRanges = []struct{ name, prefix string }{
 	{"shared with the provider (CGNAT)", "100.64.0.0/10"},
 	{"loopback", "127.0.0.0/8"},
 	{"link-local, cloud metadata", "169.254.0.0/16"},
+	{"the platform below a machine of Azure", "168.63.129.16/32"},
 	{"private", "172.16.0.0/12"},
 	{"protocol assignments", "192.0.0.0/24"},
 	{"documentation 1", "192.0.2.0/24"},

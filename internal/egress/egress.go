@@ -132,7 +132,7 @@ func New(cfg Config) (*Dialer, error) {
 	v4, v6 := allowed(cfg)
 	d := &Dialer{
 		cfg: cfg,
-		guard: ssrf.New(ssrf.WithAnyPort(),
+		guard: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(platforms...),
 			ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)),
 	}
 	d.dialer = &net.Dialer{Timeout: cfg.DialTimeout, Control: d.control}

@@ -150,6 +150,35 @@ func TestBothFamilies(t *testing.T) {
 	})
 }
 
+// An IPv4 address that is told as an IPv6 address is one of IPv4, and is remembered as long as it holds;
+// beside true IPv6 addresses it does not count.
+func TestMappedAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPipeServer(zone{
+			"mapped.example.": {typeAAAA: addresses(60, "::ffff:127.0.0.1", "::ffff:10.0.0.1")},
+			"both.example.":   {typeA: addresses(60, "192.0.2.1"), typeAAAA: addresses(60, "::ffff:192.0.2.2")},
+			"mixed.example.":  {typeAAAA: addresses(60, "::ffff:127.0.0.1", "2001:db8::1")},
+		}.answer)
+		names := newNames(t, egress.NamesConfig{Resolver: server.resolver()})
+		for name, want := range map[string]string{
+			"mapped.example": "10.0.0.1 127.0.0.1", "both.example": "192.0.2.1 192.0.2.2", "mixed.example": "2001:db8::1",
+		} {
+			for range 2 {
+				if got := strings.Join(lookup(t, names, name), " "); got != want {
+					t.Errorf("%s: %s, want %s", name, got, want)
+				}
+			}
+			if n := server.questions(name+".", typeAAAA); n != 1 {
+				t.Errorf("%s was asked for %d times", name, n)
+			}
+		}
+		d := newDialer(t, egress.Config{Names: names})
+		if _, err := d.DialContext(t.Context(), "tcp", "mapped.example:80"); !errors.Is(err, egress.ErrForbidden) {
+			t.Errorf("dialing: %v", err)
+		}
+	})
+}
+
 // Where the addresses of one family are forgotten first, those that are asked for
 // are waited for although the others are there.
 func TestFamiliesHoldApart(t *testing.T) {

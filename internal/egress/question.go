@@ -67,6 +67,10 @@ func (n *Names) find(key questionKey) (answer, time.Duration) {
 	ctx, cancel := context.WithDeadline(context.WithValue(context.Background(), tapKey{}, t), deadline)
 	defer cancel()
 	addrs, err := n.resolver.LookupNetIP(ctx, [...]string{four: "ip4", six: "ip6"}[key.family], key.name)
+	if len(addrs) == 0 && key.family == six {
+		// A connection to ::ffff:192.0.2.1 goes to 192.0.2.1. As one to that it is dialed or refused.
+		addrs = t.fours()
+	}
 	return n.judge(key, t, addrs, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,9 @@ type tap struct {
 	asked bool           // a name server was asked at all
 	have  *time.Duration // lifetime of the last answer with addresses
 	none  *time.Duration // lifetime of the last one without
+	// mapped are the addresses of the last answer with some that are IPv4-mapped IPv6 addresses:
+	// net leaves them out.
+	mapped []netip.Addr
 }
 
 // tapKey is where a context holds the tap of its question: net keeps the values
@@ -155,13 +159,14 @@ func (t *tap) see(question, msg []byte) {
 		p.SkipAllQuestions() != nil {
 		return
 	}
-	ttl, found, err := leastTTL(&p, q.Type)
+	ttl, found, mapped, err := leastTTL(&p, q.Type)
 	if err != nil {
 		return
 	}
 	switch {
 	case found:
 		t.note(&t.have, ttl)
+		t.noteMapped(mapped)
 	case h.RCode == dnsmessage.RCodeNameError, h.RCode == dnsmessage.RCodeSuccess:
 		if soa, ok := negativeTTL(&p); ok {
 			t.note(&t.none, min(ttl, soa))
@@ -170,21 +175,29 @@ func (t *tap) see(question, msg []byte) {
 }
 
 // leastTTL reads the answers, the aliases on the way to the addresses included:
-// all must hold (RFC 2308 §5 for those that lead nowhere).
-func leastTTL(p *dnsmessage.Parser, want dnsmessage.Type) (least time.Duration, found bool, err error) {
+// all must hold (RFC 2308 §5 for those that lead nowhere). It also returns the IPv4 addresses that
+// are told as IPv6 addresses.
+func leastTTL(p *dnsmessage.Parser, want dnsmessage.Type) (least time.Duration, found bool, mapped []netip.Addr, err error) {
 	least = math.MaxInt64
 	for {
 		h, err := p.AnswerHeader()
 		if errors.Is(err, dnsmessage.ErrSectionDone) {
-			return least, found, nil
+			return least, found, mapped, nil
 		}
 		if err != nil {
-			return 0, false, err
+			return 0, false, nil, err
 		}
 		least = min(least, seconds(h.TTL))
 		found = found || h.Type == want
-		if err := p.SkipAnswer(); err != nil {
-			return 0, false, err
+		if h.Type != dnsmessage.TypeAAAA {
+			err = p.SkipAnswer()
+		} else if r, failed := p.AAAAResource(); failed != nil {
+			err = failed
+		} else if addr := netip.AddrFrom16(r.AAAA); addr.Is4In6() {
+			mapped = append(mapped, addr.Unmap())
+		}
+		if err != nil {
+			return 0, false, nil, err
 		}
 	}
 }
@@ -223,6 +236,19 @@ func (t *tap) note(at **time.Duration, ttl time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*at = &ttl
+}
+
+func (t *tap) noteMapped(addrs []netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mapped = addrs
+}
+
+// fours are the IPv4 addresses that the last answer told as IPv6 addresses.
+func (t *tap) fours() []netip.Addr {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mapped
 }
 
 // ask notes that a name server is asked.

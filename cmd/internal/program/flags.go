@@ -71,6 +71,7 @@ func Read(name, summary string, flags any, args []string, stdout io.Writer) (*Se
 	if done {
 		return nil, ErrDone
 	}
+	r.empties(chosen)
 	if checks := r.checking(chosen, err); checks != nil {
 		return checks, nil
 	}
@@ -81,6 +82,19 @@ func Read(name, summary string, flags any, args []string, stdout io.Writer) (*Se
 		return nil, fmt.Errorf("%w (%s --help lists the flags)", errors.Join(r.problems...), spoken(name, chosen, err))
 	}
 	return r.settings(chosen), nil
+}
+
+// empties refuses lists of nothing on the command line: most likely they stand for a variable of a
+// shell that is not set.
+func (r *reading) empties(chosen *kong.Context) {
+	if chosen == nil {
+		return
+	}
+	for _, p := range chosen.Path {
+		if p.Flag != nil && !p.Resolved && p.Flag.IsSlice() && p.Flag.Target.Len() == 0 {
+			r.problems = append(r.problems, fmt.Errorf("--%s is empty: give it a value, or leave the flag out", p.Flag.Name))
+		}
+	}
 }
 
 // notValid is kong's status for what is wrong with the command line, or with values that

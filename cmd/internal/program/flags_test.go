@@ -112,6 +112,8 @@ func TestParseRefusals(t *testing.T) {
 		"bad value in file":  {[]string{"--config", write(t, "limit: many\n")}, "limit"},
 		"setting for once":   {[]string{"--config", write(t, "once: x\n")}, `"once"`},
 		"no network":         {[]string{"--net", "10.0.0.0/8,belfry"}, `--net: "belfry" is no network, as 10.0.0.0/8`},
+		"empty list":         {[]string{"--net", ""}, "--net is empty: give it a value, or leave the flag out"},
+		"empty list, joined": {[]string{"--set="}, "--set is empty"},
 		"a zone":             {[]string{"--net", "fe80::1%eth0"}, `is no network`},
 		"bad log level":      {[]string{"--log-level", "loud"}, "log-level"},
 	} {
