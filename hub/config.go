@@ -17,7 +17,7 @@ const (
 	DefaultMaxURL             = 2048
 	DefaultMaxLinks           = 32
 	DefaultMaxLinkBytes       = 8 << 10
-	DefaultMaxPingTopics      = 100
+	DefaultMaxPingTopics      = 1000
 	DefaultMaxPings           = 20_000
 	DefaultMaxPingsPerHost    = 1000
 	DefaultBodyIdle           = 30 * time.Second
@@ -70,7 +70,7 @@ type Config struct {
 	// ResourceSync document (core §7).
 	MaxBody int64
 	// MaxForm bounds the body of a form, bytes: 413 beyond. Default 1 MiB, room
-	// for MaxPingTopics addresses of MaxURL bytes, escaped.
+	// for MaxPingTopics addresses of 1,000 bytes each.
 	MaxForm int64
 	// MaxBodiesBytes bounds the memory for the bodies of requests that are being
 	// taken in at the same time, bytes; at least MaxBody and MaxForm. It is taken as a body
@@ -85,7 +85,7 @@ type Config struct {
 	// publication besides self and hub: 400 beyond. Default 32 and 8 KiB.
 	MaxLinks     int
 	MaxLinkBytes int
-	// MaxPingTopics is how many topics one ping may name: 400 beyond. Default 100.
+	// MaxPingTopics is how many topics one ping may name: 400 beyond. Default 1,000.
 	MaxPingTopics int
 	// MaxPings is how many topics may wait to be fetched by this process, in all and,
 	// MaxPingsPerHost, of one host: a ping for one more is 503, or 429, with Retry-After.

@@ -42,6 +42,7 @@ type fetcher struct {
 	known   func(topic string) bool // it has subscribers, or is remembered as naming this hub
 	wake    chan struct{}           // holds one token: something changed
 	stale   chan struct{}           // holds one token: the waiting pings are to be read
+	refused *notices                // of pings that came to nothing
 	logger  *slog.Logger
 	metrics *metrics
 
@@ -90,13 +91,14 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 			_, wanted := parts.Audience.Spelling(subscription.Key(topic))
 			return wanted || ok && said == nil
 		},
-		wake:   make(chan struct{}, 1),
-		stale:  make(chan struct{}, 1),
-		logger: logger,
-		jobs:   make(map[string]*fetchJob),
-		turns:  newTurns(cfg.FetchesPerHost),
-		young:  make(map[*fetchJob]struct{}),
-		byHost: make(map[string]int),
+		wake:    make(chan struct{}, 1),
+		stale:   make(chan struct{}, 1),
+		refused: &notices{},
+		logger:  logger,
+		jobs:    make(map[string]*fetchJob),
+		turns:   newTurns(cfg.FetchesPerHost),
+		young:   make(map[*fetchJob]struct{}),
+		byHost:  make(map[string]int),
 	}
 }
 
@@ -350,8 +352,8 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 }
 
 // fetch fetches and publishes a topic, and tells what the outcome means for its job.
-// Anybody may ping anything: a single failure is no more than a line for who looks for
-// one, and the metrics count it. What somebody is known to want needs no turn, so that a
+// Anybody may ping anything: that a ping came to nothing is a line now and then for each topic, and
+// the metrics count it. What somebody is known to want needs no turn, so that a
 // stranger's pings of what is not there cannot hold up a healthy topic beside them.
 func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
 	topic := j.ping.Topic
@@ -374,7 +376,9 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 		return 0, false
 	case definitive(err):
 		f.metrics.fetches.WithLabelValues(fetchRefused).Inc()
-		f.logger.Debug("pinged topic not distributed", "topic", topic, "error", err)
+		if tell, untold := f.refused.tell(topic); tell {
+			f.logger.Info("pinged topic not distributed", "topic", topic, "untold", untold, "error", err)
+		}
 		return 0, true
 	case errors.Is(err, errNotMine):
 		f.logger.Debug("fetched topic not published: its shard was lost, or may be", "topic", topic)
@@ -391,7 +395,9 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	}
 	if pause = j.backoff.NextBackOff(); pause == backoff.Stop {
 		f.metrics.fetches.WithLabelValues(fetchGivenUp).Inc()
-		f.logger.Info("fetching a pinged topic was given up", "topic", topic, "error", err)
+		if tell, untold := f.refused.tell(topic); tell {
+			f.logger.Info("fetching a pinged topic was given up", "topic", topic, "untold", untold, "error", err)
+		}
 		return 0, true
 	}
 	if answer := (*laterError)(nil); errors.As(err, &answer) {

@@ -236,25 +236,64 @@ func TestFetchRetried(t *testing.T) {
 	})
 }
 
-// TestFetchFailuresAreQuiet: what a stranger pings does not fill the log.
-func TestFetchFailuresAreQuiet(t *testing.T) {
+// TestFetchFailuresInTheLog: that a ping came to nothing is one line an hour for each topic, whatever
+// it was that the topic lacks, and not more than twenty in a minute.
+func TestFetchFailuresInTheLog(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer func(r *http.Request) *http.Response
+		want   string
+	}{
+		"no links": {func(r *http.Request) *http.Response { return respond(r, 200, "x") }, "it shows no link with rel=self"},
+		"another hub": {func(r *http.Request) *http.Response {
+			return respond(r, 200, "x", "Link: <"+topicURL+">;rel=self, <http://other.example/>;rel=hub")
+		}, "none of its links with rel=hub names this hub"},
+		"another self": {func(r *http.Request) *http.Response { return respond(r, 200, "x", good(topicURL+"2")) }, "its link with rel=self names another address"},
+		"a redirect":   {func(r *http.Request) *http.Response { return respond(r, 301, "", "Location: "+topicURL+"2") }, "it answers with a redirect (301), which the hub does not follow"},
+		"not found":    {func(r *http.Request) *http.Response { return respond(r, 404, "") }, "it answers with status 404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log lines
+				s := newStageWith(t, hub.Config{URL: hubURL}, doFunc(func(r *http.Request) (*http.Response, error) {
+					return tt.answer(r), nil
+				}), anywhere{}, func(s *stage) { s.logger = slog.New(slog.NewTextHandler(&log, nil)) })
+				defer s.running(t)()
+				for range 3 {
+					s.ping(t, topicURL)
+					time.Sleep(time.Minute)
+				}
+				got := log.with("pinged topic not distributed")
+				if len(got) != 1 || !strings.Contains(got[0], "level=INFO") || !strings.Contains(got[0], "topic="+topicURL) || !strings.Contains(got[0], tt.want) {
+					t.Errorf("logged %q", got)
+				}
+				for i := range 50 {
+					s.ping(t, fmt.Sprintf("http://%d.example/", i))
+				}
+				synctest.Wait()
+				if n := len(log.with("")); n != 21 {
+					t.Errorf("%d lines", n)
+				}
+			})
+		})
+	}
+}
+
+// TestFetchTroubleIsQuiet: that a topic's server is away is no line before it is given up.
+func TestFetchTroubleIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log lines
 		c := &clerk{}
-		cfg := hub.Config{URL: hubURL}
-		s := newStage(t, cfg, c, anywhere{})
-		s.logger = slog.New(slog.NewTextHandler(&log, nil))
-		s.rebuild(t, cfg, c, anywhere{})
-		stop := s.running(t)
-		c.refuse()
-		s.ping(t, topicURL)
-		synctest.Wait()
 		c.away()
+		s := newStageWith(t, hub.Config{URL: hubURL}, c, anywhere{}, func(s *stage) { s.logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		defer s.running(t)()
 		s.ping(t, topicURL)
-		time.Sleep(20 * time.Minute) // before it is given up, which is a line of its own
-		stop()
-		if log.Len() > 0 {
-			t.Errorf("logged: %s", log.String())
+		time.Sleep(20 * time.Minute)
+		if got := log.with(""); len(got) > 0 {
+			t.Errorf("logged: %q", got)
+		}
+		time.Sleep(2 * time.Hour)
+		if got := log.with("fetching a pinged topic was given up"); len(got) != 1 {
+			t.Errorf("logged: %q", log.with(""))
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strings"
 
 	"carillon/subscription"
 )
@@ -55,22 +57,53 @@ func (h *Hub) pingTopics(values url.Values) ([]string, error) {
 	var topics []string
 	seen := make(map[string]bool)
 	for _, name := range []string{"hub.url", "hub.topic"} {
-		for _, topic := range values[name] {
-			if key := subscription.Key(topic); topic == "" || seen[key] {
-				continue
+		for _, value := range values[name] {
+			for _, topic := range h.listed(value) {
+				key := subscription.Key(topic)
+				if topic == "" || seen[key] {
+					continue
+				}
+				if len(topics) == h.cfg.MaxPingTopics {
+					return nil, badRequest("hub.url and hub.topic name more than %d topics: send several requests.", h.cfg.MaxPingTopics)
+				}
+				if err := h.checkAddress(name, topic); err != nil {
+					return nil, err
+				}
+				seen[key] = true
+				topics = append(topics, topic)
 			}
-			if len(topics) == h.cfg.MaxPingTopics {
-				return nil, badRequest("hub.url and hub.topic name more than %d topics: send several requests.", h.cfg.MaxPingTopics)
-			}
-			if err := h.checkAddress(name, topic); err != nil {
-				return nil, err
-			}
-			seen[subscription.Key(topic)] = true
-			topics = append(topics, topic)
 		}
 	}
 	if len(topics) == 0 {
 		return nil, badRequest("hub.url is missing: it names the topic that has changed, and may be repeated.")
 	}
 	return topics, nil
+}
+
+// betweenURLs is where a list of URLs would be cut.
+var betweenURLs = regexp.MustCompile(`(?i),\s*https?://`)
+
+// listed returns the topics that one value of a ping means. Some Sources join several topics by commas,
+// which a URL may contain as well. So a value that is known as a topic is one. Otherwise its parts are
+// topics; and so is the value itself unless one of the parts is known, or it is no URL.
+func (h *Hub) listed(value string) []string {
+	cuts := betweenURLs.FindAllStringIndex(value, -1)
+	if len(cuts) == 0 || h.fetcher.known(value) {
+		return []string{value}
+	}
+	var parts []string
+	known, from := false, 0
+	for _, cut := range append(cuts, []int{len(value), 0}) {
+		part := strings.TrimSpace(value[from:cut[0]])
+		if h.parts.Addresses.CheckURL(part) != nil {
+			return []string{value}
+		}
+		known = known || h.fetcher.known(part)
+		parts = append(parts, part)
+		from = cut[0] + 1
+	}
+	if !known && h.checkAddress("hub.url", value) == nil {
+		parts = append(parts, value)
+	}
+	return parts
 }

@@ -41,7 +41,7 @@ func TestFormRefusals(t *testing.T) {
 	topic := func(u string) string { return with("hub.topic", u, "hub.callback", aCallback) }
 	callback := func(u string) string { return with("hub.topic", aTopic, "hub.callback", u) }
 	many := "hub.mode=publish"
-	for i := range 101 {
+	for i := range 1001 {
 		many += fmt.Sprintf("&hub.url=http%%3A%%2F%%2F127.0.0.1%%3A9%%2F%d", i)
 	}
 	tests := []struct {
@@ -92,7 +92,7 @@ func TestFormRefusals(t *testing.T) {
 		{"ping for a relative topic", form("hub.mode", "publish", "hub.url", "x"), 400, "hub.url must be an absolute URL"},
 		{"ping for a topic with links of its own", form("hub.mode", "publish", "hub.url", aTopic+">;rel=self,<http://x/"), 400, "hub.url contains spaces"},
 		{"ping for a private topic", form("hub.mode", "publish", "hub.topic", "http://10.0.0.1/"), 403, "hub.topic is in a network"},
-		{"ping for too many topics", many, 400, "more than 100 topics"},
+		{"ping for too many topics", many, 400, "more than 1000 topics"},
 		{"too long", "x=" + strings.Repeat("a", 1<<20), 413, "longer than 1048576 bytes"},
 	}
 	for _, tt := range tests {
