@@ -21,7 +21,7 @@ type auditCommand struct {
 // Help says what the flags do not.
 func (*auditCommand) Help() string {
 	return "It compares every copy with the Source's Resource List, and the Change List since: what is missing, what is extra, what differs by lastmod, length or hash. It changes nothing. " +
-		"The exit status is 0 where the mirror is in sync, and 1 where it is not. Copies that were kept though the Source has deleted them are listed, and do not count; nor does what is outside of --base where that was given."
+		"The exit status is 0 where the mirror is in sync, and 1 where it is not. Copies that were kept though the Source has deleted them are listed, and do not count; nor does what is outside of --base where that was given. A resource whose loc is not a URI that can be asked for is invalid, and always counts."
 }
 
 // Validate is called when the flags are parsed.
@@ -59,7 +59,7 @@ func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
 
 // tell prints what the findings come to, and says whether the mirror is in sync.
 func (c *auditCommand) tell(w io.Writer, all mirror.Audited, chosen bool) (inSync bool, err error) {
-	off := all.Missing + all.Extra + all.Differing
+	off := all.Missing + all.Extra + all.Differing + all.Invalid
 	if !chosen {
 		off += all.Outside
 	}
@@ -73,15 +73,16 @@ func (c *auditCommand) tell(w io.Writer, all mirror.Audited, chosen bool) (inSyn
 			Differing int  `json:"differing"`
 			Kept      int  `json:"kept"`
 			Outside   int  `json:"outside"`
-		}{off == 0, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept, all.Outside})
+			Invalid   int  `json:"invalid"`
+		}{off == 0, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept, all.Outside, all.Invalid})
 		return off == 0, err
 	}
 	verdict := "in sync"
 	if off > 0 {
 		verdict = "not in sync"
 	}
-	_, err = fmt.Fprintf(w, "audit: %s: %d resources listed and %d changes since; %d missing, %d extra, %d differing, %d kept though deleted, %d outside of what is mirrored\n",
-		verdict, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept, all.Outside)
+	_, err = fmt.Fprintf(w, "audit: %s: %d resources listed and %d changes since; %d missing, %d extra, %d differing, %d kept though deleted, %d outside of what is mirrored, %d invalid\n",
+		verdict, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept, all.Outside, all.Invalid)
 	return off == 0, err
 }
 

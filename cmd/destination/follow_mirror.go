@@ -55,6 +55,6 @@ func (h *following) standing(m *mirror.Mirror) error {
 		return err
 	}
 	h.logger.Info("how the copies stand", "whole", all[mirror.Whole], "missing", all[mirror.Missing], "failed", all[mirror.Failed],
-		"kept", all[mirror.Gone], "outside", all[mirror.Refused])
+		"kept", all[mirror.Gone], "outside", all[mirror.Refused], "invalid", all[mirror.Invalid])
 	return nil
 }

@@ -168,7 +168,7 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 	for i := range bad {
 		p.logger.Error("a resource is not mirrored", "loc", bad[i].Loc, "reason", bad[i].Reason, "tries", bad[i].Tries, "next", bad[i].Next)
 	}
-	if p.chosen() && standing[mirror.Refused] > 0 && standing[mirror.Whole]+standing[mirror.Missing]+standing[mirror.Failed]+standing[mirror.Gone] == 0 {
+	if p.chosen() && standing[mirror.Refused] > 0 && standing[mirror.Whole]+standing[mirror.Missing]+standing[mirror.Failed]+standing[mirror.Gone]+standing[mirror.Invalid] == 0 {
 		p.logger.Warn("nothing that the Source has is below --base", "outside", standing[mirror.Refused])
 	}
 	done := outcome{Progress: p.mirror.Progress(), Standing: standing, took: time.Since(p.begun)}
@@ -179,13 +179,17 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 	if err := tell(p.stdout, what); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
-	switch failed, refused := standing[mirror.Failed], standing[mirror.Refused]; {
-	case failed > 0:
-		return fmt.Errorf("%d resources could not be fetched, or are not what the Source tells; they are tried again by the next run", failed)
-	case refused > 0 && !p.chosen():
-		return fmt.Errorf("%d resources are outside of what is mirrored: name where they are by --base", refused)
+	var all []error
+	if failed := standing[mirror.Failed]; failed > 0 {
+		all = append(all, fmt.Errorf("%d resources could not be fetched, or are not what the Source tells; they are tried again by the next run", failed))
 	}
-	return nil
+	if refused := standing[mirror.Refused]; refused > 0 && !p.chosen() {
+		all = append(all, fmt.Errorf("%d resources are outside of what is mirrored: name where they are by --base", refused))
+	}
+	if invalid := done.invalid(); invalid > 0 {
+		all = append(all, fmt.Errorf("%d resources have a loc that is not a URI that can be asked for; only their Source can mend that. destination audit names them", invalid))
+	}
+	return errors.Join(all...)
 }
 
 // outcome is what became of a run.
@@ -195,10 +199,14 @@ type outcome struct {
 	took time.Duration
 }
 
+// invalid is how many resources cannot be asked for: those that are recorded, and those of this run whose loc is
+// too long to be recorded.
+func (o *outcome) invalid() int { return max(o.Standing[mirror.Invalid], int(o.Progress.Invalid)) }
+
 func (o *outcome) text(w io.Writer, what string) error {
-	_, err := fmt.Fprintf(w, "%s: %d fetched (%s), %d unchanged, %d deleted, in %s; the mirror has %d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside\n",
+	_, err := fmt.Fprintf(w, "%s: %d fetched (%s), %d unchanged, %d deleted, in %s; the mirror has %d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside, %d invalid\n",
 		what, o.Fetched, megabytes(o.Bytes), o.Unchanged, o.Progress.Deleted, o.took.Round(time.Millisecond),
-		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused])
+		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid())
 	return err
 }
 
@@ -220,8 +228,10 @@ func (o *outcome) json(w io.Writer, what string) error {
 		Failed    int     `json:"failed"`
 		Kept      int     `json:"kept"`
 		Outside   int     `json:"outside"`
+		Invalid   int     `json:"invalid"`
 	}{
 		what, o.Fetched, o.Bytes, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
 		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused],
+		o.invalid(),
 	})
 }

@@ -272,6 +272,28 @@ func TestMirrorTrouble(t *testing.T) {
 	m.run("incremental", 0, "--base", s.URL, "--base", s.URL+"/b/")
 }
 
+// A loc that cannot be asked for is not outside of --base: the mirror cannot be in sync.
+func TestMirrorInvalidLoc(t *testing.T) {
+	m := newMirrored(t)
+	s := m.shelf
+	s.put("/good", "good")
+	s.put("/100%25.txt", "x").Loc = s.URL + "/100%.txt"
+	s.snapshot()
+	for _, args := range [][]string{nil, {"--base", s.URL}} {
+		out, logs := m.run("baseline", 1, append(args, "--retries", "0")...)
+		if !strings.Contains(out, "1 whole, ") || !strings.Contains(out, "0 outside, 1 invalid") || !strings.Contains(logs, "1 resources have a loc that is not a URI that can be asked for") ||
+			strings.Contains(logs, "name where they are by --base") {
+			t.Errorf("baseline %q: %s%s", args, out, logs)
+		}
+		if out, _ := m.run("audit", 1, args...); !strings.Contains(out, `invalid "`+s.URL+`/100%.txt"`) || !strings.Contains(out, "not in sync") || !strings.Contains(out, "1 invalid") {
+			t.Errorf("audit %q: %s", args, out)
+		}
+		if _, logs := m.run("incremental", 1, args...); !strings.Contains(logs, "1 resources have a loc that is not a URI") {
+			t.Errorf("incremental %q: %s", args, logs)
+		}
+	}
+}
+
 func TestMirrorRefusals(t *testing.T) {
 	m := newMirrored(t)
 	m.shelf.put("/a", "a")

@@ -46,7 +46,7 @@ func showProgress(what string, m *mirror.Mirror, in surroundings) (end func()) {
 				screen.Show(progressLine(what, at, time.Since(begun)))
 			case at != before:
 				in.logger.Info("the mirror is being brought up to date", "command", what, "done", at.Done(), "of", at.Total, "fetched", at.Fetched,
-					"bytes", at.Bytes, "not_to_be_had", at.Failed+at.Missing+at.Refused)
+					"bytes", at.Bytes, "not_to_be_had", at.Failed+at.Missing+at.Refused+at.Invalid)
 			}
 			before = at
 		}
@@ -66,7 +66,7 @@ func progressLine(what string, at mirror.Progress, since time.Duration) string {
 		line += fmt.Sprintf(" of %d (%d%%)", at.Total, min(100*at.Done()/at.Total, 100))
 	}
 	line += fmt.Sprintf(", %d fetched, %s, %.0f/s", at.Fetched, megabytes(at.Bytes), float64(at.Done())/max(since.Seconds(), 0.001))
-	if trouble := at.Failed + at.Missing + at.Refused; trouble > 0 {
+	if trouble := at.Failed + at.Missing + at.Refused + at.Invalid; trouble > 0 {
 		line += fmt.Sprintf(", %d not to be had", trouble)
 	}
 	return line

@@ -37,6 +37,8 @@ const (
 	Kept Kind = "kept"
 	// Outside: the Source has the resource outside of what is mirrored.
 	Outside Kind = "outside"
+	// Unaskable: the Source has the resource at a loc that is not a URI that can be asked for.
+	Unaskable Kind = "invalid"
 )
 
 // Finding is one thing that is not as the Source has it.
@@ -63,7 +65,7 @@ type Facts struct {
 // Audited is what an audit has found in all.
 type Audited struct {
 	Seen
-	Missing, Extra, Differing, Kept, Outside int
+	Missing, Extra, Differing, Kept, Outside, Invalid int
 }
 
 // AuditOptions say what counts.
@@ -81,7 +83,7 @@ func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOp
 		return Audited{}, err
 	}
 	m.counts.total.Add(int64(seen.Entries))
-	a := audit{m: m, quick: o.Quick, report: report, all: Audited{Seen: seen, Outside: seen.Overlong}}
+	a := audit{m: m, quick: o.Quick, report: report, all: Audited{Seen: seen, Invalid: seen.Overlong}}
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		var p pair
 		if r != nil {
@@ -156,6 +158,8 @@ func (a *audit) add(f Finding) error {
 		a.all.Kept++
 	case Outside:
 		a.all.Outside++
+	case Unaskable:
+		a.all.Invalid++
 	}
 	return a.report(f)
 }
@@ -169,6 +173,9 @@ func (a *audit) compare(ctx context.Context, p *pair) (*Finding, error) {
 	f := &Finding{Loc: r.Loc, Path: c.Path, Reason: c.Reason}
 	if _, err := a.m.allowed(r.Loc); err != nil {
 		f.Kind, f.Reason = Outside, err.Error()
+		if t := (*trouble)(nil); errors.As(err, &t) && t.state == Invalid {
+			f.Kind = Unaskable
+		}
 		return f, nil
 	}
 	info := fs.FileInfo(nil)

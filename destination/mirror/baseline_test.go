@@ -248,18 +248,19 @@ func TestAudit(t *testing.T) {
 	}
 	changed := s.put("/changed", "changed since")
 	outside := payload.Entry{Loc: "http://other.test/x"}
-	l.resources = append(l.resources, outside)
+	invalid := payload.Entry{Loc: s.URL + "/100%.txt"}
+	l.resources = append(l.resources, outside, invalid)
 	l.changes = []payload.Entry{changed.Entry}
 	lines, all := c.audit(l, mirror.AuditOptions{})
 	want := []string{
 		"differs bits hash", "differs changed length,lastmod,hash", "extra HOST/nobodys", "extra extra", "kept kept", "differs longer length,hash",
-		"missing lost", "outside x", "differs rotten hash", "differs touched lastmod",
+		"invalid 100%.txt", "missing lost", "outside x", "differs rotten hash", "differs touched lastmod",
 	}
 	slices.Sort(want)
 	if slices.Sort(lines); !slices.Equal(lines, want) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	if all.Missing != 1 || all.Extra != 2 || all.Differing != 5 || all.Kept != 1 || all.Outside != 1 || all.Entries != 8 || all.Changes != 1 {
+	if all.Missing != 1 || all.Extra != 2 || all.Differing != 5 || all.Kept != 1 || all.Outside != 1 || all.Invalid != 1 || all.Entries != 9 || all.Changes != 1 {
 		t.Errorf("in all %+v", all)
 	}
 	if lines, _ := c.audit(l, mirror.AuditOptions{Quick: true}); slices.Contains(lines, "differs bits hash") || !slices.Contains(lines, "differs longer length") {

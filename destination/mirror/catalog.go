@@ -33,9 +33,12 @@ const (
 	Failed State = "failed"
 	// Gone: the Source has deleted it, and the file was kept (Config.Delete).
 	Gone State = "gone"
-	// Refused: it is outside of Config.Bases, or cannot be asked for. It is looked at
-	// again with the next change, or the next baseline.
+	// Refused: it is outside of Config.Bases. It is looked at again with the next change, or
+	// the next baseline.
 	Refused State = "refused"
+	// Invalid: its loc is not a URI that can be asked for, so the mirror cannot have it. It is looked
+	// at again as what is Refused.
+	Invalid State = "invalid"
 )
 
 // Told is what the Source said last of a resource.
@@ -107,7 +110,7 @@ type File struct {
 // Copy is what is known of one resource.
 type Copy struct {
 	Loc string
-	// Path is that of the file below the directory, with slashes; empty for what was refused.
+	// Path is that of the file below the directory, with slashes; empty for what is Refused or Invalid.
 	Path  string
 	State State
 	Told  Told

@@ -21,7 +21,7 @@ var (
 
 // trouble is why a resource was not fetched.
 type trouble struct {
-	state  State // Missing, Failed or Refused
+	state  State // Missing, Failed, Refused or Invalid
 	reason string
 	// host: it is its host's trouble, not that of the resource; after is how long that asks to be
 	// left alone.
@@ -124,7 +124,7 @@ func (f *fetcher) request(ctx context.Context, u *url.URL, told *Told, old *File
 	plain.Fragment, plain.RawFragment = "", ""
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, plain.String(), nil)
 	if err != nil {
-		return nil, &trouble{state: Refused, reason: ErrLoc.Error()}
+		return nil, &trouble{state: Invalid, reason: ErrLoc.Error()}
 	}
 	req.Header.Set("User-Agent", f.cfg.UserAgent)
 	// What is told of length and hash is told of the representation in that coding (core §7).

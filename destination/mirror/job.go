@@ -92,6 +92,8 @@ func (m *Mirror) fail(j *job, err error) {
 	switch t.state {
 	case Refused:
 		m.counts.refused.Add(1)
+	case Invalid:
+		m.counts.invalid.Add(1)
 	case Missing:
 		m.counts.missing.Add(1)
 		c.Next = m.again(c.Tries, t.after)

@@ -133,7 +133,7 @@ func (m *Mirror) overlong(loc string) bool {
 	if len(loc) <= maxLoc {
 		return false
 	}
-	m.counts.refused.Add(1)
+	m.counts.invalid.Add(1)
 	if m.lines.may(m.cfg.Logger) {
 		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long", "loc", lists.Cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
 	}
@@ -144,7 +144,7 @@ func (m *Mirror) overlong(loc string) bool {
 func (m *Mirror) allowed(loc string) (*url.URL, error) {
 	u, err := parseLoc(loc)
 	if err != nil {
-		return nil, &trouble{state: Refused, reason: err.Error()}
+		return nil, &trouble{state: Invalid, reason: err.Error()}
 	}
 	if !m.below(u) {
 		return nil, &trouble{state: Refused, reason: "it is outside of what is mirrored (--base)"}
@@ -216,18 +216,18 @@ type Progress struct {
 	// Total is how many resources there are to look at, where that is known: of a Baseline.
 	Total int64
 	Fetched, Unchanged, Deleted, Kept,
-	Missing, Failed, Refused int64
+	Missing, Failed, Refused, Invalid int64
 	// Bytes were fetched.
 	Bytes int64
 }
 
 // Done is how many were looked at.
 func (p Progress) Done() int64 {
-	return p.Fetched + p.Unchanged + p.Deleted + p.Kept + p.Missing + p.Failed + p.Refused
+	return p.Fetched + p.Unchanged + p.Deleted + p.Kept + p.Missing + p.Failed + p.Refused + p.Invalid
 }
 
 type counters struct {
-	total, fetched, unchanged, deleted, kept, missing, failed, refused, bytes atomic.Int64
+	total, fetched, unchanged, deleted, kept, missing, failed, refused, invalid, bytes atomic.Int64
 }
 
 // Progress may be asked at any time.
@@ -235,7 +235,7 @@ func (m *Mirror) Progress() Progress {
 	c := &m.counts
 	return Progress{
 		c.total.Load(), c.fetched.Load(), c.unchanged.Load(), c.deleted.Load(), c.kept.Load(),
-		c.missing.Load(), c.failed.Load(), c.refused.Load(), c.bytes.Load(),
+		c.missing.Load(), c.failed.Load(), c.refused.Load(), c.invalid.Load(), c.bytes.Load(),
 	}
 }
 

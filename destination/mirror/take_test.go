@@ -198,9 +198,12 @@ func TestAnswers(t *testing.T) {
 	c := patient
 	c.want("redirect", "real")
 	c.nothingHalf()
-	for _, loc := range []string{other.URL + "/x", "ftp://a.test/x", "http://u:p@" + c.host + "/x"} {
+	for loc, state := range map[string]mirror.State{
+		other.URL + "/x": mirror.Refused, "ftp://a.test/x": mirror.Invalid, "http://u:p@" + c.host + "/x": mirror.Invalid,
+		s.URL + "/100%.txt": mirror.Invalid,
+	} {
 		c.take(follow.Change{Entry: payload.Entry{Loc: loc, Change: payload.Created, Datetime: s.clock}})
-		c.is(loc, mirror.Refused, "")
+		c.is(loc, state, "")
 	}
 	if other.requests() != 0 {
 		t.Error("another host was asked")
@@ -599,7 +602,7 @@ func TestToldWrong(t *testing.T) {
 	if _, err := c.store.Mirrored().Copy(t.Context(), endless.Loc); !errors.Is(err, mirror.ErrNone) {
 		t.Errorf("it is kept: %v", err)
 	}
-	if lines, all := c.audit(l, mirror.AuditOptions{}); all.Outside != 1 {
+	if lines, all := c.audit(l, mirror.AuditOptions{}); all.Outside != 0 || all.Invalid != 1 {
 		t.Errorf("found %q of %+v", lines, all)
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 )
 
-// destinationLayout is a Destination's. Layout 2 has the claims of copies by canonical caseless matching.
+// destinationLayout is a Destination's. Layout 2 has the claims of copies by canonical caseless matching,
+// and copies that are Invalid.
 func destinationLayout() layout {
 	return layout{kind: "carillon destination", version: 2, moveOn: (*engine).moveClaims}
 }

@@ -16,7 +16,7 @@ import (
 const mirrorVersion = 1
 
 // mirrorStates are the states as records have them; the numbers are for good.
-var mirrorStates = []mirror.State{mirror.Whole, mirror.Missing, mirror.Failed, mirror.Gone, mirror.Refused}
+var mirrorStates = []mirror.State{mirror.Whole, mirror.Missing, mirror.Failed, mirror.Gone, mirror.Refused, mirror.Invalid}
 
 func mirrorEncodeCopy(c *mirror.Copy) []byte {
 	record := newEncoder(mirrorVersion, 160+len(c.Path)+len(c.Told.Hash)+len(c.Reason))
