@@ -214,7 +214,7 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 	if err != nil {
 		return fmt.Errorf("asking the hub %s: %w", hub, err)
 	}
-	if err := d.wait(ctx, d.cfg.VerifyWithin, p.confirmed); err != nil {
+	if err := d.verified(ctx, hub, p); err != nil {
 		return err
 	}
 	select {

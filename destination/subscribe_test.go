@@ -209,6 +209,44 @@ func TestNeverVerified(t *testing.T) {
 }
 
 // TestLateVerification: the hub verifies when we have stopped waiting for it.
+// Before the wait for a verification is over, the log says why it may not come, with the callback's address
+// and not its secret name.
+func TestVerificationAwaited(t *testing.T) {
+	for base, hint := range map[string]string{
+		baseURL:                  "firewall",
+		"http://127.0.0.1:8092/": "of this machine alone",
+		"http://localhost/":      "of this machine alone",
+		"http://[::1]:8092/":     "of this machine alone",
+		"https://192.168.1.2/x/": "is private",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			cfg := w.config(t.TempDir())
+			cfg.URL = base
+			w.start(cfg)
+			a := <-w.asked
+			time.Sleep(9 * time.Second)
+			synctest.Wait()
+			if logs := w.logs.String(); strings.Contains(logs, "has not asked the callback yet") {
+				t.Errorf("too soon: %s", logs)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			logs := w.logs.String()
+			if strings.Count(logs, "has not asked the callback yet") != 1 || !strings.Contains(logs, base+"callback/…") || !strings.Contains(logs, hint) {
+				t.Errorf("%s: %s", base, logs)
+			}
+			if strings.Contains(logs, strings.TrimPrefix(a.callback(), base+"callback/")) {
+				t.Errorf("the callback's secret name is logged: %s", logs)
+			}
+			if rec := w.verify(a, nil); rec.Code != http.StatusOK {
+				t.Errorf("the verification is answered %d", rec.Code)
+			}
+			w.stop()
+		})
+	}
+}
+
 func TestLateVerification(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -22,7 +22,8 @@ type Follower struct {
 	at time.Time // guarded by mu: the position as it is stored
 	// Guarded by mu: how far reaches what came, and where the last notification stands that does not
 	// tell what it covers.
-	came time.Time
+	came    time.Time
+	foreign bool // guarded by mu: the log has it that the topic delivers other content
 
 	// What follows is Run's goroutine's.
 	place   *place

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"time"
 
 	"carillon/destination"
+	"carillon/destination/lists"
 	"carillon/payload"
 )
 
@@ -19,7 +21,7 @@ var _ destination.Sink = (*Follower)(nil)
 // returns nil. Where there is no room it is destination.ErrNotNow.
 func (f *Follower) Take(n *destination.Notification) error {
 	if !n.ChangeNotification {
-		f.cfg.Logger.Warn("what was delivered is no change notification that can be read, and is passed over", "id", n.ID, "bytes", n.Size)
+		f.passOver(n)
 		f.pollNow() // something has changed: the lists may tell what
 		return nil
 	}
@@ -43,6 +45,24 @@ func (f *Follower) Take(n *destination.Notification) error {
 	}
 	f.ring()
 	return nil
+}
+
+// passOver logs a delivery that is no change notification. Content of another kind is a topic's habit: that is
+// said once.
+func (f *Follower) passOver(n *destination.Notification) {
+	if payload.IsNotification(n.Body) {
+		f.cfg.Logger.Warn("a change notification was delivered that cannot be read, and is passed over", "id", n.ID, "bytes", n.Size)
+		return
+	}
+	level := slog.LevelDebug
+	f.mu.Lock()
+	if !f.foreign {
+		f.foreign, level = true, slog.LevelWarn
+	}
+	f.mu.Unlock()
+	f.cfg.Logger.Log(context.Background(), level, "the topic delivers content that is no ResourceSync change notification: nothing in it can be handed on",
+		"topic", n.Topic, "id", n.ID, "bytes", n.Size, "type", lists.Cut(n.ContentType),
+		"hint", "destination --topic prints that something came; to get the content, run a callback of your own (docs/destination.md)")
 }
 
 // standing is where a notification stands in the Inbox: where it begins, or behind all that

@@ -306,3 +306,24 @@ func TestRepeated(t *testing.T) {
 		})
 	}
 }
+
+// Content that is no ResourceSync is said once, with what to use for it; a broken notification each time.
+func TestForeignContent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.src.memory, w.src.list = nil, nil
+		w.start()
+		feed := func(id string) *destination.Notification {
+			return &destination.Notification{ID: id, Topic: "http://source.example/feed", ContentType: "application/atom+xml", Body: []byte("<feed/>"), Size: 7}
+		}
+		broken := notification("broken", time.Time{}, time.Time{}, nil)
+		broken.ChangeNotification = false
+		w.push(feed("1"), feed("2"), broken, feed("3"))
+		logs := w.logs.String()
+		if n := strings.Count(logs, "is no ResourceSync change notification"); n != 1 || !strings.Contains(logs, "run a callback of your own") || !strings.Contains(logs, "topic=http://source.example/feed") {
+			t.Errorf("said %d times:\n%s", n, logs)
+		}
+		if !strings.Contains(logs, "cannot be read, and is passed over\" id=broken") {
+			t.Errorf("nothing is said of the broken one:\n%s", logs)
+		}
+	})
+}
