@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -54,13 +53,15 @@ func (f *Follower) passOver(n *destination.Notification) {
 		f.cfg.Logger.Warn("a change notification was delivered that cannot be read, and is passed over", "id", n.ID, "bytes", n.Size)
 		return
 	}
-	level := slog.LevelDebug
 	f.mu.Lock()
-	if !f.foreign {
-		f.foreign, level = true, slog.LevelWarn
-	}
+	known := f.foreign
+	f.foreign = true
 	f.mu.Unlock()
-	f.cfg.Logger.Log(context.Background(), level, "the topic delivers content that is no ResourceSync change notification: nothing in it can be handed on",
+	if known {
+		f.cfg.Logger.Debug("content of another kind was delivered", "id", n.ID, "bytes", n.Size)
+		return
+	}
+	f.cfg.Logger.Warn("the topic delivers content that is no ResourceSync change notification: nothing in it can be handed on",
 		"topic", n.Topic, "id", n.ID, "bytes", n.Size, "type", lists.Cut(n.ContentType),
 		"hint", "destination --topic prints that something came; to get the content, run a callback of your own (docs/destination.md)")
 }
