@@ -162,7 +162,12 @@ func (d *Dispatcher) isOver(accepted time.Time, attempts uint32) bool {
 
 // end ends a subscription whose callback is gone (WebSub §7). The Ender takes
 // it out of the table; one that is still there was renewed, or is to be ended yet.
+// Where its shard was lost meanwhile it is for the next owner to hear that.
 func (d *Dispatcher) end(ctx context.Context, f *flight) {
+	if !d.holds(f.shard) {
+		f.result.outcome.Err = ErrNotHeld
+		return
+	}
 	sub := f.was.subscription(f.attempt.Secret) // a renewal since then stands
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
@@ -237,12 +242,25 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	d.touchDown(f)
 	if f.e.state != ended {
 		d.settle(f, now)
+	} else {
+		d.comeHome(f.was.id, now)
 	}
 	d.recycle(f)
 	if !d.running && d.underWay() == 0 {
 		close(d.drained)
 	}
 	return d.launch(ctx, clock)
+}
+
+// comeHome counts out an attempt whose entry has ended. What has its ID by now waited for that, so
+// that its deliveries stay one at a time. mu is held.
+func (d *Dispatcher) comeHome(id subscription.ID, now int64) {
+	if d.abroad[id]--; d.abroad[id] == 0 {
+		delete(d.abroad, id)
+	}
+	if e, err := d.entryOf(id); err == nil && e.state == idle {
+		d.place(e, now)
+	}
 }
 
 // settle moves an entry on after a flight. mu is held.

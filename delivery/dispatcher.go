@@ -63,6 +63,8 @@ type Dispatcher struct {
 	// a newer one: a mutex that can be waited for with a bound. It is taken
 	// before mu.
 	saving chan struct{}
+	// marking is full while a shard is marked: what is looked at later is written later.
+	marking chan struct{}
 	// reading has a place for each notification that is being read from the log.
 	reading chan struct{}
 
@@ -78,12 +80,15 @@ type Dispatcher struct {
 	topicList []*topic
 	left      [2]map[string]*topic // see leaveTopic
 	hosts     map[string]*host
-	secrets   secrets
-	counts    [states]int // entries by their state; what ended counts up for ever
-	cache     cache
-	failing   int // entries whose last attempt failed
-	totals    totals
-	history   history
+	// abroad counts the attempts under way whose entry has ended. What has the same ID by now,
+	// as the shard was gained again or somebody subscribed anew, waits until they end.
+	abroad  map[subscription.ID]int
+	secrets secrets
+	counts  [states]int // entries by their state; what ended counts up for ever
+	cache   cache
+	failing int // entries whose last attempt failed
+	totals  totals
+	history history
 
 	walks        struct{ head, tail *topic }
 	unknown      []*topic // topics whose head is to be read
@@ -131,6 +136,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		flushSoon: make(chan struct{}, 1),
 		flushNow:  make(chan struct{}, 1),
 		saving:    make(chan struct{}, 1),
+		marking:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, maxReads),
 		cache:     cache{max: cfg.CacheBytes, loads: map[place]*load{}},
 		secrets:   newSecrets(),
@@ -138,6 +144,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		epoch:     time.Now(),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
+		abroad:    map[subscription.ID]int{},
 	}
 	d.offset = d.nowBy(d.epoch)
 	_, d.splits = sender.(*HTTPSender)

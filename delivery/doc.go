@@ -57,7 +57,10 @@
 // (Sure). One that was stopped and comes back cannot write: its Save is refused
 // under the old epoch. What it had in flight may come twice, as may what was not
 // waited for when a shard is handed over (Config.HandoverTimeout); nothing is
-// passed over, and no cursor moves back.
+// passed over, and no cursor moves back. An answer that comes after its shard was
+// lost changes nothing, also where the shard was gained again meanwhile: a tenure is
+// told by its table, not by the shard's number. In the process that made such an attempt
+// the next one to the same subscription waits for its end; another process cannot.
 //
 // # What a log has lost
 //

@@ -3,7 +3,10 @@ package delivery
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"carillon/subscription"
 )
 
 // changed notes that an entry's position is to be saved. mu is held.
@@ -23,7 +26,7 @@ func (d *Dispatcher) changed(sh *shardTable, e *entry) {
 // batch takes what is to be saved of a shard, and of how many outcomes it came. mu
 // is held.
 func (sh *shardTable) batch() (b Batch, outcomes int) {
-	b, outcomes = Batch{Tenure: sh.tenure, Gaps: sh.gaps}, sh.unsaved
+	b, outcomes = Batch{Tenure: sh.tenure, Gaps: sh.current(sh.gaps)}, sh.unsaved
 	if len(sh.dirty) > 0 {
 		b.Advances = make([]Advance, 0, len(sh.dirty))
 	}
@@ -39,6 +42,19 @@ func (sh *shardTable) batch() (b Batch, outcomes int) {
 		sh.dirty = nil
 	}
 	return b, outcomes
+}
+
+// current returns the gaps of subscriptions that still stand. One that has ended takes its gaps
+// along: the next subscription with the same ID starts behind them. mu is held.
+func (sh *shardTable) current(gaps []Gap) []Gap {
+	isOver := func(g Gap) bool {
+		e := sh.entries.get(g.Subscription)
+		return e == nil || g.First <= e.start
+	}
+	if !slices.ContainsFunc(gaps, isOver) {
+		return gaps
+	}
+	return slices.DeleteFunc(slices.Clone(gaps), isOver) // others read the list as it was
 }
 
 // dirtyKept is how long a list of changes may stay allocated between two saves.
@@ -81,7 +97,13 @@ func (d *Dispatcher) flushLoop(ctx, saves context.Context) {
 func (d *Dispatcher) flush(ctx context.Context) error {
 	d.saving <- struct{}{}
 	defer func() { <-d.saving }()
-	batches, outcomes := d.collect()
+	all := d.collect()
+	var batches []Batch
+	for _, c := range all {
+		if len(c.batch.Advances)+len(c.batch.Gaps) > 0 {
+			batches = append(batches, c.batch)
+		}
+	}
 	var err error
 	if len(batches) > 0 {
 		saveCtx, cancel := context.WithTimeout(ctx, engineTimeout)
@@ -91,27 +113,22 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if fenced := (*FencedError)(nil); errors.As(err, &fenced) && len(fenced.Shards) > 0 {
-		// The other batches are written.
-		for _, s := range fenced.Shards {
-			d.log.Warn("a shard has another owner by now", "shard", s)
-			d.drop(s)
-			d.metrics.lost.WithLabelValues(lostFenced).Inc()
-		}
-		err = nil
+		d.fenced(all, fenced.Shards)
+		err = nil // the other batches are written
 	}
 	d.saveFailing = err != nil
 	if err != nil {
 		d.metrics.failures.Inc()
-		d.restore(batches)
+		d.restore(all)
 		return err
 	}
 	if len(batches) > 0 {
 		d.metrics.flushes.Inc()
 	}
-	for _, c := range outcomes {
+	for _, c := range all {
 		c.sh.saving = nil
 		c.sh.unsaved -= c.outcomes
-		if d.shards[c.sh.tenure.Shard] == c.sh { // else they went with the shard
+		if d.stays(c.sh) { // else they went with the shard
 			d.unsaved -= c.outcomes
 		}
 	}
@@ -119,38 +136,49 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 	return nil
 }
 
-// collected is of how many outcomes the batch of a shard came.
+// fenced drops the shards whose batches were refused. One that was gained again meanwhile
+// stays: the refusal is about the tenure before. mu is held.
+func (d *Dispatcher) fenced(all []collected, refused []subscription.Shard) {
+	for _, c := range all {
+		if s := c.sh.tenure.Shard; slices.Contains(refused, s) && d.stays(c.sh) {
+			d.log.Warn("a shard has another owner by now", "shard", s)
+			d.drop(s)
+			d.metrics.lost.WithLabelValues(lostFenced).Inc()
+		}
+	}
+}
+
+// collected is what is to be saved of a shard.
 type collected struct {
 	sh       *shardTable
-	outcomes int
+	batch    Batch // may be empty
+	outcomes int   // the batch comes from so many
 }
 
 // collect takes what is to be saved, and of how many outcomes it came: those count as
 // unsaved until they are saved.
-func (d *Dispatcher) collect() (batches []Batch, of []collected) {
+func (d *Dispatcher) collect() (all []collected) {
 	for s := range d.shards {
 		d.mu.Lock() // for one shard at a time: others are waiting
 		if sh := d.shards[s]; sh != nil && len(sh.dirty)+len(sh.gaps)+sh.unsaved > 0 {
 			b, outcomes := sh.batch()
 			sh.saving = b.Gaps
-			if of = append(of, collected{sh, outcomes}); len(b.Advances)+len(b.Gaps) > 0 {
-				batches = append(batches, b)
-			}
+			all = append(all, collected{sh, b, outcomes})
 		}
 		d.mu.Unlock()
 	}
-	return batches, of
+	return all
 }
 
 // restore puts back what was not saved: positions as they are by now. mu is held.
-func (d *Dispatcher) restore(batches []Batch) {
-	for _, b := range batches {
-		sh := d.shards[b.Tenure.Shard]
-		if sh == nil || sh.tenure != b.Tenure {
+func (d *Dispatcher) restore(all []collected) {
+	for _, c := range all {
+		sh := c.sh
+		if !d.stays(sh) {
 			continue
 		}
-		sh.gaps, sh.saving = append(b.Gaps, sh.gaps...), nil
-		for _, a := range b.Advances {
+		sh.gaps, sh.saving = append(c.batch.Gaps, sh.gaps...), nil
+		for _, a := range c.batch.Advances {
 			if e := sh.entries.get(a.Subscription); e != nil && !e.dirty {
 				e.dirty = true
 				sh.dirty = append(sh.dirty, e)

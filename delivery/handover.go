@@ -73,7 +73,7 @@ func (d *Dispatcher) handOver(sh *shardTable) {
 	}
 	d.mu.Lock()
 	s := sh.tenure.Shard
-	if d.shards[s] != sh {
+	if !d.stays(sh) {
 		d.mu.Unlock()
 		return // fenced meanwhile
 	}

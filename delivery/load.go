@@ -42,7 +42,7 @@ func (d *Dispatcher) Gained(ctx context.Context, t Tenure) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.shards[t.Shard] == sh {
+	if d.stays(sh) {
 		d.drop(t.Shard)
 	}
 	return fmt.Errorf("reading the members of shard %d: %w", t.Shard, err)
@@ -148,7 +148,7 @@ func (d *Dispatcher) readMembers(ctx context.Context, s subscription.Shard, chun
 func (d *Dispatcher) adopt(sh *shardTable, members []Member) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.shards[sh.tenure.Shard] != sh {
+	if !d.stays(sh) {
 		return fmt.Errorf("lost meanwhile: %w", ErrFenced)
 	}
 	for i := range members {
@@ -176,7 +176,7 @@ func (d *Dispatcher) adopt(sh *shardTable, members []Member) error {
 // if the shard is lost.
 func (d *Dispatcher) begin(sh *shardTable) bool {
 	d.mu.Lock()
-	held := d.shards[sh.tenure.Shard] == sh
+	held := d.stays(sh)
 	if held {
 		pending := sh.pending
 		sh.loading, sh.pending = false, nil
@@ -202,6 +202,10 @@ func (d *Dispatcher) begin(sh *shardTable) bool {
 	d.kick()
 	return held
 }
+
+// stays reports whether a shard has been held ever since it was gained with this table. One that
+// was lost and gained again has another table, perhaps under the same epoch. mu is held.
+func (d *Dispatcher) stays(sh *shardTable) bool { return d.shards[sh.tenure.Shard] == sh }
 
 // drop forgets a shard with all its entries. mu is held.
 func (d *Dispatcher) drop(s subscription.Shard) {

@@ -69,7 +69,7 @@ func (d *Dispatcher) RetryNow(_ context.Context, id subscription.ID) error {
 	switch {
 	case err != nil:
 		return err
-	case e.state == flying:
+	case e.state == flying, d.abroad[id] > 0:
 		return fmt.Errorf("%w: an attempt has begun and has not ended", ErrUnderWay)
 	case !e.behind():
 		return fmt.Errorf("%w: it has got everything", ErrNothingToDo)

@@ -94,13 +94,14 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	if err != nil {
 		return 0, 0, err
 	}
+	needs, _ := d.slowestOf(subscription.ShardOf(id)) // before the flush: a mark is of what is saved
 	if err := d.flush(context.WithoutCancel(ctx)); err != nil {
 		return 0, 0, fmt.Errorf("a replay has begun, and is not saved yet: %w", err)
 	}
 	if !d.holds(sh) {
 		return 0, 0, fmt.Errorf("%w by now", ErrNotHeld)
 	}
-	d.markNow(ctx, subscription.ShardOf(id))
+	d.markNow(ctx, needs)
 	return from, end, nil
 }
 
@@ -109,20 +110,19 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 func (d *Dispatcher) holds(sh *shardTable) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.shards[sh.tenure.Shard] == sh
+	return d.stays(sh)
 }
 
-// markNow tells the process that trims what a shard needs by now, without waiting for the
-// next round. What it trims all the same is passed over.
-func (d *Dispatcher) markNow(ctx context.Context, s subscription.Shard) {
-	m, held := d.slowestOf(s)
-	if d.marks == nil || !held {
+// markNow marks a shard without waiting for the next round of trimming, wherever that is done. What
+// is trimmed all the same the replay passes over.
+func (d *Dispatcher) markNow(ctx context.Context, m mark) {
+	if d.marks == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
-	if err := d.marks.Mark(ctx, m.tenure, m.lowest); err != nil {
-		d.log.Debug("a shard was not marked for a replay", "shard", s, "error", err)
+	if err := d.writeMark(ctx, m); err != nil {
+		d.log.Debug("a shard was not marked for a replay", "shard", m.tenure.Shard, "error", err)
 	}
 }
 

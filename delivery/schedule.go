@@ -134,7 +134,7 @@ func (d *Dispatcher) place(e *entry, now int64) {
 	sh := d.shardOf(e)
 	switch {
 	case sh == nil || sh.loading, e.expires <= now,
-		!e.topic.known || !e.behind():
+		!e.topic.known || !e.behind(), d.abroad[e.id] > 0:
 		d.setState(e, idle)
 	case e.failures() > 0 && e.rare.due > now:
 		e.rare.due = min(e.rare.due, now+int64(d.cfg.RetryMax)) // it may be from a clock that was wrong

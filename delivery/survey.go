@@ -68,7 +68,7 @@ func (d *Dispatcher) walkShard(sh *shardTable, stretch int, f func(e *entry)) (m
 	defer d.mu.Unlock()
 	before := sh.entries.moved
 	for end := len(sh.entries.slots); end > 0; {
-		if d.shards[sh.tenure.Shard] != sh {
+		if !d.stays(sh) {
 			return false, true
 		}
 		if sh.entries.moved != before {
@@ -88,7 +88,7 @@ func (d *Dispatcher) walkShard(sh *shardTable, stretch int, f func(e *entry)) (m
 			d.mu.Lock()
 		}
 	}
-	return false, d.shards[sh.tenure.Shard] != sh
+	return false, !d.stays(sh)
 }
 
 // Spelling returns a topic as one of its subscriptions spells it, given its key

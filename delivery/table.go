@@ -166,6 +166,9 @@ func (d *Dispatcher) remove(sh *shardTable, id subscription.ID) {
 
 // forget ends an entry that its shard has no more. mu is held.
 func (d *Dispatcher) forget(e *entry) {
+	if e.state == flying {
+		d.abroad[e.id]++
+	}
 	d.setState(e, ended) // queues, heap and flights pass over it
 	t := e.topic
 	if e.failures() > 0 {

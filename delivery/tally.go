@@ -332,9 +332,9 @@ func (d *Dispatcher) unsavedOf(s subscription.Shard) []Gap {
 		return nil
 	}
 	if len(sh.saving) == 0 {
-		return sh.gaps[:len(sh.gaps):len(sh.gaps)]
+		return slices.Clip(sh.current(sh.gaps))
 	}
-	return slices.Concat(sh.saving, sh.gaps)
+	return sh.current(slices.Concat(sh.saving, sh.gaps))
 }
 
 // overlaid returns gaps as they will be when the later ones are saved too: one takes the

@@ -87,10 +87,10 @@ func (d *Dispatcher) agree(ctx context.Context, marks []mark) (n needs, err erro
 		return n, nil
 	}
 	for _, m := range marks {
-		err := d.marks.Mark(ctx, m.tenure, m.lowest)
+		err := d.writeMark(ctx, m)
 		if errors.Is(err, ErrFenced) {
 			// The shard is lost, which Save or Lost will say.
-			d.log.Debug("a shard was not marked: it has another owner", "shard", m.tenure.Shard)
+			d.log.Debug("a shard was not marked: it is lost, or is about to be", "shard", m.tenure.Shard)
 			n.trims = n.trims && m.tenure.Shard != 0
 			continue
 		}
@@ -106,6 +106,23 @@ func (d *Dispatcher) agree(ctx context.Context, marks []mark) (n needs, err erro
 		return n, fmt.Errorf("reading the marks: %w", err)
 	}
 	return n, nil
+}
+
+// writeMark marks a shard as it was looked at before its cursors were saved, but for replays that
+// have begun since: they need what lies before their cursors. Marks are written one at a time, so
+// that none takes the place of one that was looked at later.
+func (d *Dispatcher) writeMark(ctx context.Context, m mark) error {
+	select {
+	case d.marking <- struct{}{}:
+		defer func() { <-d.marking }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: the mark before has not been written yet: %w", ErrUnavailable, ctx.Err())
+	}
+	now, held := d.slowestOf(m.tenure.Shard)
+	if !held || now.tenure != m.tenure {
+		return &FencedError{Shards: []subscription.Shard{m.tenure.Shard}}
+	}
+	return d.marks.Mark(ctx, m.tenure, merge([]mark{m, now}))
 }
 
 // merge returns the lowest of several marks.
