@@ -53,7 +53,7 @@ func build(ctx context.Context, dir, program string) error {
 // scenario is about.
 func startHub(ctx context.Context, binary, store string, flags ...string) (*hub, error) {
 	args := append([]string{
-		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", hubURL, "--store", store, "--log-level", "error",
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", hubURL, "--store", store, "--log-level", "error", "--drain", "0s",
 	}, flags...)
 	begin := time.Now()
 	cmd := exec.CommandContext(ctx, binary, args...)

@@ -49,7 +49,7 @@ func (f *serveCommand) tell(logger *slog.Logger) {
 
 // publicEndpoint and adminEndpoint are the listeners.
 func (f *serveCommand) publicEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Proxies: f.TrustedProxy, Logger: logger}
+	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Proxies: f.TrustedProxy, Finish: f.stageWithin(), Logger: logger}
 }
 
 func (f *serveCommand) adminEndpoint(logger *slog.Logger) program.Endpoint {

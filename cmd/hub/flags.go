@@ -61,6 +61,8 @@ type serveCommand struct {
 	Host   []program.HostName `placeholder:"NAME" help:"Another host that the public listener answers to, besides that of --url, addresses and localhost; repeatable. A request for any other host gets 421." group:"Listeners"`
 	Admin  string             `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: the page, the JSON API, /healthz, /readyz and /metrics. On an address that is not loopback it needs --admin-token-file, and a certificate or --admin-plain." group:"Listeners"`
 
+	Drain time.Duration `default:"5s" help:"How long the public listener serves on after SIGTERM, while /readyz answers 503 and each answer closes its connection, so that a load balancer can learn of the end: 0 to 15s. More than what the balancer takes to notice, which is two of its questions for most. SIGINT (Ctrl-C) waits for nothing." group:"Listeners" range:"0 to 15s"`
+
 	TLS           program.TLS `embed:"" set:"listener=public listener" group:"Listeners"`
 	AdminTLS      program.TLS `embed:"" prefix:"admin-" set:"listener=operator's listener" group:"Listeners"`
 	operatorFlags `group:"Listeners"`
@@ -115,6 +117,10 @@ const (
 	maxTakeover = 5 * time.Minute
 )
 
+// maxDrain is the longest --drain: what is left of program.StopWithin is for the requests and
+// deliveries under way.
+const maxDrain = 15 * time.Second
+
 // Validate refuses values that cannot be kept, by the names that the operator
 // knows, all at once. It is called when the flags are parsed.
 func (f *serveCommand) Validate() error {
@@ -154,6 +160,7 @@ func (f *serveCommand) Validate() error {
 	refuse(f.KeepBytes != 0 && f.KeepBytes < minKeepBytes,
 		"--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB", int64(f.KeepBytes))
 	refuse(f.Takeover < minTakeover || f.Takeover > maxTakeover, "--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
+	refuse(f.Drain < 0 || f.Drain > maxDrain, "--drain must be from 0 (none) to %s, not %s", maxDrain, f.Drain)
 	refuse(f.MaxBody < 1 || f.MaxBody > maxMaxBody, "--max-body must be from 1 to %s, not %s", byteSize(maxMaxBody), f.MaxBody)
 	return errors.Join(append(all, f.memoryFlags.validate(int64(f.KeepBytes)), f.wayOutFlags.Validate(), f.clientFlags.Validate(), f.storeFlags.Validate())...)
 }

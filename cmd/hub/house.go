@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,15 +21,21 @@ import (
 	"carillon/subscription"
 )
 
-// drainWithin is what each of the two long stages of the end may take, the
-// intake and the deliveries. With the few seconds for the last positions the end
-// stays within program.StopWithin; the operator's listener, closed last, holds
-// it up only for an answer that is being read.
-const drainWithin = program.DrainWithin
+// forPositions is the part of program.StopWithin for the last positions. The operator's
+// listener, closed last, holds the end up only for an answer that is being read.
+const forPositions = 3 * time.Second
+
+// stageWithin is the bound of each of the two long stages of the end, the intake and the
+// deliveries. With the drain before them the end stays within program.StopWithin.
+func (f *serveCommand) stageWithin() time.Duration {
+	return min(program.DrainWithin, (program.StopWithin-forPositions-f.Drain)/2)
+}
 
 // house is a hub with all its rooms joined.
 type house struct {
 	url        string
+	drain      time.Duration // how long the public port serves after SIGTERM
+	openWithin time.Duration // when the public port opens without the store
 	logger     *slog.Logger
 	level      *program.LogLevel // of the log lines; operators and reloads change it
 	reloads    *program.Reloader // nil: there are none
@@ -60,7 +67,7 @@ type house struct {
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
 func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
-	h := &house{url: f.URL, logger: logger, level: f.again.Level, metrics: newRegistry(), around: around(f)}
+	h := &house{url: f.URL, drain: f.Drain, openWithin: openWithin, logger: logger, level: f.again.Level, metrics: newRegistry(), around: around(f)}
 	if h.level == nil {
 		h.level = program.NewLogLevel("")
 	}
@@ -80,7 +87,7 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	if err := checkFiles(program.OpenFiles()); err != nil {
 		return err
 	}
-	if h.public, err = program.Listen(ctx, f.publicEndpoint(h.logger)); err != nil {
+	if h.public, err = program.Prepare(ctx, f.publicEndpoint(h.logger)); err != nil {
 		return err
 	}
 	if h.operator, err = program.Listen(ctx, f.adminEndpoint(h.logger)); err != nil {
@@ -170,7 +177,7 @@ func deliveryConfig(f serveCommand) delivery.Config {
 	cfg := delivery.Config{
 		MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
-		DrainTimeout: drainWithin,
+		DrainTimeout: f.stageWithin(),
 		KeepAtLeast:  f.KeepAtLeast, KeepBytes: cmp.Or(int64(f.KeepBytes), -1), // 0 is no bound
 	}
 	if f.KeepFor != nil {
@@ -223,7 +230,7 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	}
 	h.service, err = subscription.NewService(subscription.Config{
 		Lease:        subscription.LeaseRules{Min: f.LeaseMin, Default: f.LeaseDefault, Max: f.LeaseMax},
-		DrainTimeout: drainWithin,
+		DrainTimeout: f.stageWithin(),
 		Concurrency:  out.verifying, MaxSlow: out.slowVerifying,
 	}, h.store.Subscriptions, checker, h.traces.Confirmer(confirmer{h.heard, verifier}), h.dispatcher, h.logger, h.metrics)
 	if err != nil {

@@ -56,6 +56,10 @@ func (l *logText) String() string {
 	return l.text.String()
 }
 
+// hubEnvironment has the test binary be a hub that ends without a drain, unless its flags
+// say otherwise: no test but those of the drain has a balancer.
+func hubEnvironment() []string { return append(os.Environ(), beHub+"=1", "HUB_DRAIN=0s") }
+
 // startHub starts a hub and waits for its ready line.
 func startHub(t *testing.T, args ...string) *process {
 	t.Helper()
@@ -76,7 +80,7 @@ func launchHub(t *testing.T, by []string, args ...string) *process {
 	t.Helper()
 	whole := append(append(slices.Clone(by), os.Args[0]), args...)
 	p := &process{cmd: exec.Command(whole[0], whole[1:]...), ready: map[string]string{}, log: &logText{}}
-	p.cmd.Env = append(os.Environ(), beHub+"=1")
+	p.cmd.Env = hubEnvironment()
 	p.cmd.Stderr = p.log
 	var err error
 	if p.out, err = p.cmd.StdoutPipe(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,9 +41,9 @@ func (p *process) isReady() bool {
 	return status == http.StatusOK
 }
 
-// A hub that starts before its Redis serves at once: what needs the store is
-// answered 503, it lives and is not ready, and it says once what it waits for.
-// It becomes ready by itself.
+// A hub that starts before its Redis lives and is not ready, and says once what it waits for.
+// Its public port opens all the same: requests that need the store are answered 503. It
+// becomes ready by itself.
 func TestRedisDownThenUp(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Stop(t)
@@ -55,6 +56,13 @@ func TestRedisDownThenUp(t *testing.T) {
 	if status != http.StatusServiceUnavailable || !strings.Contains(body, "store: ") || !strings.Contains(body, "deliveries: ") {
 		t.Errorf("/readyz while Redis is away: %d %q", status, body)
 	}
+	eventually(t, "the public port", func() bool {
+		conn, err := net.Dial("tcp", listen)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 	resp, err := http.PostForm("http://"+listen+"/websub/", url.Values{
 		"hub.mode": {"subscribe"}, "hub.topic": {"http://127.0.0.1:1024/topic"}, "hub.callback": {"http://127.0.0.1:1024/callback"},
 	})

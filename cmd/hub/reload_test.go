@@ -29,7 +29,7 @@ func TestSIGHUP(t *testing.T) {
 	}
 	rewrite("")
 	cmd := exec.Command(os.Args[0], "--config", config)
-	cmd.Env = append(os.Environ(), beHub+"=1")
+	cmd.Env = hubEnvironment()
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -13,18 +13,27 @@ import (
 	"carillon/subscription"
 )
 
-// run serves until ctx ends or a part fails, then ends in order: first what
-// takes in, then what delivers, then the shards are handed back. The operator
-// can look on until then. Until the store is there requests are refused and
-// nothing is delivered; then ready is called.
+// run serves until ctx ends or a part fails, then ends in order: first the intake, after its
+// drain, then the deliveries, then the shards are handed back. The operator can look on until
+// then. Until the store is there requests are refused and nothing is delivered; then ready is
+// called.
 func (h *house) run(ctx context.Context, ready func()) error {
+	serving, endDrain := program.Drain(ctx, h.drain)
+	defer endDrain()
+	intake, intakeCtx := errgroup.WithContext(serving)
+	commands, endCommands := context.WithCancel(intakeCtx)
+	defer endCommands()
 	defer context.AfterFunc(ctx, func() {
+		h.public.CloseEach()
 		h.stopping.Store(true)
+		endCommands()
+		if h.missing.Load() != nil {
+			endDrain() // no balancer sends requests here
+		}
 		h.logger.Info("stopping: what is under way is finished first")
 	})()
 	operator, closeOperator := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeOperator()
-	intake, intakeCtx := errgroup.WithContext(ctx)
 	w := newWorks(context.WithoutCancel(ctx))
 	defer w.release()
 
@@ -34,12 +43,16 @@ func (h *house) run(ctx context.Context, ready func()) error {
 		w.failed <- err
 		return err
 	})
-	intake.Go(func() error { return program.Serve(intakeCtx, h.public, h.traces.Handler(h.hub.Handler()), h.logger) })
-	intake.Go(func() error { return h.serveControl(intakeCtx) })
+	d := newDoor()
+	intake.Go(func() error { return h.servePublic(intakeCtx, d) })
+	intake.Go(func() error { return h.serveControl(commands) })
 	intake.Go(func() error { return h.reload(intakeCtx) })
 	intake.Go(func() error {
 		if err := h.awaitStore(intakeCtx); err != nil || intakeCtx.Err() != nil {
 			return err
+		}
+		if !d.pass(intakeCtx) {
+			return nil
 		}
 		h.start(w)
 		intake.Go(func() error { h.showLoading(intakeCtx); return nil })

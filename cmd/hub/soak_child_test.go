@@ -82,7 +82,7 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 	t := s.t
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], slices.Concat(s.args, args)...), ready: map[string]string{}, log: &logText{}}
-	p.cmd.Env = append(os.Environ(), beHub+"=1")
+	p.cmd.Env = hubEnvironment()
 	p.cmd.Stderr = io.MultiWriter(p.log, unsavedWatch{s})
 	var err error
 	if p.out, err = p.cmd.StdoutPipe(); err != nil {

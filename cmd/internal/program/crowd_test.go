@@ -53,7 +53,7 @@ func TestSharesOfAListener(t *testing.T) {
 				}
 				close(release)
 				s.stop()
-				if n := s.listener.Open(); n != 0 {
+				if n := s.listener.Connections(); n != 0 {
 					t.Errorf("%d connections are counted at the end", n)
 				}
 			})

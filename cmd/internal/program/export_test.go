@@ -2,6 +2,7 @@ package program
 
 import (
 	"net"
+	"os"
 	"time"
 )
 
@@ -24,8 +25,8 @@ func Over(ln net.Listener, e Endpoint, most, perClient int) (*Listener, error) {
 	return wrap(ln, e, keeper, limits{most: most, perClient: perClient, perNetwork: 2 * perClient}), nil
 }
 
-// Open returns how many connections are open.
-func (l *Listener) Open() int { return l.limiter.count() }
+// Connections returns how many connections are open.
+func (l *Listener) Connections() int { return l.limiter.count() }
 
 // Closed returns how many connections were closed to make room, and how many clients
 // were refused one.
@@ -35,3 +36,10 @@ func (l *Listener) Closed() (idle, refused int64) {
 
 // Until is when the certificate in use expires.
 func (l *Listener) Until() time.Time { return l.keeper.current.Load().Leaf.NotAfter }
+
+// Asked returns the cause that Main gives to a context at a signal, and what Main does at the
+// second one.
+func Asked(s os.Signal) (cause error, again func() bool) {
+	a := &asked{Signal: s}
+	return a, a.again
+}

@@ -85,8 +85,8 @@ func TestTheLongestWaitMakesRoom(t *testing.T) {
 		late := make(chan int, 1)
 		go func() { late <- ask(conns[7], "/") }()
 		synctest.Wait()
-		if len(late) > 0 || s.listener.Open() != 4 {
-			t.Errorf("%d connections are open, and the one too many got an answer: %t", s.listener.Open(), len(late) > 0)
+		if len(late) > 0 || s.listener.Connections() != 4 {
+			t.Errorf("%d connections are open, and the one too many got an answer: %t", s.listener.Connections(), len(late) > 0)
 		}
 		close(release)
 		for range 4 {
@@ -153,7 +153,7 @@ func TestNoClientLocksOutOthers(t *testing.T) {
 		}
 		close(release)
 		s.stop()
-		if got := s.listener.Open(); got != 0 {
+		if got := s.listener.Connections(); got != 0 {
 			t.Errorf("%d connections are counted at the end", got)
 		}
 	})

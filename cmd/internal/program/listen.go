@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // Endpoint says where a server listens, and for whom.
@@ -24,6 +26,9 @@ type Endpoint struct {
 	// Operators: it is for the operator's own people and systems, and not for the
 	// world. What only browsers that were tricked would ask is refused (ownOnly).
 	Operators bool
+	// Finish bounds how long a server that stops waits for the requests that it has begun to
+	// answer. 0: DrainWithin.
+	Finish time.Duration
 	// Proxies are the networks of proxies, whose connections are those of many
 	// clients: they may take all there are. Those of this machine may, too, and
 	// everybody's of a listener for operators.
@@ -37,13 +42,28 @@ type Listener struct {
 	limiter      *limiter
 	keeper       *keeper // nil: plain HTTP
 	operators    bool
-	names        *names  // AnswerTo; nil: it answers to all
-	url          string  // ToldAs
-	handshakes   counter // that failed
+	names        *names        // AnswerTo; nil: it answers to all
+	finish       time.Duration // Endpoint.Finish
+	endpoint     Endpoint      // what Open opens
+	at           net.Addr      // the address before Open
+	url          string        // ToldAs
+	handshakes   counter       // that failed
+	closing      atomic.Bool   // CloseEach
 }
 
 // Listen opens a listener; its error names the flag to change.
 func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
+	l, err := Prepare(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.Open(ctx)
+}
+
+// Prepare returns a Listener that refuses connections until Open. It reports what it can see
+// without listening; its error names the flag to change. A Listener on port 0 is open at once,
+// since the system chooses its port then.
+func Prepare(ctx context.Context, e Endpoint) (*Listener, error) {
 	if e.Address == "" {
 		return nil, fmt.Errorf("--%s is empty: give HOST:PORT", e.Flag)
 	}
@@ -51,25 +71,65 @@ func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", e.Address)
+	at, err := net.ResolveTCPAddr("tcp", e.Address)
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s: %w", e.Flag, e.Address, err)
 	}
-	return wrap(ln, e, keeper, bounds(cmp.Or(e.Share, defaultShare))), nil
+	l := newListener(e, keeper, bounds(cmp.Or(e.Share, defaultShare)))
+	l.at = at
+	if at.Port == 0 {
+		return l, l.Open(ctx)
+	}
+	return l, nil
+}
+
+// Open begins to listen. It does nothing on a Listener that is open.
+func (l *Listener) Open(ctx context.Context) error {
+	if l.Listener != nil {
+		return nil
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", l.endpoint.Address)
+	if err != nil {
+		return fmt.Errorf("--%s %s: %w", l.endpoint.Flag, l.endpoint.Address, err)
+	}
+	l.use(ln)
+	return nil
 }
 
 // wrap puts bounds and TLS around a listener.
 func wrap(ln net.Listener, e Endpoint, keeper *keeper, within limits) *Listener {
+	l := newListener(e, keeper, within)
+	l.use(ln)
+	return l
+}
+
+func newListener(e Endpoint, keeper *keeper, within limits) *Listener {
 	within.exempt = func(a netip.Addr) bool {
 		return e.Operators || a.IsLoopback() || slices.ContainsFunc(e.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
-	l := &Listener{limiter: newLimiter(ln, within), keeper: keeper, operators: e.Operators}
-	if l.Listener = net.Listener(l.limiter); keeper != nil {
-		l.Listener = keeper.listener(l.limiter)
-	}
-	return l
+	return &Listener{limiter: newLimiter(nil, within), keeper: keeper, operators: e.Operators, finish: cmp.Or(e.Finish, DrainWithin), endpoint: e}
 }
+
+// use has the Listener accept the connections of ln.
+func (l *Listener) use(ln net.Listener) {
+	l.limiter.Listener = ln
+	if l.Listener = net.Listener(l.limiter); l.keeper != nil {
+		l.Listener = l.keeper.listener(l.limiter)
+	}
+}
+
+// Addr returns the address of the listener, also before Open.
+func (l *Listener) Addr() net.Addr {
+	if l.Listener == nil {
+		return l.at
+	}
+	return l.Listener.Addr()
+}
+
+// CloseEach has each connection closed after its next answer, which says so (Connection:
+// close). Connections without a request stay open.
+func (l *Listener) CloseEach() { l.closing.Store(true) }
 
 // Check is an error for what Listen would refuse of an endpoint, as far as that is seen
 // without listening. Where the world is told rawURL it looks whether the certificate is
@@ -115,8 +175,11 @@ func (c *Change) Renew(l *Listener, files TLS, prefix string) error {
 	return err
 }
 
-// Close closes the listener. It may be called twice.
+// Close closes the listener. It may be called twice, and before Open.
 func (l *Listener) Close() error {
+	if l.Listener == nil {
+		return nil
+	}
 	if err := l.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}

@@ -24,28 +24,53 @@ type Run func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
 // Main runs a command until it ends by itself or by SIGINT or SIGTERM, and
 // returns its exit status. After a signal it waits StopWithin, then gives up on
-// what hangs and returns 0; a second signal ends the process at once. What the
-// process makes is for its user only: secrets are in it.
+// what hangs and returns 0. A second signal ends the drain, if there is one (see Drain), and
+// else the process at once. What the process makes is for its user only: secrets are in it.
 func Main(run Run) int {
 	ownFilesOnly()
-	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer release()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
 	status := make(chan int, 1)
 	go func() { status <- run(ctx, os.Args[1:], os.Stdout, os.Stderr) }()
+	var why *asked
 	select {
 	case code := <-status:
 		return code
-	case <-ctx.Done():
-		release() // from here on a second signal has its default effect
+	case s := <-signals:
+		why = &asked{Signal: s}
+		end(why)
 		Notify("STOPPING=1")
 	}
-	select {
-	case code := <-status:
-		return code
-	case <-time.After(StopWithin):
-		fmt.Fprintf(os.Stderr, "not everything stopped within %s; ending all the same\n", StopWithin)
-		return 0
+	late := time.After(StopWithin)
+	for {
+		select {
+		case code := <-status:
+			return code
+		case s := <-signals:
+			if why.again() {
+				continue
+			}
+			signal.Stop(signals)
+			if err := signalSelf(s); err != nil {
+				return 1
+			}
+		case <-late:
+			fmt.Fprintf(os.Stderr, "not everything stopped within %s; ending all the same\n", StopWithin)
+			return 0
+		}
 	}
+}
+
+// signalSelf sends a signal to the process itself.
+func signalSelf(s os.Signal) error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return self.Signal(s)
 }
 
 // Fail prints the one line that says why a command cannot go on, and returns

@@ -75,7 +75,7 @@ func (r *Reloader) Run(ctx context.Context) error {
 		}
 		if terminals() < r.began {
 			r.Logger.Info("the terminal is gone")
-			return endSelf()
+			return signalSelf(syscall.SIGTERM)
 		}
 		_ = r.Reload() // it is in the log
 	}
@@ -89,15 +89,6 @@ func terminals() (n int) {
 		}
 	}
 	return n
-}
-
-// endSelf ends the process in order.
-func endSelf() error {
-	self, err := os.FindProcess(os.Getpid())
-	if err != nil {
-		return err
-	}
-	return self.Signal(syscall.SIGTERM)
 }
 
 // Reload takes the configuration anew, and tells the log what has become of it.

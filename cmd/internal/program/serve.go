@@ -24,16 +24,16 @@ const (
 )
 
 // DrainWithin bounds how long a server that stops waits for the requests it
-// has begun to answer.
+// has begun to answer, unless its Endpoint has a bound of its own.
 const DrainWithin = 10 * time.Second
 
 // Serve answers requests on ln until ctx ends, then finishes those under way
-// within DrainWithin. It owns ln, which Listen has made or has a bound on its
+// within DrainWithin, or the bound of the Listener. It owns ln, which Listen has made or has a bound on its
 // connections of its own.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, logger *slog.Logger) error {
 	l, ok := ln.(*Listener)
 	if !ok {
-		l = &Listener{limiter: newLimiter(ln, bounds(defaultShare))}
+		l = &Listener{limiter: newLimiter(ln, bounds(defaultShare)), finish: DrainWithin}
 		l.Listener = l.limiter
 	}
 	srv := l.server(handler, logger)
@@ -44,7 +44,7 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, logger *s
 		return fmt.Errorf("serving %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainWithin)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.finish)
 	defer cancel()
 	if err := srv.Shutdown(drain); errors.Is(err, context.DeadlineExceeded) {
 		logger.Warn("requests cut off at shutdown", "listener", l.Addr().String())
@@ -66,7 +66,7 @@ func (l *Listener) server(handler http.Handler, logger *slog.Logger) *http.Serve
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:           noteBodies(closeUnclear(handler)),
+		Handler:           noteBodies(l.closeSome(handler)),
 		ConnContext:       withConn,
 		Protocols:         &protocols,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -83,14 +83,14 @@ func (l *Listener) server(handler http.Handler, logger *slog.Logger) *http.Serve
 	}
 }
 
-// closeUnclear closes the connection after the answer where a proxy in front may think
-// that the request ends elsewhere, so that what may follow is not taken for a request
-// that somebody else sent (request smuggling): where it comes in chunks, as net/http
-// does not tell whether there was a Content-Length too (RFC 9112 §6.1), and in HTTP/1.0,
-// where it takes no notice of Transfer-Encoding.
-func closeUnclear(handler http.Handler) http.Handler {
+// closeSome closes the connection after each answer once CloseEach was called. Before, it
+// does so where a proxy in front may think that the request ends elsewhere, so that what may
+// follow is not taken for a request that somebody else sent (request smuggling): where it
+// comes in chunks, as net/http does not tell whether there was a Content-Length too (RFC 9112
+// §6.1), and in HTTP/1.0, where it takes no notice of Transfer-Encoding.
+func (l *Listener) closeSome(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+		if l.closing.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)

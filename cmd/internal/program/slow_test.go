@@ -79,7 +79,7 @@ func TestSlowClients(t *testing.T) {
 					})
 				}
 				time.Sleep(time.Second)
-				if got := s.listener.Open(); got != attackers {
+				if got := s.listener.Connections(); got != attackers {
 					t.Errorf("%d connections are open of %d", got, attackers)
 				}
 				healthy := s.dial("203.0.113.2")
@@ -94,7 +94,7 @@ func TestSlowClients(t *testing.T) {
 					t.Errorf("they held their connections from %s to %s; want %s", first, last, test.within)
 				}
 				synctest.Wait()
-				if got := s.listener.Open(); got != 0 {
+				if got := s.listener.Connections(); got != 0 {
 					t.Errorf("%d connections are left", got)
 				}
 				s.stop()
