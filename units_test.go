@@ -2,6 +2,8 @@ package carillon_test
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,17 +39,13 @@ func TestUnits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for program, data := range map[string]string{"hub": "pebble:/var/lib/carillon-hub/store", "notifier": "/var/lib/carillon-notifier/journal"} {
+	for _, program := range []string{"hub", "notifier"} {
 		name := "deploy/carillon-" + program + ".service"
 		unit := readUnit(t, name)
-		start := strings.Fields(strings.Join(unit["ExecStart"], " "))
-		if len(start) == 0 || start[0] != "/usr/local/bin/"+program || !slices.Contains(start, data) {
-			t.Errorf("%s starts %q; want the program on %s", name, start, data)
-		}
-		for _, word := range start {
-			if flag, ok := strings.CutPrefix(word, "--"); ok && !strings.Contains(string(reference), `id="`+program+"-"+flag+`"`) {
-				t.Errorf("%s: %s has no flag --%s", name, program, flag)
-			}
+		// A flag here would be one that config check does not see.
+		start := strings.Join(unit["ExecStart"], "; ")
+		if want := "/usr/local/bin/" + program + " --config /etc/carillon/" + program + ".yaml"; start != want {
+			t.Errorf("%s starts %q; want %q", name, start, want)
 		}
 		for _, set := range slices.Concat(unit["Environment"], unit["#Environment"]) {
 			for _, assignment := range strings.Fields(set) {
@@ -57,7 +55,7 @@ func TestUnits(t *testing.T) {
 			}
 		}
 		for key, want := range map[string]string{
-			"Type": "notify", "ExecReload": "/bin/kill -HUP $MAINPID", "Restart": "on-failure",
+			"Type": "notify", "ExecReload": "/bin/sh -c 'kill -HUP $MAINPID'", "Restart": "on-failure",
 			"StateDirectory": "carillon-" + program, "StateDirectoryMode": "0700", "User": "carillon-" + program,
 			"WorkingDirectory": "/var/lib/carillon-" + program, "UMask": "0077",
 			"After":         "network-online.target time-sync.target",
@@ -70,6 +68,46 @@ func TestUnits(t *testing.T) {
 		}
 		if stop, err := time.ParseDuration(strings.Join(unit["TimeoutStopSec"], "")); err != nil || stop <= 30*time.Second {
 			t.Errorf("%s: TimeoutStopSec is %s, %v: a program may take 30 s to end", name, stop, err)
+		}
+	}
+}
+
+// The configuration files for the units pass the check that the units and the pages name, and
+// keep the data where the unit allows it.
+func TestUnitsConfiguration(t *testing.T) {
+	bin := build(t)
+	for program, data := range map[string]string{
+		"hub": "store: pebble:/var/lib/carillon-hub/store\n", "notifier": "data: /var/lib/carillon-notifier/journal\n",
+	} {
+		file := filepath.Join("deploy", program+".yaml")
+		if !strings.Contains(read(t, file), "\n"+data) {
+			t.Errorf("%s does not say %q", file, data)
+		}
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, program), "config", "check", "--config", file).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s config check --config %s: %v\n%s", program, file, err, out)
+		}
+		unit := read(t, filepath.Join("deploy", "carillon-"+program+".service"))
+		check := "sudo -u carillon-" + program + " " + program + " config check --config /etc/carillon/" + program + ".yaml"
+		for _, text := range []string{unit, read(t, file)} {
+			if !strings.Contains(text, check) {
+				t.Errorf("the files for the %s do not say %q", program, check)
+			}
+		}
+	}
+}
+
+// The units name a page that their own steps install.
+func TestUnitsDocumentation(t *testing.T) {
+	for _, program := range []string{"hub", "notifier"} {
+		name := filepath.Join("deploy", "carillon-"+program+".service")
+		page, ok := strings.CutPrefix(strings.Join(readUnit(t, name)["Documentation"], " "), "file://")
+		install := "install -D -m 644 docs/" + filepath.Base(page) + " " + page
+		if !ok || !strings.Contains(read(t, name), install) {
+			t.Errorf("%s: nobody installs the documentation %s", name, page)
+		}
+		if !strings.Contains(read(t, filepath.Join("docs", "operations.md")), install) {
+			t.Errorf("docs/operations.md does not say %q", install)
 		}
 	}
 }
