@@ -7,15 +7,16 @@
 # They run as user 65532 and keep what they must not lose in /data. There is no
 # shell; `hub ready` is what health checks run.
 
-# The version in go.mod.
-ARG GO_VERSION=1.26.0
+# A patch release of the Go in go.mod, at least the one of its toolchain line, by its digest. For
+# a newer one change both; `docker buildx imagetools inspect golang:VERSION-alpine` prints it.
+ARG GO_IMAGE=golang:1.26.9-alpine@sha256:cdfd4fe2da6b225d8b40c6b7a105736e548e83ff56d5d8f9394446eeb5eb84e0
 
-FROM golang:${GO_VERSION}-alpine AS build
+FROM ${GO_IMAGE} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-# The flags of `make build`, which makes the same bytes.
+# The flags of `make build`, which makes the same bytes with the same release of Go.
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o /out/ ./cmd/hub ./cmd/notifier ./cmd/destination \
  && mkdir /data
 

@@ -1,12 +1,14 @@
 package carillon_test
 
 import (
+	"go/version"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,6 +46,17 @@ type composeService struct {
 	Ports    []string  `yaml:"ports"`
 	Networks yaml.Node `yaml:"networks"`
 	Profiles []string  `yaml:"profiles"`
+
+	User        string            `yaml:"user"`
+	ReadOnly    bool              `yaml:"read_only"`
+	CapDrop     []string          `yaml:"cap_drop"`
+	SecurityOpt []string          `yaml:"security_opt"`
+	Memory      string            `yaml:"mem_limit"`
+	PIDs        int               `yaml:"pids_limit"`
+	Environment map[string]string `yaml:"environment"`
+	Logging     struct {
+		Options map[string]string `yaml:"options"`
+	} `yaml:"logging"`
 }
 
 // composed reads docker-compose.yml as it is where no variable is set.
@@ -111,10 +124,11 @@ func TestComposeServices(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(got, want) {
 		t.Fatalf("the services are %q; want %q", got, want)
 	}
-	pinned := regexp.MustCompile(`^[a-z-]+:\d+\.\d+\.\d+(-alpine)?$`)
+	pinned := regexp.MustCompile(`^[a-z-]+:\d+\.\d+\.\d+-alpine@sha256:[0-9a-f]{64}$`)
+	ours := regexp.MustCompile(`^carillon-[a-z]+:\d+\.\d+\.\d+$`)
 	for name, s := range c.Services {
-		if !pinned.MatchString(s.Image) {
-			t.Errorf("%s: the image %q has no exact version", name, s.Image)
+		if s.Build == nil && !pinned.MatchString(s.Image) || s.Build != nil && !ours.MatchString(s.Image) {
+			t.Errorf("%s: the image %q has no exact version, or is another's and has no digest", name, s.Image)
 		}
 		if s.Healthcheck == nil && name != "destination" {
 			t.Errorf("%s: there is no health check", name)
@@ -173,6 +187,75 @@ func TestComposeOperatorsToken(t *testing.T) {
 	text, err := os.ReadFile("docker-compose.yml")
 	if err != nil || !strings.Contains(string(text), "docker compose cp hub-1:"+file+" .") {
 		t.Errorf("nobody is told where the token is: %v", err)
+	}
+}
+
+// No service can write outside its volume, get rights, take the machine's memory or fill its
+// disk with logs.
+func TestComposeConfinesEveryService(t *testing.T) {
+	c := composed(t)
+	for name, s := range c.Services {
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
+			t.Errorf("%s: read_only %t, cap_drop %q, security_opt %q", name, s.ReadOnly, s.CapDrop, s.SecurityOpt)
+		}
+		if s.Build == nil && (s.User == "" || strings.HasPrefix(s.User, "0:")) { // the Dockerfile says it of the others
+			t.Errorf("%s runs as user %q", name, s.User)
+		}
+		if s.PIDs == 0 || s.Logging.Options["max-size"] == "" || s.Logging.Options["max-file"] == "" {
+			t.Errorf("%s: pids_limit %d, logging %v", name, s.PIDs, s.Logging.Options)
+		}
+		limit := megabytes(t, s.Memory)
+		if s.Build != nil {
+			// The rest is for what Go does not count, such as Pebble's blocks.
+			if soft := megabytes(t, s.Environment["GOMEMLIMIT"]); soft*4 != limit*3 {
+				t.Errorf("%s: GOMEMLIMIT is %d MiB of %d; want three quarters", name, soft, limit)
+			}
+		}
+	}
+	redis := c.Services["redis"]
+	i := slices.Index(redis.Command, "--maxmemory")
+	if i < 0 || megabytes(t, redis.Command[i+1])*2 > megabytes(t, redis.Memory) {
+		t.Errorf("Redis runs as %q with %s: a rewrite of its file may need as much again", redis.Command, redis.Memory)
+	}
+	if keep := megabytes(t, option(t, c.Services["hub-1"].Command, "--keep-bytes")); keep*2 > megabytes(t, redis.Command[i+1]) {
+		t.Errorf("the logs may take %d MiB of %s", keep, redis.Command[i+1])
+	}
+}
+
+// megabytes reads a size as compose, Redis, Go or a flag of ours writes it, in MiB.
+func megabytes(t *testing.T, size string) int {
+	t.Helper()
+	found := regexp.MustCompile(`^(\d+)([mg])(b|ib)?$`).FindStringSubmatch(strings.ToLower(size))
+	if found == nil {
+		t.Fatalf("%q is no size", size)
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found[2] == "g" {
+		n *= 1024
+	}
+	return n
+}
+
+// The hubs learn from the balancer, and from nobody else, who a client is.
+func TestComposeClients(t *testing.T) {
+	c := composed(t)
+	var networks struct {
+		Town struct {
+			Address string `yaml:"ipv4_address"`
+		} `yaml:"town"`
+	}
+	balancer := c.Services["balancer"]
+	if err := balancer.Networks.Decode(&networks); err != nil {
+		t.Fatal(err)
+	}
+	if trusted := option(t, c.Services["hub-1"].Command, "--trusted-proxy"); trusted != networks.Town.Address+"/32" {
+		t.Errorf("the hubs trust %s; the balancer is %s", trusted, networks.Town.Address)
+	}
+	if !strings.Contains(read(t, filepath.Join("deploy", "haproxy.cfg")), "\n    option forwardfor\n") {
+		t.Error("the balancer does not say who a client is")
 	}
 }
 
@@ -289,10 +372,13 @@ func option(t *testing.T, command []string, name string) string {
 // The Dockerfile builds what go.mod asks for, from what .dockerignore lets in.
 func TestDockerfile(t *testing.T) {
 	dockerfile, ignored := read(t, "Dockerfile"), read(t, ".dockerignore")
-	_, version, _ := strings.Cut(read(t, "go.mod"), "\ngo ")
-	version, _, _ = strings.Cut(version, "\n")
+	asked := regexp.MustCompile(`\ntoolchain (go(1\.\d+)\.\d+)\n`).FindStringSubmatch(read(t, "go.mod"))
+	used := regexp.MustCompile(`\nARG GO_IMAGE=golang:(1\.\d+)(\.\d+)-alpine@sha256:[0-9a-f]{64}\n`).FindStringSubmatch(dockerfile)
+	if asked == nil || used == nil || used[1] != asked[2] || version.Compare("go"+used[1]+used[2], asked[1]) < 0 {
+		t.Errorf("Dockerfile builds with %q; go.mod has %q", used, asked)
+	}
 	for _, line := range []string{
-		"ARG GO_VERSION=" + version + "\n", "CGO_ENABLED=0 go build", "FROM scratch AS base", "USER 65532:65532",
+		"CGO_ENABLED=0 go build", "FROM scratch AS base", "USER 65532:65532",
 		"/etc/ssl/certs/ca-certificates.crt", "AS hub\n", "AS notifier\n", "AS destination\n",
 		`ENTRYPOINT ["/hub"]`, `ENTRYPOINT ["/notifier"]`, `ENTRYPOINT ["/destination"]`,
 	} {
