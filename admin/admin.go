@@ -48,7 +48,8 @@ type Check struct {
 
 // Config is what the listener shows.
 type Config struct {
-	// Checks are run, in order, for every request to /readyz.
+	// Checks are run, in order, for every request to /readyz, which strangers may send: one that
+	// costs something answers by a Recent.
 	Checks []Check
 	// Warnings returns what the operator must know although the hub works, each
 	// with what to do. /readyz shows them to who may see them (Auth.May), and its status is as

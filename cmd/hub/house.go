@@ -60,6 +60,7 @@ type house struct {
 	asking     *egress.Dialer        // the way out to topics and callbacks that are asked
 	sources    *source.Registry      // nil: everybody may publish
 	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
+	asked      admin.Recent          // whether the store answers, for all that ask
 	stopping   atomic.Bool           // it was told to end
 	loaded     atomic.Bool           // its part of the subscriptions was loaded once
 }

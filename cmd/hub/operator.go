@@ -61,11 +61,16 @@ func (h *house) notStopping(context.Context) error {
 	return nil
 }
 
-// storeReady reads a subscription that does not exist.
+// storeReady asks the store, at most once a second for all strangers together.
 func (h *house) storeReady(ctx context.Context) error {
 	if missing := h.missing.Load(); missing != nil {
 		return *missing
 	}
+	return h.asked.Ask(ctx, h.askStore)
+}
+
+// askStore reads a subscription that does not exist.
+func (h *house) askStore(ctx context.Context) error {
 	var nobody subscription.ID
 	_, err := h.store.Subscriptions.Get(ctx, nobody)
 	if errors.Is(err, subscription.ErrNotFound) {
