@@ -23,9 +23,10 @@ var mayImport = map[string]struct {
 	reason string
 }{
 	"subscription":                 {[]string{"internal/standing"}, "it is the ground floor: what is stored must not depend on how it is delivered or served"},
-	"source":                       {[]string{"subscription"}, "it is the ground floor: who may publish is told by tokens and topics, which are compared as those of subscriptions"},
+	"source":                       {[]string{"subscription", "internal/dots"}, "it is the ground floor: who may publish is told by tokens and topics, which are compared as those of subscriptions"},
 	"payload":                      {nil, "documents know nothing of HTTP, hubs or stores"},
 	"internal/weblink":             {nil, "links are read the same way by every side"},
+	"internal/dots":                {nil, "what leads out of a path is judged the same way for prefixes of Sources and bases of mirrors"},
 	"internal/retryafter":          {nil, "a header is read the same way by every side"},
 	"internal/standing":            {nil, "who behaves how is told the same way by those who ask callbacks and those who ask topics"},
 	"internal/egress":              {nil, "the one way out serves every room and depends on none"},
@@ -42,7 +43,7 @@ var mayImport = map[string]struct {
 	"notifier/directory":           {[]string{"notifier", "payload"}, "a directory is one more way in for events: it knows sets and events, and no store"},
 	"destination/lists":            {[]string{"payload", "internal/weblink", "internal/retryafter"}, "what a Source serves is read the same way, whatever becomes of it"},
 	"destination/follow":           {[]string{"destination", "destination/lists", "payload", "internal/retryafter"}, "order is restored from what is pushed and what is read; who takes the changes it does not know"},
-	"destination/mirror":           {[]string{"destination/follow", "destination/lists", "payload", "internal/retryafter"}, "a mirror is one of those who take changes"},
+	"destination/mirror":           {[]string{"destination/follow", "destination/lists", "payload", "internal/dots", "internal/retryafter"}, "a mirror is one of those who take changes"},
 	"store/pebblestore":            {[]string{"delivery", "subscription", "source", "notifier", "destination/follow", "destination/mirror", "payload"}, "an engine imports only the types that it stores"},
 	"store/redisstore":             {[]string{"delivery", "subscription", "source"}, "an engine imports only the types that it stores"},
 	"store/measured":               {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine"},

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"carillon/internal/dots"
 	"carillon/subscription"
 )
 
@@ -43,14 +44,15 @@ func placeOf(raw string) (p place, query bool, err error) {
 		tail = rest[i:]
 	}
 	path, _, query := strings.Cut(tail, "?")
+	path = subscription.Key(path)
 	switch {
 	case strings.Contains(path, `\`):
 		return p, query, errBackslash
-	case hasDots(path):
+	case dots.Hidden(path):
 		return p, query, errDots
 	}
 	p.origin = u.Scheme + "://" + hostOf(u)
-	p.path = upperEscapes(subscription.Key(path))
+	p.path = upperEscapes(path)
 	if p.path == "" {
 		p.path = "/"
 	}
@@ -73,20 +75,6 @@ func hostOf(u *url.URL) string {
 		return strings.TrimSuffix(text, ":80")
 	}
 	return strings.TrimSuffix(text, ":443")
-}
-
-// slashes makes one kind of all that some server takes for a slash.
-var slashes = strings.NewReplacer("%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/")
-
-// hasDots tells whether a part of the path is . or .. to some server: encoded, between
-// encoded slashes, or before parameters (";").
-func hasDots(path string) bool {
-	for part := range strings.SplitSeq(slashes.Replace(subscription.Key(path)), "/") {
-		if part, _, _ = strings.Cut(part, ";"); part == "." || part == ".." {
-			return true
-		}
-	}
-	return false
 }
 
 // upperEscapes writes the digits of percent-encodings in upper case (RFC 3986 §6.2.2.1).

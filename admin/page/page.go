@@ -259,6 +259,7 @@ func (p *Pages) static(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", a.mimeType)
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", `"`+a.etag+`"`)
+	r.Header.Del("Range") // it is sent whole: thousands of small ranges would cost many times as much
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
 	return nil
 }

@@ -302,6 +302,20 @@ func ExampleNew() {
 	// Output: 200 true
 }
 
+// Assets are sent whole: strangers may ask for them, and many small ranges would cost many times
+// the file.
+func TestAssetsHaveNoRanges(t *testing.T) {
+	h := pages(newWorld())
+	whole := get(t, h, "/static/page.css").Body.String()
+	r := httptest.NewRequest(http.MethodGet, "/static/page.css", nil)
+	r.Header.Set("Range", "bytes=0-0"+strings.Repeat(",2-2", 500))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || w.Body.String() != whole || whole == "" {
+		t.Errorf("501 ranges: %d, %d bytes; the file has %d", w.Code, w.Body.Len(), len(whole))
+	}
+}
+
 // The list of Sources says what it means: nothing, where everybody may publish.
 func TestSourcesOfAnOpenHub(t *testing.T) {
 	for open, want := range map[bool][2]string{

@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"carillon/internal/dots"
 )
 
 // Limits of names. File systems take 255 bytes for a name; Linux takes 4,096 for a path.
@@ -230,32 +232,7 @@ func (b base) has(u *url.URL) bool {
 	}
 	at := plainPath(u)
 	rest, below := strings.CutPrefix(at, b.path)
-	return below && (rest == "" || rest[0] == '/') && (b.path == "" || !hidesDots(at))
-}
-
-// decodeDots decodes what can make a dot segment, once more.
-var decodeDots = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%3b", ";", "%3B", ";", "%00", "\x00", "%25", "%")
-
-// hidesDots tells whether there are dot segments in a path for a server that decodes twice, or
-// that ends a segment at a semicolon or a NUL. What is encoded many times over counts as such.
-func hidesDots(at string) bool {
-	const passes = 4
-	for range passes {
-		for segment := range strings.SplitSeq(at, "/") {
-			if i := strings.IndexAny(segment, ";\x00"); i >= 0 {
-				segment = segment[:i]
-			}
-			if segment == "." || segment == ".." {
-				return true
-			}
-		}
-		again := decodeDots.Replace(at)
-		if again == at {
-			return false
-		}
-		at = again
-	}
-	return true
+	return below && (rest == "" || rest[0] == '/') && (b.path == "" || !dots.Hidden(at))
 }
 
 // plainPath is the path decoded, without dot segments; a backslash counts as a slash, as

@@ -80,7 +80,20 @@ func (d *Directory) serve(w http.ResponseWriter, r *http.Request, rel string) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // its place went to another, and the deadline was for that
 	}
+	fewRanges(r)
 	http.ServeContent(w, r, "", info.ModTime(), f)
+}
+
+// maxRanges bounds the ranges of one request. Each costs a header of its own in the answer, so
+// thousands of small ranges would cost many times the file.
+const maxRanges = 8
+
+// fewRanges removes a Range header that asks for more than maxRanges: then the file is sent
+// whole (RFC 9110 §14.2 lets a server ignore it).
+func fewRanges(r *http.Request) {
+	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
+		r.Header.Del("Range")
+	}
 }
 
 // openFile opens a regular file: fs.ErrNotExist for anything else.

@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,6 +25,33 @@ func get(h http.Handler, method, target string, header ...string) *httptest.Resp
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// TestManyRanges: no ranges of a file take much more than the file.
+func TestManyRanges(t *testing.T) {
+	bubble(t, func(w *world) {
+		const size = 20_000
+		content := strings.Repeat("high and low ", size/13+1)[:size]
+		w.write("tides.txt", content)
+		w.start()
+		w.pass(2 * settle)
+		w.expect("created tides.txt")
+		h := w.d.Files()
+		for _, c := range []struct{ ranges, status int }{{1, 206}, {2, 206}, {8, 206}, {9, 200}, {5500, 200}} {
+			wanted := make([]string, c.ranges)
+			for i := range wanted {
+				wanted[i] = fmt.Sprintf("%d-%d", 2*i, 2*i)
+			}
+			got := get(h, http.MethodGet, "/files/tides.txt", "Range", "bytes="+strings.Join(wanted, ", "))
+			if got.Code != c.status || got.Body.Len() > size || got.Code == 200 && got.Body.String() != content {
+				t.Errorf("%d ranges: %d, %d bytes", c.ranges, got.Code, got.Body.Len())
+			}
+		}
+		overlapping := get(h, http.MethodGet, "/files/tides.txt", "Range", "bytes=0-,0-,0-,0-")
+		if overlapping.Body.Len() > size {
+			t.Errorf("the whole four times over: %d, %d bytes", overlapping.Code, overlapping.Body.Len())
+		}
+	})
 }
 
 // TestFiles: a file is served as it is announced, whole or in part, with the link to its
