@@ -154,7 +154,7 @@ func expressions(t *testing.T) map[string]string {
 			rows = append(rows, p.Title)
 		}
 		for i, target := range p.Targets {
-			found[fmt.Sprintf("panel %s %d", p.Title, i)] = target.Expr
+			found[fmt.Sprintf("panel %d %s %d", p.ID, p.Title, i)] = target.Expr
 		}
 	}
 	if want := []string{"Overview", "Deliveries", "Publishing", "Store", "Subscriptions", "Processes"}; !slices.Equal(rows, want) {
