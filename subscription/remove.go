@@ -17,9 +17,6 @@ import (
 // Roster. It is ErrUnavailable where the time for which this process is sure of its
 // shards has passed (Sure).
 func (s *Service) Remove(ctx context.Context, sub Subscription) (removed bool, err error) {
-	if !s.isSure() {
-		return false, errUnsure
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
 	unlock, err := s.books.lock(ctx, sub.ID)
@@ -27,6 +24,9 @@ func (s *Service) Remove(ctx context.Context, sub Subscription) (removed bool, e
 		return false, err
 	}
 	defer unlock()
+	if !s.isSure() { // by now: the lock may have taken long
+		return false, errUnsure
+	}
 	switch err := s.books.remove(ctx, sub); {
 	case err == nil:
 		return true, nil

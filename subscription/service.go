@@ -262,9 +262,6 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !s.isSure() {
-		return errUnsure
-	}
 	if !s.reserve(sub.ID) {
 		return ErrBusy
 	}
@@ -276,6 +273,9 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 		return err
 	}
 	defer unlock()
+	if !s.isSure() { // by now: the lock may have taken long
+		return errUnsure
+	}
 	if err := s.books.remove(ctx, sub); err != nil {
 		if !errors.Is(err, ErrSuperseded) && !errors.Is(err, ErrNotFound) {
 			s.metrics.storeErrors.Inc()
