@@ -19,7 +19,7 @@ import (
 // followCommand follows a Source.
 type followCommand struct {
 	Topic  string `placeholder:"URL" help:"Topic to follow. Its hub, and the Source's Change List, are found from its links." group:"Source"`
-	Source string `placeholder:"URL" help:"Where to look for what the Source offers, instead of --topic, or with it where there are several sets: its site, Source Description, Capability List, or any resource that links to that. A Source without a topic is followed by its Change List." group:"Source"`
+	Source string `placeholder:"URL" help:"Where to look for what the Source offers, instead of --topic, or with it where there are several sets: its site, Source Description, Capability List, or any resource that links to that, or a Change List by itself. A Source without a topic is followed by its Change List." group:"Source"`
 
 	Memory     string   `default:"auto" placeholder:"WHERE" help:"The hub's change memory: auto is what the hub names, none, or a URL." group:"Source" range:"auto, none or a URL"`
 	ChangeList string   `name:"changelist" default:"auto" placeholder:"WHERE" help:"The Source's Change List: auto is what its Capability List names, none, or a URL." group:"Source" range:"auto, none or a URL"`

@@ -77,7 +77,7 @@ func (f *mirrorFlags) open(at string, store *pebblestore.Destination, readOnly b
 
 // sourceFlags say whose lists are read.
 type sourceFlags struct {
-	Source    string   `required:"" placeholder:"URL" help:"Where to look for what the Source offers: its site, Source Description, Capability List, topic, or any resource that links to the Capability List." group:"Source"`
+	Source    string   `required:"" placeholder:"URL" help:"Where to look for what the Source offers: its site, Source Description, Capability List, topic, or any resource that links to the Capability List. A Resource List, Change List or sitemap that leads to none is taken by itself." group:"Source"`
 	Topic     string   `placeholder:"URL" help:"Topic of the set that is meant, where the Source has several." group:"Source"`
 	TrustHost []string `placeholder:"HOST" help:"Host to which the Source's documents may lead besides their own, with or without a port; several by repeating the flag or separated by commas." group:"Source"`
 	Data      string   `default:"destination-data" placeholder:"DIR" help:"Directory for the state: what the copies are, and up to when changes were taken. One for each Source; follow goes on where the other commands have ended." group:"Mirror"`

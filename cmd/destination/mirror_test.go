@@ -294,6 +294,54 @@ func TestMirrorInvalidLoc(t *testing.T) {
 	}
 }
 
+// A mirror can be kept by a list or a sitemap alone, also one that only robots.txt names.
+func TestMirrorBare(t *testing.T) {
+	s := newShelf(t)
+	s.put("/a.txt", "one")
+	s.snapshot()
+	s.put("/a.txt", "two")
+	s.put("/b.txt", "new")
+	inner := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/.well-known/resourcesync", "/caps.xml":
+			http.NotFound(w, r)
+		case "/robots.txt":
+			fmt.Fprintf(w, "User-agent: *\nSitemap: %s/sitemap.xml\n", s.URL)
+		case "/sitemap.xml":
+			fmt.Fprintf(w, `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>%s/a.txt</loc></url></urlset>`, s.URL)
+		default:
+			inner.ServeHTTP(w, r)
+		}
+	})
+	for _, at := range []string{"/", "/sitemap.xml"} {
+		m := &mirrored{t, s, filepath.Join(t.TempDir(), "copies"), filepath.Join(t.TempDir(), "data")}
+		m.run("baseline", 0, "--source", s.URL+at)
+		m.want("a.txt", "two")
+		m.want("b.txt", "")
+		m.run("audit", 0, "--source", s.URL+at)
+		if _, logs := m.run("incremental", 1, "--source", s.URL+at); !strings.Contains(logs, "a Change List") {
+			t.Errorf("incremental without a Change List: %s", logs)
+		}
+	}
+	m := &mirrored{t, s, filepath.Join(t.TempDir(), "copies"), filepath.Join(t.TempDir(), "data")}
+	m.run("incremental", 0, "--source", s.URL+"/changes.xml", "--since", payload.FormatDatetime(s.at))
+	m.want("a.txt", "two")
+	m.want("b.txt", "new")
+	s.put("/b.txt", "newer")
+	m.run("incremental", 0, "--source", s.URL+"/changes.xml")
+	m.want("b.txt", "newer")
+	if _, logs := m.run("baseline", 1, "--source", s.URL+"/changes.xml"); !strings.Contains(logs, "a Resource List") {
+		t.Errorf("baseline without a Resource List: %s", logs)
+	}
+	m.shelf.put("/a.txt", "three")
+	m = &mirrored{t, s, filepath.Join(t.TempDir(), "copies"), filepath.Join(t.TempDir(), "data")}
+	s.snapshot()
+	m.run("baseline", 0, "--source", s.URL+"/resources.xml")
+	m.want("a.txt", "three")
+	m.run("audit", 0, "--source", s.URL+"/resources.xml")
+}
+
 func TestMirrorRefusals(t *testing.T) {
 	m := newMirrored(t)
 	m.shelf.put("/a", "a")

@@ -18,7 +18,10 @@ const wellKnown = "/.well-known/resourcesync"
 // index of such; a Capability List; another document of it, which leads up (core §6.3.4); a
 // resource, page or topic that links to its Capability List (rel=resourcesync, in the header
 // or the head of the page, core §6.3.3); a site, whose description is looked for where it
-// should be (core §6.3.2), and else on its first page.
+// should be (core §6.3.2), else on its first page, else by the sitemaps of its robots.txt (core §6.3.4).
+//
+// A Resource List, Change List or plain sitemap that leads to no Capability List is a Set of its own,
+// which offers that list alone.
 //
 // What a Source names at hosts that are not trusted is left out, and logged: it would
 // not be read. So is a Capability List that cannot be read, if others can; only what
@@ -29,24 +32,32 @@ func (c *Client) Discover(ctx context.Context, start string) ([]Set, error) {
 		return nil, err
 	}
 	d := &discovery{reading: r}
-	if at.Path == "" || at.Path == "/" {
+	isSite := at.Path == "" || at.Path == "/"
+	if isSite {
 		err := d.look(ctx, at.ResolveReference(&url.URL{Path: wellKnown}))
 		if err == nil && len(d.sets) > 0 || err != nil && !final(err) {
 			return d.sets, err
 		}
 		d.sets, d.failed = nil, cmp.Or(d.failed, err)
 	}
-	if err := d.look(ctx, at); err != nil {
+	err = d.look(ctx, at)
+	if err == nil && len(d.sets) > 0 {
+		return d.sets, nil
+	}
+	if err != nil && !final(err) {
 		return nil, err
 	}
-	if len(d.sets) == 0 {
-		err := fmt.Errorf("%w: %s is no document of ResourceSync and links to none (rel=resourcesync)", ErrNone, at)
+	if err == nil {
+		err = fmt.Errorf("%w: %s is neither a list of ResourceSync nor a sitemap, and links to none (rel=resourcesync, or up)", ErrNone, at)
 		if d.failed != nil {
 			err = fmt.Errorf("%w; and %w", err, d.failed)
 		}
-		return nil, err
 	}
-	return d.sets, nil
+	if !isSite {
+		root := at.ResolveReference(&url.URL{Path: "/"})
+		return nil, fmt.Errorf("%w; the site's own %s and robots.txt were not looked at: begin at %s for that", err, wellKnown, root)
+	}
+	return d.byRobots(ctx, at, err)
 }
 
 // final tells that asking again would not help, as far as one can tell.
@@ -86,7 +97,28 @@ func (d *discovery) look(ctx context.Context, at *url.URL) error {
 		}
 		return d.capabilities(f, "")
 	}
-	return d.each(ctx, f.uri, f.linked, "")
+	before := len(d.sets)
+	if err := d.each(ctx, f.uri, f.linked, ""); err != nil || len(d.sets) > before {
+		return err
+	}
+	return d.bare(f)
+}
+
+// bare takes a list that leads to no Capability List for a set of its own.
+func (d *discovery) bare(f *found) error {
+	s := Set{}
+	switch {
+	case f.head.Root == "":
+		return nil // no document of the kind
+	case f.head.Capability == payload.CapResourceList || f.head.Capability == "":
+		s.ResourceList = f.uri.String()
+	case f.head.Capability == payload.CapChangeList:
+		s.ChangeList = f.uri.String()
+	default:
+		return fmt.Errorf("%w: %s is a %q without a link to its Capability List (rel=up, core §6.2)", ErrNone, f.uri, Cut(f.head.Capability))
+	}
+	d.c.cfg.Logger.Warn("a list leads to no Capability List (rel=up, core §6.2), and is taken by itself", "uri", Cut(f.uri.String()))
+	return d.add(s)
 }
 
 // description reads a Source Description, or an index of such (core §8).
@@ -165,6 +197,10 @@ func (d *discovery) capabilities(f *found, description string) error {
 	if description != "" {
 		set.Description = description
 	}
+	return d.add(set)
+}
+
+func (d *discovery) add(set Set) error {
 	if len(d.sets) == d.c.cfg.Limits.Sets {
 		return fmt.Errorf("%w: more than %d sets of resources; begin at the Capability List of one", ErrLoop, len(d.sets))
 	}
@@ -206,9 +242,12 @@ func (r *reading) set(f *found) (Set, error) {
 	return s, nil
 }
 
-// offer takes the address of a capability; of several entries for one the first counts (core §9).
+// offer takes the address of a capability; of several entries for one the first counts (core §9), and the log
+// names the others.
 func (r *reading) offer(to *string, f *found, e *payload.Entry) {
 	if *to != "" {
+		r.c.cfg.Logger.Warn("a Capability List names several lists of one kind (core §9); only the first is read",
+			"uri", Cut(f.uri.String()), "capability", Cut(e.Capability), "read", Cut(*to), "not_read", Cut(e.Loc))
 		return
 	}
 	at, err := r.lead(f.uri, e.Loc)

@@ -90,6 +90,9 @@ func TestDiscover(t *testing.T) {
 			if start == "/descriptions" && (!w.warned("core §9", "") || !strings.Contains(w.logs.String(), "elsewhere.example")) {
 				t.Errorf("neither warned of two lists nor of another host: %v\n%s", w.warnings, &w.logs)
 			}
+			if logs := w.logs.String(); start == "/descriptions" && !strings.Contains(logs, "read="+site+"/c/1.xml not_read=/c/2.xml") {
+				t.Errorf("it is not said which list is read and which is not:\n%s", logs)
+			}
 		})
 	}
 }
@@ -100,6 +103,60 @@ func TestDiscoverBySite(t *testing.T) {
 	pages["/"] = page{header: map[string]string{"Content-Type": "text/html"}, body: `<html><head><link rel="resourcesync" href="/b/capabilitylist.xml"></head></html>`}
 	got, err := newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site+"/")
 	if err != nil || !reflect.DeepEqual(got, []lists.Set{set("b")}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// A list that leads to no Capability List is taken by itself; of what is no list that is read, the error says
+// what is missing.
+func TestDiscoverBare(t *testing.T) {
+	pages := map[string]page{
+		"/resources.xml": {body: urlset(md(`capability="resourcelist" at="2026-03-01T10:00:00Z"`), resource("a"))},
+		"/changes.xml":   {body: urlset(md(`capability="changelist" from="2026-03-01T10:00:00Z"`), change("a", "10:10"))},
+		"/sitemap.xml":   {body: urlset(resource("a"))},
+		"/index.xml":     {body: sitemapindex(partOf("/sitemap.xml", ""))},
+		"/lost.xml":      {body: urlset(link("up", "/none.xml"), md(`capability="resourcelist"`), resource("a"))},
+		"/away.xml":      {body: urlset(link("up", "/busy.xml"), md(`capability="resourcelist"`), resource("a"))},
+		"/busy.xml":      {status: http.StatusServiceUnavailable},
+		"/dump.xml":      {body: urlset(md(`capability="resourcedump"`))},
+		"/deep/page":     {body: "<html><head></head></html>", header: map[string]string{"Content-Type": "text/html"}},
+	}
+	for start, want := range map[string]lists.Set{
+		"/resources.xml": {ResourceList: site + "/resources.xml"}, "/changes.xml": {ChangeList: site + "/changes.xml"},
+		"/sitemap.xml": {ResourceList: site + "/sitemap.xml"}, "/index.xml": {ResourceList: site + "/index.xml"}, "/lost.xml": {ResourceList: site + "/lost.xml"},
+	} {
+		w := newWorld(t, pages)
+		got, err := w.client(lists.Config{}).Discover(t.Context(), site+start)
+		if err != nil || !reflect.DeepEqual(got, []lists.Set{want}) || !strings.Contains(w.logs.String(), "rel=up, core §6.2") {
+			t.Errorf("%s: got %+v, %v\n%s", start, got, err, &w.logs)
+		}
+	}
+	for start, says := range map[string]string{
+		"/dump.xml": "without a link to its Capability List (rel=up, core §6.2)", "/away.xml": "503",
+		"/deep/page": "/.well-known/resourcesync and robots.txt were not looked at: begin at " + site + "/",
+	} {
+		if got, err := newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site+start); len(got) > 0 || err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %+v, %v", start, got, err)
+		}
+	}
+}
+
+// A site that says nothing else is found by the sitemaps of its robots.txt (core §6.3.4), each of which may lead up.
+func TestDiscoverByRobots(t *testing.T) {
+	pages := without(source(), "/.well-known/resourcesync")
+	pages["/robots.txt"] = page{body: "\ufeffSitemap: /sitemap.xml # all\r\nUser-agent: *\nDisallow: /x\nsitemap:" + site + "/a/resourcelist.xml\nSitemap:\nSitemap: https://elsewhere.example/s.xml\nSitemap: /none.xml"}
+	pages["/sitemap.xml"] = page{body: urlset(resource("a"))}
+	want := []lists.Set{{ResourceList: site + "/sitemap.xml"}, set("a")}
+	for _, start := range []string{"", "/"} {
+		w := newWorld(t, pages)
+		got, err := w.client(lists.Config{}).Discover(t.Context(), site+start)
+		if err != nil || !reflect.DeepEqual(got, want) || !strings.Contains(w.logs.String(), "elsewhere.example") {
+			t.Errorf("%q: got %+v, %v\n%s", start, got, err, &w.logs)
+		}
+	}
+	pages["/robots.txt"] = page{status: http.StatusServiceUnavailable}
+	got, err := newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site)
+	if _, ok := errors.AsType[*lists.BusyError](err); !ok {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
