@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,6 +47,30 @@ func TestDrainServesOn(t *testing.T) {
 	if conn, err := net.Dial("tcp", p.ready["listen"]); err == nil {
 		conn.Close()
 		t.Error("the port is still open")
+	}
+}
+
+// Without a drain a second signal ends the process at once, as it does where nobody heeds
+// signals.
+func TestASecondSignalEndsTheProcess(t *testing.T) {
+	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
+	startUpload(t, p)
+	p.signal(t, syscall.SIGINT)
+	eventually(t, "the end to begin", func() bool { return !p.isReady() })
+	p.signal(t, syscall.SIGTERM)
+	ended, ok := errors.AsType[*exec.ExitError](p.cmd.Wait())
+	if !ok || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("the hub ended with %v; want the signal\n%s", ended, p.log)
+	}
+}
+
+// Whatever the drain is, the end is within its bound.
+func TestTheEndIsWithinItsBound(t *testing.T) {
+	for _, drain := range []time.Duration{0, 5 * time.Second, 10 * time.Second, maxDrain} {
+		stage := (&serveCommand{Drain: drain}).stageWithin()
+		if whole := drain + 2*stage + forPositions; whole > program.StopWithin || stage < 5*time.Second {
+			t.Errorf("with a drain of %s the end takes %s, with %s for each stage; want at most %s", drain, whole, stage, program.StopWithin)
+		}
 	}
 }
 

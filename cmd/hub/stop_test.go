@@ -20,16 +20,7 @@ import (
 // says that it lives and is not ready; then it ends with status 0.
 func TestTheOperatorSeesTheEnd(t *testing.T) {
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
-	upload, err := net.Dial("tcp", p.ready["listen"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer upload.Close()
-	fmt.Fprintf(upload, "POST /websub/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n"+
-		"Link: <%s>; rel=self, <%[1]s>; rel=hub\r\nExpect: 100-continue\r\n\r\n", p.ready["url"])
-	if line := make([]byte, len("HTTP/1.1 100")); readWithin(upload, line) != nil || string(line) != "HTTP/1.1 100" {
-		t.Fatalf("the hub answered %q; want it to go on with the upload", line)
-	}
+	upload := startUpload(t, p)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +44,23 @@ func TestTheOperatorSeesTheEnd(t *testing.T) {
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("the hub ended with %v\n%s", err, p.log)
 	}
+}
+
+// startUpload begins a publication whose body does not come, and returns when the hub waits for
+// it.
+func startUpload(t *testing.T, p *process) net.Conn {
+	t.Helper()
+	upload, err := net.Dial("tcp", p.ready["listen"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { upload.Close() })
+	fmt.Fprintf(upload, "POST /websub/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n"+
+		"Link: <%s>; rel=self, <%[1]s>; rel=hub\r\nExpect: 100-continue\r\n\r\n", p.ready["url"])
+	if line := make([]byte, len("HTTP/1.1 100")); readWithin(upload, line) != nil || string(line) != "HTTP/1.1 100" {
+		t.Fatalf("the hub answered %q; want it to go on with the upload", line)
+	}
+	return upload
 }
 
 // readWithin fills b in ten seconds.
