@@ -37,6 +37,10 @@ func (s *desk) Submit(_ context.Context, r subscription.Request) error {
 	return nil
 }
 
+func (s *desk) KeepStart(_ context.Context, r subscription.Request, start uint64) (subscription.Request, error) {
+	return r.StartingAt(start), nil
+}
+
 func (s *desk) Drop(_ context.Context, r subscription.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -180,8 +180,8 @@ func TestOneConfirmationEndsThePace(t *testing.T) {
 	})
 }
 
-// Who sends the same request over and over has the callback asked once for each, as the
-// one before is broken off, and no more than the pace allows.
+// A stranger that sends the same request without pause has the callback asked no more often
+// than it answers, and no more than the pace allows.
 func TestSupersedingIsPaced(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		var answers atomic.Bool
@@ -370,6 +370,79 @@ func TestSameRequestAtOnce(t *testing.T) {
 		h.mustBeActive(callback)
 		h.mustBeSettled()
 		h.mustCount("superseded", senders-1)
+	})
+}
+
+// However many requests for one topic and callback come at once and after each other, of
+// whatever kind, their callback works on two verifications at most: it works on to its end
+// also when the hub has hung up.
+func TestAtMostTwoVerificationsAtOnce(t *testing.T) {
+	for name, wishes := range map[string][]subscription.Wish{
+		"the same":              {subscribe(callback, "s")},
+		"other secrets":         {subscribe(callback, "one"), subscribe(callback, "two"), subscribe(callback, "three")},
+		"leaving and returning": {subscribe(callback, "s"), unsubscribe(callback)},
+	} {
+		for _, renewal := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, renewal %v", name, renewal), func(t *testing.T) {
+				inTown(t, func(t *testing.T, h *town) {
+					h.run()
+					if renewal {
+						h.submit(subscribe(callback, "before"))
+						synctest.Wait()
+					}
+					var works, most atomic.Int64
+					h.confirm = func(ctx context.Context, _ subscription.Request, _ string) error {
+						if now := works.Add(1); now > most.Load() {
+							most.Store(now)
+						}
+						done := make(chan struct{})
+						time.AfterFunc(3*time.Second, func() { works.Add(-1); close(done) })
+						select {
+						case <-done:
+							return nil
+						case <-ctx.Done():
+							return fmt.Errorf("%w: %w", subscription.ErrNoAnswer, ctx.Err())
+						}
+					}
+					for range 500 {
+						for _, w := range wishes {
+							h.submit(w)
+						}
+						synctest.Wait()
+					}
+					for i := range 300 {
+						h.submit(wishes[i%len(wishes)])
+						pass(100 * time.Millisecond)
+					}
+					h.submit(subscribe(callback, "last"))
+					pass(time.Minute)
+					if most.Load() > 2 {
+						t.Errorf("the callback worked on %d verifications at once", most.Load())
+					}
+					if sub := h.mustBeActive(callback); sub.Secret != "last" {
+						t.Errorf("got %+v", sub)
+					}
+					h.mustBeSettled()
+				})
+			})
+		}
+	}
+}
+
+// A subscriber that asks again before its callback has answered, time after time, is
+// subscribed all the same.
+func TestImpatientSubscriber(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		h.confirm = func(context.Context, subscription.Request, string) error {
+			<-time.After(3 * time.Second)
+			return nil
+		}
+		h.run()
+		for range 5 {
+			h.submit(subscribe(callback, "s"))
+			pass(time.Second)
+		}
+		h.mustBeActive(callback)
 	})
 }
 

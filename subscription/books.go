@@ -64,12 +64,12 @@ func (b *books) drop(ctx context.Context, r Request) error {
 	return trouble(b.store.Drop(ctx, r))
 }
 
-// activate settles a subscribe request: the subscription begins, with head as
-// its Start, or is renewed. Its lease counts from asked. The caller holds the lock.
-func (b *books) activate(ctx context.Context, r Request, head uint64, asked time.Time) (renewed bool, err error) {
+// activate settles a subscribe request: the subscription begins at the request's Start,
+// or is renewed. Its lease counts from asked. The caller holds the lock.
+func (b *books) activate(ctx context.Context, r Request, asked time.Time) (renewed bool, err error) {
 	sub := Subscription{
 		ID: r.ID, Topic: r.Topic, Callback: r.Callback, Secret: r.Secret,
-		Start: head, Lease: r.Lease, Expires: storable(asked.Add(r.Lease)), Created: storable(asked),
+		Start: r.Start, Lease: r.Lease, Expires: storable(asked.Add(r.Lease)), Created: storable(asked),
 	}
 	switch old, err := b.store.Get(ctx, r.ID); {
 	case err == nil && renews(r, old):
@@ -99,9 +99,16 @@ func (b *books) activate(ctx context.Context, r Request, head uint64, asked time
 	return false, trouble(err)
 }
 
-// renews says whether the request was made while the lease of old stood. It then
-// renews old, however long its verification takes.
-func renews(r Request, old Subscription) bool { return old.Expires.After(r.Received) }
+// renews reports whether the request was received while the lease of old stood. It then
+// renews old, however long its verification takes. A request that replaces a renewal whose
+// callback was asked is a renewal, too.
+func renews(r Request, old Subscription) bool {
+	received := r.Received
+	if !r.Since.IsZero() && r.Since.Before(received) {
+		received = r.Since
+	}
+	return old.Expires.After(received)
+}
 
 // unsubscribe settles an unsubscribe request. The caller holds the lock.
 func (b *books) unsubscribe(ctx context.Context, r Request) error {

@@ -20,6 +20,12 @@
 // its subscription stands unchanged (WebSub §5.1); of several requests for
 // one topic and callback only the last counts; no lease is perpetual.
 //
+// Before a callback is asked the first time, the start of its subscription is stored with the
+// request (Store.KeepStart), and a request that replaces it inherits the start: a subscriber
+// that answered a challenge gets all that is published from then on, whichever of its requests
+// is settled in the end, and by which process. A callback is asked about one request at a
+// time; a replacement waits for the answer, and is settled by it if it asks for the same.
+//
 // A subscription that is active can also be denied (Deny), when its topic left
 // the hub; its callback is told then, too.
 //

@@ -294,7 +294,7 @@ func TestDenyFaults(t *testing.T) {
 		for _, repeat := range []bool{false, true} {
 			t.Run(fmt.Sprintf("persisted %v, repeated %v", persisted, repeat), func(t *testing.T) {
 				inTown(t, func(t *testing.T, h *town) {
-					h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 3, Persisted: persisted})
+					h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 4, Persisted: persisted})
 					h.run()
 					h.submit(subscribe(callback, ""))
 					synctest.Wait()

@@ -20,6 +20,7 @@ import (
 // job is one request on its way, or the notice of a denial. It belongs to the
 // goroutine that runs it, and to the queue's mutex while none does.
 type job struct {
+	// req is the request. Its Since and Start change under the lock of the books alone.
 	req Request
 	// client is who sent the request, as far as this process knows.
 	client string
@@ -31,8 +32,8 @@ type job struct {
 	strays []uuid.UUID
 
 	step   step
+	kept   bool      // the store has the request's Start
 	asked  time.Time // when the verification request was made
-	head   uint64    // of the topic, just before
 	reason string    // for the denial
 	result outcome   // what is to be settled
 
@@ -54,6 +55,7 @@ type job struct {
 	// place of Config.Concurrency; nil for one that goes on beside them, and beside
 	// says that it began so. Owned by Service.mu.
 	started time.Time
+	began   step // with which it began
 	young   *list.Element
 	beside  bool
 

@@ -75,8 +75,15 @@ func (s *Service) unreachable(ctx context.Context, j *job) move {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
 	sub, err := s.books.store.Get(ctx, j.req.ID)
+	r := j.req
+	if err == nil && !renews(r, sub) {
+		// It may have replaced a renewal.
+		if r, err = s.books.store.Request(ctx, j.req.ID); errors.Is(err, ErrNotFound) {
+			r, err = j.req, nil
+		}
+	}
 	switch {
-	case err == nil && renews(j.req, sub):
+	case err == nil && renews(r, sub):
 		s.logger.Info("topic could not be asked, its subscriber renews all the same", "request", j.req)
 		j.to(stepVerify)
 	case err == nil || errors.Is(err, ErrNotFound):
@@ -92,16 +99,10 @@ func (s *Service) unreachable(ctx context.Context, j *job) move {
 // verify asks the callback for its intent. The lease counts from the moment of
 // asking (WebSub §5.3), and what is published from then on will be delivered.
 func (s *Service) verify(ctx context.Context, j *job) move {
-	if j.req.Mode == ModeSubscribe {
-		head, err := s.head(ctx, j.req.Topic)
-		if ctx.Err() != nil {
-			return move{}
+	if j.req.Mode == ModeSubscribe && !j.kept {
+		if m, ready := s.keepStart(ctx, j); !ready {
+			return m
 		}
-		if err != nil {
-			s.storeFailed("reading the head of the topic", err)
-			return move{pause: j.storeAgain()}
-		}
-		j.head = head
 	}
 	j.asked = time.Now()
 	err := s.ask(ctx, func(ctx context.Context) error {
@@ -112,8 +113,7 @@ func (s *Service) verify(ctx context.Context, j *job) move {
 	case err == nil:
 		s.note(lane, well)
 		j.settled(activated)
-	case ctx.Err() != nil:
-		s.brokenOff(j, lane)
+	case ctx.Err() != nil: // stopped, or the shard is lost: this was no attempt
 	case noAnswer(err):
 		s.note(lane, silent)
 		pause, ok := j.again(s.cfg)
@@ -131,6 +131,66 @@ func (s *Service) verify(ctx context.Context, j *job) move {
 	return move{}
 }
 
+// keepStart stores from where on the subscription is owed what is published, before the
+// callback is asked the first time: its answer may be lost, this process may die with it, and
+// another request may take the place of this one. Whatever the subscriber confirmed first
+// counts (decision 5). ready says that the callback may be asked now.
+func (s *Service) keepStart(ctx context.Context, j *job) (m move, ready bool) {
+	head, err := s.head(ctx, j.req.Topic)
+	switch {
+	case ctx.Err() != nil:
+		return move{}, false
+	case err != nil:
+		s.storeFailed("reading the head of the topic", err)
+		return move{pause: j.storeAgain()}, false
+	}
+	err = s.writeStart(ctx, j, head)
+	switch {
+	case err == nil && j.kept:
+		s.storeWorks()
+		return move{}, true
+	case err == nil: // replaced, or settled by another process
+		return move{end: true}, false
+	case ctx.Err() != nil:
+		return move{}, false
+	}
+	s.storeFailed("storing where a subscription starts", err)
+	return move{pause: j.storeAgain()}, false
+}
+
+// writeStart stores the start with the job's request. Where that is no longer stored it
+// returns nil, and j.kept is false.
+func (s *Service) writeStart(ctx context.Context, j *job, start uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	defer cancel()
+	unlock, err := s.books.lock(ctx, j.req.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !s.counts(j) {
+		return nil
+	}
+	var stored Request
+	for _, r := range j.stored() {
+		stored, err = s.books.store.KeepStart(ctx, r, start)
+		if !errors.Is(err, ErrSuperseded) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		j.req.Since, j.req.Start, j.kept = stored.Since, stored.Start, true
+		return nil
+	case !errors.Is(err, ErrSuperseded):
+		return trouble(err)
+	}
+	if _, _, err := s.books.look(ctx, j.req.ID); err != nil {
+		return err
+	}
+	return s.overtaken(ctx, j)
+}
+
 // deny tells the callback hub.mode=denied with the reason (WebSub §5.2). One that never
 // confirmed anything may be a stranger's victim: that it is told something counts
 // as its refusal.
@@ -141,7 +201,6 @@ func (s *Service) deny(ctx context.Context, j *job) move {
 	lane := callbackLane(j.req.Callback)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		s.brokenOff(j, lane)
 		return move{}
 	case noAnswer(err):
 		s.note(lane, silent)
@@ -198,6 +257,7 @@ func (s *Service) write(ctx context.Context, j *job) error {
 	}
 	defer unlock()
 	if !s.mayWrite(j) {
+		s.handOver(j)
 		return nil // replaced while it ran, and counted then; or left to another process
 	}
 	o := j.result
@@ -228,6 +288,21 @@ func (s *Service) write(ctx context.Context, j *job) error {
 	return nil
 }
 
+// handOver settles the request that replaced the job's by the same answer, if the callback
+// has confirmed exactly what that one asks for, too. So a subscriber that asks again and
+// again, faster than its callback answers, comes to an end. The caller holds the lock of the
+// books.
+func (s *Service) handOver(j *job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	heir := s.jobs[j.req.ID]
+	if heir == nil || heir == j || heir.bare || j.bare || j.result != activated || !heir.req.same(j.req) {
+		return
+	}
+	heir.req, heir.kept, heir.asked = heir.req.Replacing(j.req), j.kept, j.asked
+	heir.settled(activated)
+}
+
 // confirmed makes the change that the callback has confirmed, also where a stray
 // is in the store in the request's place.
 func (s *Service) confirmed(ctx context.Context, j *job) (o outcome, err error) {
@@ -237,7 +312,7 @@ func (s *Service) confirmed(ctx context.Context, j *job) (o outcome, err error) 
 			err = s.books.unsubscribe(ctx, r)
 		} else {
 			var again bool
-			again, err = s.books.activate(ctx, r, j.head, j.asked)
+			again, err = s.books.activate(ctx, r, j.asked)
 			if o = activated; again {
 				o = renewed
 			}

@@ -212,14 +212,3 @@ func (s *Service) note(site laneKey, a attitude) {
 	defer s.mu.Unlock()
 	s.queue.note(site, a, time.Now())
 }
-
-// brokenOff notes that a callback was asked and had no time to answer because a later
-// request took the job's place: who sends many of those is not to have
-// it asked without pause. It counts for nothing where the process stops or has lost the shard.
-func (s *Service) brokenOff(j *job, site laneKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if current := s.jobs[j.req.ID]; current != nil && current != j {
-		s.queue.note(site, unmoved, time.Now())
-	}
-}

@@ -21,8 +21,8 @@ func TestRemove(t *testing.T) {
 		fault  subscriptiontest.Fault
 	}{
 		{name: "no fault"},
-		{"not persisted", true, subscriptiontest.Fault{At: 3}}, // after Submit and Activate
-		{"persisted", true, subscriptiontest.Fault{At: 3, Persisted: true}},
+		{"not persisted", true, subscriptiontest.Fault{At: 4}}, // after Submit, KeepStart and Activate
+		{"persisted", true, subscriptiontest.Fault{At: 4, Persisted: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inTown(t, func(t *testing.T, h *town) {
@@ -62,7 +62,7 @@ func TestRemove(t *testing.T) {
 // A Remove whose answer was lost and which nobody repeats is found out about.
 func TestRemoveInDoubt(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
-		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 3, Persisted: true})
+		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 4, Persisted: true})
 		h.run()
 		h.submit(subscribe(callback, ""))
 		synctest.Wait()

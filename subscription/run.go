@@ -84,7 +84,7 @@ func (s *Service) start(work context.Context) (next time.Time, any bool) {
 func (s *Service) launch(work context.Context, j *job, now time.Time) {
 	var ctx context.Context
 	ctx, j.cancel = context.WithCancel(work)
-	j.done, j.started = make(chan struct{}), now
+	j.done, j.started, j.began = make(chan struct{}), now, j.step
 	s.running[j.req.ID] = j
 	go func() {
 		defer close(j.done)
@@ -131,6 +131,7 @@ func (s *Service) finish(j *job, m move) {
 	switch current := s.jobs[j.req.ID]; {
 	case current == nil:
 	case current != j:
+		s.waits.moved(current)
 		s.queue.push(current)
 	case m.end:
 		s.forget(j)

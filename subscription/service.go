@@ -89,6 +89,8 @@ type Wish struct {
 	Topic    string
 	Callback string
 	Secret   Secret
+	// VerifyToken is sent back to the callback with the verification; empty: none.
+	VerifyToken Secret
 	// Lease is the hub.lease_seconds of the request, if LeaseGiven.
 	Lease      time.Duration
 	LeaseGiven bool
@@ -232,12 +234,13 @@ func (s *Service) Submit(ctx context.Context, w Wish) error {
 // request makes the request that a wish is kept as.
 func (s *Service) request(w Wish) Request {
 	r := Request{
-		ID:       NewID(w.Topic, w.Callback),
-		Token:    uuid.New(),
-		Mode:     w.Mode,
-		Topic:    w.Topic,
-		Callback: w.Callback,
-		Received: storable(time.Now()),
+		ID:          NewID(w.Topic, w.Callback),
+		Token:       uuid.New(),
+		Mode:        w.Mode,
+		Topic:       w.Topic,
+		Callback:    w.Callback,
+		VerifyToken: w.VerifyToken,
+		Received:    storable(time.Now()),
 	}
 	if w.Mode == ModeSubscribe {
 		r.Secret = w.Secret
@@ -315,8 +318,9 @@ func (s *Service) pending() int {
 	return len(s.jobs)
 }
 
-// replace makes j the job that counts for its ID. The caller holds mu, and the
-// lock of the books for it.
+// replace makes j the job that counts for its ID. A callback that is being asked is not
+// hung up on: it would be asked again while it still works on its answer. The caller holds
+// mu, and the lock of the books for it.
 func (s *Service) replace(j *job) {
 	if old := s.jobs[j.req.ID]; old != nil {
 		s.queue.remove(old)
@@ -324,7 +328,7 @@ func (s *Service) replace(j *job) {
 			s.metrics.count(superseded)
 		}
 	}
-	if r := s.running[j.req.ID]; r != nil {
+	if r := s.running[j.req.ID]; r != nil && r.began == stepValidate {
 		r.cancel()
 	}
 	s.put(j)

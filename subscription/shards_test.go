@@ -151,7 +151,7 @@ func TestReplacedThroughAnother(t *testing.T) {
 					if deaf {
 						b.service.Refresh()
 					}
-					pass(3 * time.Second)
+					pass(20 * time.Second) // one that hangs is not broken off
 					if sub := b.mustBeActive(callback); sub.Secret != "two" {
 						t.Errorf("got %+v", sub)
 					}

@@ -29,9 +29,15 @@ var (
 // Strings come back byte for byte and times as the same instant.
 type Store interface {
 	// Submit keeps a request until it is settled. An earlier request with
-	// the same ID is replaced. The subscription itself is not touched.
+	// the same ID is replaced: r.Replacing(earlier) is stored. The subscription
+	// itself is not touched.
 	// ErrBusy where the engine bounds what waits, and it is full.
 	Submit(ctx context.Context, r Request) error
+
+	// KeepStart stores start with the pending request, before its callback is asked:
+	// stored.StartingAt(start). It returns the request as it is stored then.
+	// ErrSuperseded if the stored request has another token or is gone.
+	KeepStart(ctx context.Context, r Request, start uint64) (Request, error)
 
 	// Requests gives every request of the shard that is not settled, in no
 	// particular order: what its owner must carry on with.

@@ -104,7 +104,46 @@ type Request struct {
 	Topic    string
 	Callback string
 	Secret   Secret
+	// VerifyToken is sent back to the callback with each verification (PuSH 0.3 §6.1);
+	// empty: none. Subscribers may treat it as a secret.
+	VerifyToken Secret
 	// Lease is what will be granted when the request is verified; 0 for unsubscribe.
 	Lease    time.Duration
 	Received time.Time
+
+	// Since is when the first request was received whose callback was asked: this
+	// request, or one that it replaced. Start is the head of the topic's log before that
+	// callback was asked first: what the subscription is owed begins after it
+	// (decision 5). Both are zero until the callback is asked; unsubscribe requests have
+	// only what they inherit.
+	Since time.Time
+	Start uint64
+}
+
+// Replacing returns r with what it inherits from the pending request that it replaces. The
+// subscriber may have confirmed that one, so r starts no later, and is a renewal if that
+// one was.
+func (r Request) Replacing(old Request) Request {
+	switch {
+	case old.Since.IsZero():
+	case r.Since.IsZero():
+		r.Since, r.Start = old.Since, old.Start
+	default:
+		if old.Since.Before(r.Since) {
+			r.Since = old.Since
+		}
+		r.Start = min(r.Start, old.Start)
+	}
+	return r
+}
+
+// same reports whether the two ask for the same, so that one confirmation is enough.
+func (r Request) same(o Request) bool {
+	return r.Mode == o.Mode && r.Topic == o.Topic && r.Callback == o.Callback &&
+		r.Secret == o.Secret && r.VerifyToken == o.VerifyToken && r.Lease == o.Lease
+}
+
+// StartingAt returns r with start as its Start, unless it has an earlier one.
+func (r Request) StartingAt(start uint64) Request {
+	return r.Replacing(Request{Since: r.Received, Start: start})
 }

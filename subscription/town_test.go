@@ -63,7 +63,19 @@ func (m *memory) settle(r subscription.Request) error {
 }
 
 func (m *memory) Submit(ctx context.Context, r subscription.Request) error {
-	return m.change(ctx, func() error { m.requests[r.ID] = r; return nil })
+	return m.change(ctx, func() error { m.requests[r.ID] = r.Replacing(m.requests[r.ID]); return nil })
+}
+
+func (m *memory) KeepStart(ctx context.Context, r subscription.Request, start uint64) (kept subscription.Request, err error) {
+	err = m.change(ctx, func() error {
+		if m.requests[r.ID].Token != r.Token {
+			return subscription.ErrSuperseded
+		}
+		kept = m.requests[r.ID].StartingAt(start)
+		m.requests[r.ID] = kept
+		return nil
+	})
+	return kept, err
 }
 
 func (m *memory) Requests(ctx context.Context, shard subscription.Shard) iter.Seq2[subscription.Request, error] {

@@ -253,7 +253,7 @@ func (h *town) insist(w subscription.Wish) {
 // the store knows, and each accepted request is verified once.
 func TestFaults(t *testing.T) {
 	const other, third = "http://other.example/", "http://third.example/"
-	for at := 1; at <= 13; at++ {
+	for at := 1; at <= 18; at++ {
 		for _, persisted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("call %d, persisted %v", at, persisted), func(t *testing.T) {
 				inTown(t, func(t *testing.T, h *town) {
@@ -266,24 +266,24 @@ func TestFaults(t *testing.T) {
 						return nil
 					}
 					h.run()
-					h.insist(subscribe(callback, "one")) // calls 1 and 2
+					h.insist(subscribe(callback, "one")) // calls 1 to 3
 					pass(time.Minute)
-					h.insist(subscribe(callback, "two")) // a renewal: 3, 4
+					h.insist(subscribe(callback, "two")) // a renewal: 4 to 6
 					pass(time.Minute)
 					short := subscribe(other, "")
 					short.Lease, short.LeaseGiven = time.Minute, true
-					h.insist(short) // 5, 6, and Remove: 7
+					h.insist(short) // 7 to 9, and Remove: 10
 					pass(3 * time.Minute)
 					if _, found := h.active(other); found {
 						t.Error("the lease did not end")
 					}
-					h.insist(subscribe(callback, "bad")) // Drop: 8, 9
+					h.insist(subscribe(callback, "bad")) // 11, 12, and Drop: 13
 					pass(time.Minute)
 					if sub := h.mustBeActive(callback); sub.Secret != "two" {
 						t.Errorf("got %+v", sub)
 					}
-					h.insist(subscribe(third, "three")) // 10, 11
-					h.insist(unsubscribe(callback))     // 12, 13
+					h.insist(subscribe(third, "three")) // 14 to 16
+					h.insist(unsubscribe(callback))     // 17, 18
 					pass(time.Minute)
 					if _, found := h.active(callback); found {
 						t.Error("still subscribed")
@@ -422,7 +422,7 @@ func TestReplace(t *testing.T) {
 				// Both come before the first one's goroutine has ended.
 				h.submit(subscribe(callback, "two"))
 				h.submit(subscribe(callback, "three"))
-				pass(2 * time.Second)
+				pass(20 * time.Second) // one that hangs is not broken off
 				if sub := h.mustBeActive(callback); sub.Secret != "three" {
 					t.Errorf("got %+v", sub)
 				}
@@ -476,7 +476,7 @@ func TestReplacedElsewhere(t *testing.T) {
 // though its request was replaced before the call was repeated.
 func TestReplaceInDoubt(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
-		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 2, Persisted: true})
+		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 3, Persisted: true})
 		h.confirm = func(_ context.Context, r subscription.Request, _ string) error {
 			if r.Secret == "two" {
 				return subscription.ErrNoIntent

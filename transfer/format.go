@@ -20,10 +20,11 @@ import (
 // Format and Version are what a header says. Version rises with every change of
 // the lines; a stream of a later version is refused, and of one before OldestVersion.
 //
-// Version 1 had no Sources; version 2 no replays, nor gaps that were replayed.
+// Version 1 had no Sources; version 2 no replays, nor gaps that were replayed; version 3 no
+// starts of requests, nor verify tokens.
 const (
 	Format        = "carillon export"
-	Version       = 3
+	Version       = 4
 	OldestVersion = 1
 )
 
@@ -95,6 +96,9 @@ type requestLine struct {
 	Secret   text              `json:"secret,omitempty"`
 	Lease    duration          `json:"lease,omitempty"`
 	Received time.Time         `json:"received"`
+	Verify   text              `json:"verify_token,omitempty"`
+	Since    time.Time         `json:"since,omitzero"`
+	Start    delivery.Seq      `json:"start,omitempty"`
 }
 
 type pingLine struct {

@@ -65,7 +65,12 @@ func TestAnyRecordComesBack(t *testing.T) {
 			ID: id, Token: anyID(t, "token"), Mode: rapid.SampledFrom([]subscription.Mode{"subscribe", "unsubscribe"}).Draw(t, "mode"),
 			Topic: topic, Callback: callback, Secret: subscription.Secret(anyText(t, "secret")),
 			Lease: time.Duration(rapid.Int64().Draw(t, "lease")), Received: anyTime(t, "received"),
+			VerifyToken: subscription.Secret(anyText(t, "verify token")),
 		}}
+		if rapid.Bool().Draw(t, "asked") {
+			want.requests[0].Since = anyTime(t, "since")
+			want.requests[0].Start = rapid.Uint64Range(0, uint64(head)).Draw(t, "start of the request")
+		}
 		want.pings = []string{"p" + anyText(t, "ping")}
 		m := delivery.Member{
 			Subscription: subscription.Subscription{

@@ -118,12 +118,15 @@ func (l requestLine) record() (record, error) {
 	r := subscription.Request{
 		ID: l.ID, Token: l.Token, Mode: l.Mode, Topic: string(l.Topic), Callback: string(l.Callback),
 		Secret: subscription.Secret(l.Secret), Lease: time.Duration(l.Lease), Received: l.Received,
+		VerifyToken: subscription.Secret(l.Verify), Since: l.Since, Start: uint64(l.Start),
 	}
 	return requestRecord{r}, errors.Join(
 		must(l.Mode == subscription.ModeSubscribe || l.Mode == subscription.ModeUnsubscribe, "mode is neither subscribe nor unsubscribe"),
 		must(l.Token != uuid.Nil, "token is missing"),
 		identified(l.ID, l.Topic, l.Callback),
 		given("received", l.Received),
+		within("start", l.Start, 0),
+		must(l.Start == 0 || !l.Since.IsZero(), "start is given without since"),
 	)
 }
 

@@ -179,7 +179,7 @@ func TestRefusesAHeader(t *testing.T) {
 		"other lines":     {`{"loc":"https://a.example/"}` + "\n", transfer.ErrNotExport},
 		"another format":  {strings.Replace(header, "carillon export", "carillon import", 1), transfer.ErrNotExport},
 		"no header":       {`{"kind":"ping","topic":"a"}` + "\n", transfer.ErrNotExport},
-		"a later version": {strings.Replace(header, `"version":1`, `"version":4,"compressed":true`, 1), transfer.ErrVersion},
+		"a later version": {strings.Replace(header, `"version":1`, `"version":5,"compressed":true`, 1), transfer.ErrVersion},
 		"a first version": {strings.Replace(header, `"version":1`, `"version":0`, 1), transfer.ErrVersion},
 		"another field":   {strings.Replace(header, `"version":1`, `"version":1,"zip":true`, 1), transfer.ErrDamaged},
 		"half a header":   {header[:30], transfer.ErrCutOff},

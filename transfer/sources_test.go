@@ -65,7 +65,7 @@ func TestVersion1IsTaken(t *testing.T) {
 		must(t, from.Sources.Delete(t.Context(), registered(i).Name))
 	}
 	lines := split(export(t, from))
-	lines[0] = strings.Replace(lines[0], `"version":3`, `"version":1`, 1)
+	lines[0] = strings.Replace(lines[0], `"version":4`, `"version":1`, 1)
 	last := len(lines) - 1
 	if !strings.Contains(lines[0], `"version":1`) || !strings.Contains(lines[last], `,"sources":0`) {
 		t.Fatalf("the stream is not what this test knows: %s %s", lines[0], lines[last])
@@ -82,7 +82,7 @@ func TestVersion2IsTaken(t *testing.T) {
 	from, to := memory(t), memory(t)
 	fill(t, from, 5)
 	lines := split(export(t, from))
-	lines[0] = strings.Replace(lines[0], `"version":3`, `"version":2`, 1)
+	lines[0] = strings.Replace(lines[0], `"version":4`, `"version":2`, 1)
 	replays := regexp.MustCompile(`,"(replay_next|replay_last|replayed)":("[^"]*"|\d+)`)
 	left := 0
 	for i, line := range lines {
@@ -90,6 +90,29 @@ func TestVersion2IsTaken(t *testing.T) {
 		left += len(line) - len(lines[i])
 	}
 	if left == 0 || !strings.Contains(lines[0], `"version":2`) {
+		t.Fatalf("the stream is not what this test knows: %s", lines[0])
+	}
+	load(t, to, sealed(lines))
+	again := split(export(t, to))
+	again[0] = lines[0]
+	equalStreams(t, sealed(again), sealed(lines))
+}
+
+// A stream of version 3, whose requests had neither starts nor verify tokens, is still taken.
+func TestVersion3IsTaken(t *testing.T) {
+	from, to := memory(t), memory(t)
+	fill(t, from, 5)
+	lines := split(export(t, from))
+	lines[0] = strings.Replace(lines[0], `"version":4`, `"version":3`, 1)
+	added := regexp.MustCompile(`,"(verify_token|since|start)":("[^"]*"|\{[^}]*\}|\d+)`)
+	left := 0
+	for i, line := range lines {
+		if strings.HasPrefix(line, `{"kind":"request"`) {
+			lines[i] = added.ReplaceAllString(line, "")
+			left += len(line) - len(lines[i])
+		}
+	}
+	if left == 0 || !strings.Contains(lines[0], `"version":3`) {
 		t.Fatalf("the stream is not what this test knows: %s", lines[0])
 	}
 	load(t, to, sealed(lines))

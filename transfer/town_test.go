@@ -159,6 +159,12 @@ func fillRequests(t testing.TB, e transfer.Engine) {
 		if i%3 == 0 {
 			r.Mode, r.Lease, r.Secret = subscription.ModeUnsubscribe, 0, ""
 		}
+		if i%2 == 0 {
+			r.VerifyToken = subscription.Secret(fmt.Sprintf("token %d \xff", i))
+		}
+		if i%5 == 0 {
+			r.Since, r.Start = r.Received.Add(-time.Hour), uint64(i%10)
+		}
 		must(t, e.Subscriptions.Submit(ctx, r))
 	}
 	_, err := e.Pings.Ping(ctx, []string{towers, silent, "https://source.example/%7Enew"})

@@ -89,6 +89,7 @@ func (w *writer) request(r subscription.Request) error {
 	return w.record(requestLine{
 		Kind: kindRequest, ID: r.ID, Token: r.Token, Mode: r.Mode, Topic: text(r.Topic), Callback: text(r.Callback),
 		Secret: text(r.Secret), Lease: duration(r.Lease), Received: r.Received.UTC(),
+		Verify: text(r.VerifyToken), Since: utcOrZero(r.Since), Start: delivery.Seq(r.Start),
 	}, &w.progress.Requests)
 }
 

@@ -65,7 +65,7 @@ func soakRates() map[string]faults.Rates {
 	changing := faults.Rates{Before: 0.1, After: 0.1, Delay: 0.03, Hang: 0.02}
 	reading := faults.Rates{Before: 0.025, After: 0.025, Delay: 0.01, Hang: 0.005}
 	return map[string]faults.Rates{
-		"store.Submit": changing, "store.Activate": changing, "store.Drop": changing, "store.Unsubscribe": changing,
+		"store.Submit": changing, "store.KeepStart": changing, "store.Activate": changing, "store.Drop": changing, "store.Unsubscribe": changing,
 		"store.Remove": changing, "store.Requests": reading, "store.Request": reading, "store.Get": reading, "store.Expired": reading,
 		"log.Append": changing, "log.Trim": changing, "log.Shrink": changing,
 		"log.Read": reading, "log.Heads": changing, "log.Topics": reading,

@@ -28,6 +28,11 @@ func (s *Store) Submit(ctx context.Context, r subscription.Request) error {
 	return s.plan.do(ctx, "store.Submit", func() error { return s.of.Submit(ctx, r) })
 }
 
+// KeepStart implements subscription.Store.
+func (s *Store) KeepStart(ctx context.Context, r subscription.Request, start uint64) (subscription.Request, error) {
+	return get(ctx, s.plan, "store.KeepStart", func() (subscription.Request, error) { return s.of.KeepStart(ctx, r, start) })
+}
+
 // Requests implements subscription.Store.
 func (s *Store) Requests(ctx context.Context, shard subscription.Shard) iter.Seq2[subscription.Request, error] {
 	return list(ctx, s.plan, "store.Requests", func() iter.Seq2[subscription.Request, error] {

@@ -24,6 +24,7 @@ const (
 	marksMark
 	marksLowest
 	requestsSubmit
+	requestsKeepStart
 	requestsRequests
 	requestsRequest
 	requestsActivate
@@ -46,7 +47,7 @@ var operationLabels = [operations]string{
 	"pings_ping", "pings_fetched", "pings_waiting",
 	"cursors_members", "cursors_save", "cursors_gaps", "cursors_gapped",
 	"marks_mark", "marks_lowest",
-	"subscriptions_submit", "subscriptions_requests", "subscriptions_request", "subscriptions_activate", "subscriptions_drop",
+	"subscriptions_submit", "subscriptions_keepstart", "subscriptions_requests", "subscriptions_request", "subscriptions_activate", "subscriptions_drop",
 	"subscriptions_unsubscribe", "subscriptions_remove", "subscriptions_get", "subscriptions_expired",
 	"sources_add", "sources_replace", "sources_delete", "sources_get", "sources_list",
 }

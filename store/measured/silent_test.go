@@ -102,6 +102,10 @@ func (s silent) Lowest(_ context.Context, _ time.Time) (lowest map[string]delive
 	return nil, false, s.err
 }
 
+func (s silent) KeepStart(context.Context, subscription.Request, uint64) (subscription.Request, error) {
+	return subscription.Request{}, s.err
+}
+
 func (s silent) Submit(_ context.Context, _ subscription.Request) error {
 	return s.err
 }

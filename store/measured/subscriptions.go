@@ -24,6 +24,13 @@ func (s requests) Submit(ctx context.Context, r subscription.Request) error {
 	return err
 }
 
+func (s requests) KeepStart(ctx context.Context, r subscription.Request, start uint64) (subscription.Request, error) {
+	began := time.Now()
+	kept, err := s.Store.KeepStart(ctx, r, start)
+	s.calls.done(requestsKeepStart, began, err)
+	return kept, err
+}
+
 func (s requests) Requests(ctx context.Context, shard subscription.Shard) iter.Seq2[subscription.Request, error] {
 	return sequence(s.calls, requestsRequests, s.Store.Requests(ctx, shard))
 }

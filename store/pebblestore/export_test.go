@@ -112,6 +112,7 @@ func SampleRecords() [][]byte {
 		mirrorEncodeCopy(&mirror.Copy{Path: "h/p", State: mirror.Failed, File: &mirror.File{Size: 5, ModTime: time.Unix(1, 2)}, Tries: 3, Next: time.Unix(4, 5), Reason: "why"}),
 		encodeSubscription(subscription.Subscription{Topic: "topic", Callback: "callback", Secret: "secret", Start: 300}),
 		encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Lease: 5}),
+		encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Since: time.Unix(1, 2), Start: 300, VerifyToken: "token"}),
 		encodeTopic(topicState{key: "topic", head: 7, until: "until", hasDigest: true}),
 		encodeTopic(topicState{key: "topic"}),
 		encodeSource(source.Source{Prefixes: []string{"prefix", ""}, Created: time.Unix(5, 6)}),

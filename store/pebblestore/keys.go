@@ -25,7 +25,7 @@ import (
 //	09 key                         ping that waits
 //	0a                             the count of the last ping
 //	0b shard                       epoch of the shard
-//	0c shard id                    request that is not settled
+//	0c shard id                    request that is not settled; with a start and a verify token from layout 5 on
 //	0d name                        Source (programs of before do not look at it)
 //
 // shard is 1 byte, id the 16 bytes of a subscription.ID, first and seq 8 bytes,

@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// moveOn brings a store of layout 1 or 2 to what layout 3 has. Records of layout 3 are
-// as those of layout 4.
+// moveOn brings a store of layout 1 or 2 to what layout 3 has. Records of layouts 3 and 4
+// are as those of layout 5.
 func (e *engine) moveOn() error {
 	if err := e.moveRequests(); err != nil {
 		return err

@@ -45,8 +45,9 @@ type layout struct {
 
 // hubLayout is a hub's. Layout 2 has the requests by shard, and heads of
 // notifications that say what came before them; layout 3 has the bytes of logs; layout 4
-// has replays in positions, and gaps that were replayed.
-func hubLayout() layout { return layout{kind: "carillon hub", version: 4, moveOn: (*engine).moveOn} }
+// has replays in positions, and gaps that were replayed; layout 5 has starts and verify
+// tokens in requests.
+func hubLayout() layout { return layout{kind: "carillon hub", version: 5, moveOn: (*engine).moveOn} }
 
 // openEngine opens the directory as a store of the layout, or makes it one.
 func openEngine(cfg Config, want layout) (*engine, error) {

@@ -12,13 +12,14 @@ import (
 )
 
 // recordVersion begins every record, but for notifications with a hole before them,
-// for topics, which had no bytes before layout 3, for positions with a replay, and
-// for gaps that were replayed.
+// for topics, which had no bytes before layout 3, for positions with a replay, for gaps
+// that were replayed, and for requests with a start or a verify token.
 const (
 	recordVersion    = 1
 	recordWithBefore = 2
 	recordWithBytes  = 2
 	recordWithReplay = 2
+	recordWithStart  = 2
 )
 
 // versionOf is the version that the record has: recordVersion, or other.
@@ -57,8 +58,13 @@ func decodeSubscription(id subscription.ID, record []byte) (subscription.Subscri
 	return s, d.done()
 }
 
+// encodeRequest writes a start and a verify token only where there is one.
 func encodeRequest(r subscription.Request) []byte {
-	e := newEncoder(recordVersion, len(r.Topic)+len(r.Callback)+len(r.Secret)+64)
+	version := byte(recordVersion)
+	if !r.Since.IsZero() || r.Start != 0 || r.VerifyToken != "" {
+		version = recordWithStart
+	}
+	e := newEncoder(version, len(r.Topic)+len(r.Callback)+len(r.Secret)+len(r.VerifyToken)+80)
 	e.bytes(r.Token[:])
 	e.string(string(r.Mode))
 	e.string(r.Topic)
@@ -66,11 +72,17 @@ func encodeRequest(r subscription.Request) []byte {
 	e.string(string(r.Secret))
 	e.int(int64(r.Lease))
 	e.time(r.Received)
+	if version == recordWithStart {
+		e.time(r.Since)
+		e.uint(r.Start)
+		e.string(string(r.VerifyToken))
+	}
 	return e
 }
 
 func decodeRequest(id subscription.ID, record []byte) (subscription.Request, error) {
-	d := newDecoder(record, recordVersion)
+	version := versionOf(record, recordWithStart)
+	d := newDecoder(record, version)
 	r := subscription.Request{ID: id}
 	d.array(r.Token[:])
 	r.Mode = subscription.Mode(d.string())
@@ -79,6 +91,11 @@ func decodeRequest(id subscription.ID, record []byte) (subscription.Request, err
 	r.Secret = subscription.Secret(d.string())
 	r.Lease = time.Duration(d.int())
 	r.Received = d.time()
+	if version == recordWithStart {
+		r.Since = d.time()
+		r.Start = d.uint()
+		r.VerifyToken = subscription.Secret(d.string())
+	}
 	return r, d.done()
 }
 

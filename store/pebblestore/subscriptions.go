@@ -18,12 +18,40 @@ type Subscriptions struct{ db *DB }
 
 var _ subscription.Store = (*Subscriptions)(nil)
 
-// Submit implements subscription.Store.
+// Submit implements subscription.Store. A request that cannot be read leaves nothing to
+// the one that replaces it.
 func (s *Subscriptions) Submit(ctx context.Context, r subscription.Request) error {
 	err := s.db.engine.change(ctx, grows, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
+		switch earlier, err := s.request(r.ID); {
+		case err == nil:
+			r = r.Replacing(earlier)
+		case errors.Is(err, ErrDamaged):
+			s.db.engine.damaged(requestKey(r.ID), err)
+		case !errors.Is(err, subscription.ErrNotFound):
+			return err
+		}
 		return b.Set(requestKey(r.ID), encodeRequest(r), nil)
 	})
 	return about("submit request", r.ID, err)
+}
+
+// KeepStart implements subscription.Store. It adds a few bytes, and is taken though the
+// disk is nearly full, as Activate is.
+func (s *Subscriptions) KeepStart(
+	ctx context.Context, r subscription.Request, start uint64,
+) (kept subscription.Request, err error) {
+	err = s.db.engine.change(ctx, shrinks, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
+		stored, err := s.pending(r)
+		if err != nil {
+			return err
+		}
+		kept = stored.StartingAt(start)
+		return b.Set(requestKey(r.ID), encodeRequest(kept), nil)
+	})
+	if err != nil {
+		return subscription.Request{}, about("keep the start of request", r.ID, err)
+	}
+	return kept, nil
 }
 
 // Requests implements subscription.Store.
@@ -225,21 +253,29 @@ func (s *Subscriptions) get(id subscription.ID) (subscription.Subscription, erro
 
 // settle takes the request away, or is ErrSuperseded.
 func (s *Subscriptions) settle(b *pebble.Batch, r subscription.Request) error {
-	key := requestKey(r.ID)
+	if _, err := s.pending(r); err != nil {
+		return err
+	}
+	return b.Delete(requestKey(r.ID), nil)
+}
+
+// pending reads the request as it is stored, or returns ErrSuperseded. A record that cannot
+// be read counts as r: it was accepted and perhaps verified, and no other process can have
+// replaced it.
+func (s *Subscriptions) pending(r subscription.Request) (subscription.Request, error) {
 	stored, err := s.request(r.ID)
 	switch {
 	case errors.Is(err, subscription.ErrNotFound):
-		return subscription.ErrSuperseded
+		return r, subscription.ErrSuperseded
 	case errors.Is(err, ErrDamaged):
-		// It is taken for r: it was accepted and perhaps verified, and no other
-		// process can have put a later one in its place.
-		s.db.engine.damaged(key, err)
+		s.db.engine.damaged(requestKey(r.ID), err)
+		return r, nil
 	case err != nil:
-		return err
+		return r, err
 	case stored.Token != r.Token:
-		return subscription.ErrSuperseded
+		return r, subscription.ErrSuperseded
 	}
-	return b.Delete(key, nil)
+	return stored, nil
 }
 
 // index puts the subscription in the index of leases.

@@ -54,6 +54,8 @@ func decodeSubscription(id subscription.ID, record string) (subscription.Subscri
 	return s, nil
 }
 
+// encodeRequest appends a start and a verify token only where there is one: hubs of before
+// cannot read such a record.
 func encodeRequest(r subscription.Request) []byte {
 	e := encoder{recordVersion}
 	e.raw(string(r.Token[:]))
@@ -63,6 +65,11 @@ func encodeRequest(r subscription.Request) []byte {
 	e.text(string(r.Secret))
 	e.int(int64(r.Lease))
 	e.time(r.Received)
+	if !r.Since.IsZero() || r.Start != 0 || r.VerifyToken != "" {
+		e.time(r.Since)
+		e.uint(r.Start)
+		e.text(string(r.VerifyToken))
+	}
 	return e
 }
 
@@ -76,6 +83,11 @@ func decodeRequest(id subscription.ID, record string) (subscription.Request, err
 	r.Secret = subscription.Secret(d.text())
 	r.Lease = time.Duration(d.int())
 	r.Received = d.time()
+	if d.rest != "" {
+		r.Since = d.time()
+		r.Start = d.uint()
+		r.VerifyToken = subscription.Secret(d.text())
+	}
 	if err := d.done(); err != nil {
 		return subscription.Request{}, err
 	}

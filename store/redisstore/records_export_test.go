@@ -141,6 +141,7 @@ func SampleRecords() []string {
 	return []string{
 		string(encodeSubscription(subscription.Subscription{Topic: "topic", Callback: "callback", Secret: "secret", Start: 300})),
 		string(encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Lease: 5})),
+		string(encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Since: time.Unix(1, 2), Start: 300, VerifyToken: "token"})),
 		encodePosition(delivery.Position{Settled: 7, Failures: 2, LastStatus: 503}),
 		encodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed}),
 		encodeNote(delivery.Publication{Topic: "topic", ContentType: "text/plain", Links: []string{"<a>"}, Body: []byte("body")}, subscription.ID{}, time.Unix(1, 2).UTC()),

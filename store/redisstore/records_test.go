@@ -42,6 +42,12 @@ func TestRecordsComeBack(t *testing.T) {
 			Lease:    time.Duration(rapid.Int64().Draw(t, "lease")),
 			Received: instants().Draw(t, "received"),
 		}
+		if rapid.Bool().Draw(t, "has a start") {
+			r.Since, r.Start = instants().Draw(t, "since"), rapid.Uint64().Draw(t, "start of the request")
+		}
+		if rapid.Bool().Draw(t, "has a verify token") {
+			r.VerifyToken = subscription.Secret(texts.Draw(t, "verify token"))
+		}
 		sub := subscription.Subscription{
 			ID: r.ID, Topic: r.Topic, Callback: r.Callback, Secret: r.Secret,
 			Start:   rapid.Uint64().Draw(t, "start"),

@@ -18,18 +18,38 @@ var _ subscription.Store = (*Subscriptions)(nil)
 // scanRequests is about how many requests one round trip reads.
 const scanRequests = 500
 
-// submitScript keeps a request, in the place of one with the same id.
+// submitScript stores a request, in the place of the record that the caller has read under
+// the same id.
 //
 //	KEYS  1 requests
-//	ARGV  1 id  2 the request  3 how many may wait  4 the bell's channel
+//	ARGV  1 id  2 the request  3 how many may wait  4 the bell's channel  5 the record that it
+//	      replaces, empty for none
 //
-// It returns 1, or 0 where too many wait.
+// It returns 1, or 0 where too many wait, or the record that is stored, where that is another
+// than ARGV[5].
 var submitScript = grows("submit request", `
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then
+local stored = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+if stored ~= ARGV[5] then return stored end
+if stored == '' and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then
   return 0
 end
 -- First, as it may be forbidden (ACL). Nobody reads before all of this is done.
 redis.call('PUBLISH', ARGV[4], 'r ' .. ARGV[1])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return 1
+`)
+
+// keepStartScript stores a request with its start, in the place of the record that the caller
+// has read.
+//
+//	KEYS  1 requests
+//	ARGV  1 id  2 the request  3 the record that it replaces
+//
+// It returns 1, or the record that is stored, where that is another than ARGV[3]; empty for
+// none.
+var keepStartScript = shrinks("keep the start of a request", `
+local stored = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+if stored ~= ARGV[3] then return stored end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1
 `)
@@ -143,15 +163,85 @@ func (k keys) own(id subscription.ID) []string {
 	return []string{k.requests(s), k.subs(s), k.leases(s), k.cursors(s), k.gaps(id)}
 }
 
-// Submit implements subscription.Store.
+// Submit implements subscription.Store. A request that cannot be read leaves nothing to
+// the one that replaces it.
 func (s *Subscriptions) Submit(ctx context.Context, r subscription.Request) error {
+	return about("submit request", r.ID, s.submit(ctx, r))
+}
+
+// submit takes a second round trip where a request is replaced, and one more for each time
+// that another process replaces it meanwhile.
+func (s *Subscriptions) submit(ctx context.Context, r subscription.Request) error {
 	e := s.db.engine
-	value, err := e.run(ctx, submitScript, []string{e.keys.requests(subscription.ShardOf(r.ID))},
-		r.ID.String(), encodeRequest(r), e.cfg.MaxRequests, e.keys.bell())
-	if err == nil && value != int64(1) {
-		err = subscription.ErrBusy
+	key := e.keys.requests(subscription.ShardOf(r.ID))
+	for heir, replaced := r, ""; ; {
+		value, err := e.run(ctx, submitScript, []string{key},
+			r.ID.String(), encodeRequest(heir), e.cfg.MaxRequests, e.keys.bell(), replaced)
+		stored, moved := value.(string)
+		switch {
+		case err != nil:
+			return err
+		case value == int64(1):
+			return nil
+		case !moved:
+			return subscription.ErrBusy
+		}
+		if heir, replaced = r, stored; stored == "" {
+			continue // it was settled meanwhile
+		}
+		earlier, err := decodeRequest(r.ID, stored)
+		if err != nil {
+			e.damaged(key, r.ID.String(), err)
+			continue
+		}
+		heir = r.Replacing(earlier)
 	}
-	return about("submit request", r.ID, err)
+}
+
+// KeepStart implements subscription.Store. It adds a few bytes, and is taken though the
+// server's memory is full, as Activate is.
+func (s *Subscriptions) KeepStart(
+	ctx context.Context, r subscription.Request, start uint64,
+) (subscription.Request, error) {
+	kept, err := s.keepStart(ctx, r, start)
+	if err != nil {
+		return subscription.Request{}, about("keep the start of request", r.ID, err)
+	}
+	return kept, nil
+}
+
+// keepStart takes one round trip where the request is stored as the caller knows it.
+func (s *Subscriptions) keepStart(
+	ctx context.Context, r subscription.Request, start uint64,
+) (subscription.Request, error) {
+	e := s.db.engine
+	key := e.keys.requests(subscription.ShardOf(r.ID))
+	kept, replaced := r.StartingAt(start), string(encodeRequest(r))
+	for {
+		value, err := e.run(ctx, keepStartScript, []string{key}, r.ID.String(), encodeRequest(kept), replaced)
+		stored, moved := value.(string)
+		switch {
+		case err != nil || !moved:
+			return kept, err
+		case stored == "":
+			return r, subscription.ErrSuperseded
+		}
+		now, err := decodeRequest(r.ID, stored)
+		switch {
+		case err == nil && now.Token != r.Token, err != nil && otherToken(stored, r):
+			return r, subscription.ErrSuperseded
+		case err != nil: // it was accepted, and counts as r, as when it is settled
+			e.damaged(key, r.ID.String(), err)
+			now = r
+		}
+		kept, replaced = now.StartingAt(start), stored
+	}
+}
+
+// otherToken reports whether a record that cannot be read is of another request than r, by
+// the rule of the scripts that settle one.
+func otherToken(record string, r subscription.Request) bool {
+	return len(record) > tokenLen && record[0] == recordVersion && record[1:1+tokenLen] != string(r.Token[:])
 }
 
 // Requests implements subscription.Store.

@@ -27,6 +27,15 @@ func testDurable(t *testing.T, open func(t *testing.T) Harness) {
 			submit(t, h.Store, replaced)
 			replacement := unsubscribe(3)
 			submit(t, h.Store, replacement)
+			asked := subscribe(7)
+			submit(t, h.Store, asked)
+			asked = keepStart(t, h.Store, asked, 7)
+			heir := subscribe(8)
+			submit(t, h.Store, heir)
+			keepStart(t, h.Store, heir, 8)
+			heir = subscribe(8)
+			submit(t, h.Store, heir)
+			heir.Since, heir.Start = heir.Received, 8
 			active, removed, ended := activate(t, h.Store, 4), activate(t, h.Store, 5), activate(t, h.Store, 6)
 			wantRemoved(t, h.Store, removed, true)
 			end := unsubscribe(6)
@@ -34,7 +43,7 @@ func testDurable(t *testing.T, open func(t *testing.T) Harness) {
 			must(t, h.Store.Unsubscribe(t.Context(), end))
 
 			s := again(t, h)
-			wantRequests(t, s, pending, replacement)
+			wantRequests(t, s, pending, replacement, asked, heir)
 			wantRequest(t, s, replacement)
 			wantNoRequest(t, s, dropped.ID)
 			wantStored(t, s, active)
@@ -53,6 +62,10 @@ func calls(n int) map[string]func(ctx context.Context, s subscription.Store) err
 	sub := granted(r)
 	return map[string]func(ctx context.Context, s subscription.Store) error{
 		"Submit":      func(ctx context.Context, s subscription.Store) error { return s.Submit(ctx, r) },
+		"KeepStart": func(ctx context.Context, s subscription.Store) error {
+			_, err := s.KeepStart(ctx, r, 7)
+			return err
+		},
 		"Activate":    func(ctx context.Context, s subscription.Store) error { return s.Activate(ctx, r, sub) },
 		"Drop":        func(ctx context.Context, s subscription.Store) error { return s.Drop(ctx, r) },
 		"Unsubscribe": func(ctx context.Context, s subscription.Store) error { return s.Unsubscribe(ctx, r) },
@@ -157,6 +170,27 @@ func testAtOnce(t *testing.T, open func(t *testing.T) Harness) {
 			wantStored(t, s, granted(r))
 		}
 	})
+	t.Run("a start is inherited or its request is replaced first", func(t *testing.T) {
+		s := open(t).Store
+		for n := range 100 {
+			r, later := subscribe(n), subscribe(n)
+			submit(t, s, r)
+			errs := together(2, func(i int) error {
+				if i == 0 {
+					return s.Submit(t.Context(), later)
+				}
+				_, err := s.KeepStart(t.Context(), r, 7)
+				return err
+			})
+			must(t, errs[0])
+			if errs[1] == nil {
+				later.Since, later.Start = r.Received, 7
+			} else {
+				wantError(t, errs[1], subscription.ErrSuperseded)
+			}
+			wantRequest(t, s, later)
+		}
+	})
 	t.Run("many subscribers", func(t *testing.T) {
 		h := open(t)
 		errs := together(200, func(n int) error {
@@ -213,6 +247,18 @@ func testFaults(t *testing.T, open func(t *testing.T) Harness) {
 			call:    func(ctx context.Context, s subscription.Store) error { return s.Submit(ctx, renewal) },
 			before:  func(t *testing.T, s subscription.Store) { wantStored(t, s, old); wantRequests(t, s, end) },
 			after:   func(t *testing.T, s subscription.Store) { wantStored(t, s, old); wantRequests(t, s, renewal) },
+		},
+		"KeepStart": {
+			pending: renewal,
+			call: func(ctx context.Context, s subscription.Store) error {
+				_, err := s.KeepStart(ctx, renewal, 7)
+				return err
+			},
+			before: func(t *testing.T, s subscription.Store) { wantStored(t, s, old); wantRequests(t, s, renewal) },
+			after: func(t *testing.T, s subscription.Store) {
+				wantStored(t, s, old)
+				wantRequests(t, s, renewal.StartingAt(7))
+			},
 		},
 		"Activate": {
 			pending: renewal,

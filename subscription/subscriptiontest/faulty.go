@@ -58,6 +58,16 @@ func (f *Faulty) Submit(ctx context.Context, r subscription.Request) error {
 	return f.around(func() error { return f.Store.Submit(ctx, r) })
 }
 
+// KeepStart implements subscription.Store.
+func (f *Faulty) KeepStart(ctx context.Context, r subscription.Request, start uint64) (kept subscription.Request, err error) {
+	err = f.around(func() error {
+		var err error
+		kept, err = f.Store.KeepStart(ctx, r, start)
+		return err
+	})
+	return kept, err
+}
+
 // Activate implements subscription.Store.
 func (f *Faulty) Activate(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
 	return f.around(func() error { return f.Store.Activate(ctx, r, sub) })

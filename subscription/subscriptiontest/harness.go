@@ -117,6 +117,13 @@ func submit(t *testing.T, s subscription.Store, r subscription.Request) {
 	must(t, s.Submit(t.Context(), r))
 }
 
+func keepStart(t *testing.T, s subscription.Store, r subscription.Request, at uint64) subscription.Request {
+	t.Helper()
+	kept, err := s.KeepStart(t.Context(), r, at)
+	must(t, err)
+	return kept
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

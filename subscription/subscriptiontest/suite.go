@@ -109,11 +109,82 @@ func testRequests(t *testing.T, open func(t *testing.T) Harness) {
 				wantNoRequest(t, s, r.ID)
 			}
 		},
+		"a request that replaces one that was asked for inherits its start": func(t *testing.T, s subscription.Store) {
+			first, second, third := subscribe(1), subscribe(1), unsubscribe(1)
+			first.Received, second.Received, third.Received = start, start.Add(time.Minute), start.Add(time.Hour)
+			submit(t, s, first)
+			kept := keepStart(t, s, first, 7)
+			if kept.Since != first.Received || kept.Start != 7 {
+				t.Fatalf("kept since %v at %d", kept.Since, kept.Start)
+			}
+			wantRequests(t, s, kept)
+			for _, r := range []subscription.Request{second, third, subscribe(1)} {
+				submit(t, s, r)
+				r.Since, r.Start = kept.Since, kept.Start
+				wantRequests(t, s, r)
+				wantRequest(t, s, r)
+			}
+		},
+		"a request that replaces one that was not inherits nothing": func(t *testing.T, s subscription.Store) {
+			submit(t, s, subscribe(1))
+			later := subscribe(1)
+			submit(t, s, later)
+			wantRequest(t, s, later)
+		},
+		"a request inherits nothing from one that is settled": func(t *testing.T, s subscription.Store) {
+			for _, settle := range []func(r subscription.Request) error{
+				func(r subscription.Request) error { return s.Activate(t.Context(), r, granted(r)) },
+				func(r subscription.Request) error { return s.Drop(t.Context(), r) },
+				func(r subscription.Request) error { return s.Unsubscribe(t.Context(), r) },
+			} {
+				r := subscribe(1)
+				submit(t, s, r)
+				must(t, settle(keepStart(t, s, r, 7)))
+				later := subscribe(1)
+				submit(t, s, later)
+				wantRequest(t, s, later)
+				must(t, s.Drop(t.Context(), later))
+			}
+		},
+		"KeepStart keeps the earlier start": func(t *testing.T, s subscription.Store) {
+			r := subscribe(1)
+			submit(t, s, r)
+			keepStart(t, s, r, 7)
+			if kept := keepStart(t, s, r, 9); kept.Start != 7 {
+				t.Fatalf("a later start took the place of an earlier one: %d", kept.Start)
+			}
+			if kept := keepStart(t, s, r, 5); kept.Start != 5 {
+				t.Fatalf("an earlier start was not taken: %d", kept.Start)
+			}
+		},
+		"KeepStart of a head before the first notification": func(t *testing.T, s subscription.Store) {
+			r, later := subscribe(1), subscribe(1)
+			later.Received = r.Received.Add(time.Hour)
+			submit(t, s, r)
+			keepStart(t, s, r, 0)
+			submit(t, s, later)
+			if kept := keepStart(t, s, later, 7); kept.Start != 0 || !kept.Since.Equal(r.Received) {
+				t.Fatalf("kept %+v", kept)
+			}
+		},
+		"KeepStart of a replaced request is ErrSuperseded and changes nothing": func(t *testing.T, s subscription.Store) {
+			r, later := subscribe(1), subscribe(1)
+			submit(t, s, r)
+			submit(t, s, later)
+			_, err := s.KeepStart(t.Context(), r, 7)
+			wantError(t, err, subscription.ErrSuperseded)
+			wantRequests(t, s, later)
+		},
+		"KeepStart without a stored request is ErrSuperseded": func(t *testing.T, s subscription.Store) {
+			_, err := s.KeepStart(t.Context(), subscribe(1), 7)
+			wantError(t, err, subscription.ErrSuperseded)
+			wantRequests(t, s)
+		},
 		"bytes stay as they are": func(t *testing.T, s subscription.Store) {
 			r := subscribe(1)
 			r.Topic = "https://source.example/%7Ea/\u00e9?q=\"a b\"&" + strings.Repeat("x", 60_000)
 			r.Callback = "https://destination.example/?%41=%e2%82%ac"
-			r.Secret = "\x00\xff\n\u20ac"
+			r.Secret, r.VerifyToken = "\x00\xff\n\u20ac", "\x01\xfe%\u20ac"
 			r.ID = subscription.NewID(r.Topic, r.Callback)
 			submit(t, s, r)
 			wantRequests(t, s, r)
