@@ -15,10 +15,14 @@ import (
 // maxSecret is the longest hub.secret, bytes: it must be less than 200 (WebSub §5.1).
 const maxSecret = 199
 
+// maxVerifyToken is the longest hub.verify_token, bytes. PuSH 0.3 gives no bound; the hub
+// stores it, and sends it back in an address.
+const maxVerifyToken = 512
+
 // formNames are the parameters that the hub understands. Every other is
 // ignored, whatever it holds (WebSub §5.1).
 var formNames = []string{
-	"hub.mode", "hub.topic", "hub.callback", "hub.secret", "hub.lease_seconds", "hub.url",
+	"hub.mode", "hub.topic", "hub.callback", "hub.secret", "hub.lease_seconds", "hub.url", "hub.verify_token",
 }
 
 // form answers the requests that are forms.
@@ -110,6 +114,14 @@ func parseWish(values url.Values, mode subscription.Mode) (subscription.Wish, er
 		return wish, badRequest("hub.secret must be less than 200 bytes long (WebSub 5.1).")
 	}
 	wish.Secret = subscription.Secret(secret)
+	token, err := single(values, "hub.verify_token")
+	if err != nil {
+		return wish, err
+	}
+	if len(token) > maxVerifyToken {
+		return wish, badRequest("hub.verify_token must be at most %d bytes long.", maxVerifyToken)
+	}
+	wish.VerifyToken = subscription.Secret(token)
 	if mode == subscription.ModeSubscribe {
 		wish.Lease, wish.LeaseGiven, err = parseLease(values)
 	}

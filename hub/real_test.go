@@ -177,9 +177,9 @@ func TestWholeLife(t *testing.T) {
 	h, s := newHouse(t, nil), newSubscriber(t)
 	topic := h.topicURL + "/good"
 	link := fmt.Sprintf("<%s>; rel=self, <%s>; rel=hub", topic, h.hubURL)
-	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url, "hub.secret", "key", "hub.lease_seconds", "86400"), "")
+	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url, "hub.secret", "key", "hub.lease_seconds", "86400", "hub.verify_token", "a b&c"), "")
 	q := <-s.asked
-	if q.Get("hub.mode") != "subscribe" || q.Get("hub.topic") != topic || q.Get("hub.lease_seconds") != "86400" || q.Get("id") != "~1" || len(q.Get("hub.challenge")) < 16 {
+	if q.Get("hub.verify_token") != "a b&c" || q.Get("hub.mode") != "subscribe" || q.Get("hub.topic") != topic || q.Get("hub.lease_seconds") != "86400" || q.Get("id") != "~1" || len(q.Get("hub.challenge")) < 16 {
 		t.Errorf("asked %v", q)
 	}
 	<-h.roster.activated
@@ -207,8 +207,8 @@ func TestWholeLife(t *testing.T) {
 		t.Errorf("delivered %q, then %q", one.body, two.body)
 	}
 
-	h.post(t, 202, formType, form("hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", s.url), "")
-	if q := <-s.asked; q.Get("hub.mode") != "unsubscribe" || q.Get("hub.topic") != topic {
+	h.post(t, 202, formType, form("hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", s.url, "hub.verify_token", "bye"), "")
+	if q := <-s.asked; q.Get("hub.mode") != "unsubscribe" || q.Get("hub.topic") != topic || q.Get("hub.verify_token") != "bye" {
 		t.Errorf("asked %v", q)
 	}
 	if id := <-h.roster.ended; id != subscription.NewID(topic, s.url) {

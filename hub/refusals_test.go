@@ -80,6 +80,9 @@ func TestFormRefusals(t *testing.T) {
 		{"secret of 200 bytes", both("hub.secret", strings.Repeat("x", 200)), 400, "hub.secret must be less than 200 bytes"},
 		{"secret of 200 bytes in 100 characters", both("hub.secret", strings.Repeat("ä", 100)), 400, "hub.secret must be less than 200 bytes"},
 		{"secret not UTF-8", both() + "&hub.secret=%ff", 400, "hub.secret is not form-encoded UTF-8"},
+		{"verify token of 513 bytes", both("hub.verify_token", strings.Repeat("x", 513)), 400, "hub.verify_token must be at most 512 bytes"},
+		{"two verify tokens", both("hub.verify_token", "a", "hub.verify_token", "b"), 400, "hub.verify_token is given more than once"},
+		{"verify token not UTF-8", both() + "&hub.verify_token=%ff", 400, "hub.verify_token is not form-encoded UTF-8"},
 		{"topic not UTF-8", with("hub.callback", aCallback) + "&hub.topic=%c3%28", 400, "hub.topic is not form-encoded UTF-8"},
 		{"callback with a broken escape", with("hub.topic", aTopic) + "&hub.callback=%4", 400, "hub.callback is not form-encoded"},
 		{"lease 0", both("hub.lease_seconds", "0"), 400, "hub.lease_seconds must be greater than 0"},
@@ -249,6 +252,14 @@ func TestWishes(t *testing.T) {
 		{
 			"semicolon in a value", form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", callback) + "&hub.secret=a;b+c",
 			subscription.Wish{Mode: "subscribe", Topic: topic, Callback: callback, Secret: "a;b c"},
+		},
+		{
+			"verify token", form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", callback, "hub.verify_token", strings.Repeat("x", 512)),
+			subscription.Wish{Mode: "subscribe", Topic: topic, Callback: callback, VerifyToken: subscription.Secret(strings.Repeat("x", 512))},
+		},
+		{
+			"unsubscribe with a verify token", form("hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", callback, "hub.verify_token", "a&b"),
+			subscription.Wish{Mode: "unsubscribe", Topic: topic, Callback: callback, VerifyToken: "a&b"},
 		},
 		{
 			"unsubscribe", form("hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", callback, "hub.lease_seconds", "junk", "hub.lease_seconds", "0"),

@@ -60,6 +60,9 @@ func (v *Verifier) Confirm(ctx context.Context, r subscription.Request, challeng
 		seconds := int64(r.Lease / time.Second)
 		params = append(params, query{"hub.lease_seconds", strconv.FormatInt(seconds, 10)})
 	}
+	if r.VerifyToken != "" { // PuSH 0.3 §6.2.1; WebSub has no such parameter
+		params = append(params, query{"hub.verify_token", string(r.VerifyToken)})
+	}
 	err := v.confirm(ctx, appendQuery(r.Callback, params...), challenge)
 	v.metrics.requests.WithLabelValues(string(r.Mode), verifyResult(err)).Inc()
 	return err

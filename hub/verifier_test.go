@@ -117,6 +117,31 @@ func TestVerificationRequest(t *testing.T) {
 	}
 }
 
+// TestVerifyTokenIsSentBack: a subscriber by PuSH 0.3 gets its token back with both kinds of
+// verification, byte for byte; one that gave none gets no such parameter.
+func TestVerifyTokenIsSentBack(t *testing.T) {
+	address, requests := listen(t, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
+	v := newVerifier(t, loopback(t))
+	for _, mode := range []subscription.Mode{subscription.ModeSubscribe, subscription.ModeUnsubscribe} {
+		for token, want := range map[subscription.Secret]string{
+			"": "", "0123456789abcdef": "0123456789abcdef", "a&b=c+d %#\u20ac": "a&b=c+d %#\u20ac",
+		} {
+			r := subscription.Request{Mode: mode, Topic: "http://t.example/", Callback: address + "/cb?a=b", VerifyToken: token, Lease: time.Hour}
+			if err := v.Confirm(t.Context(), r, "abc"); err != nil {
+				t.Fatal(err)
+			}
+			_, target, _ := strings.Cut(strings.TrimSuffix((<-requests)[0], " HTTP/1.1"), " ")
+			u, err := url.Parse(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q := u.Query(); q.Get("hub.verify_token") != want || q.Has("hub.verify_token") != (want != "") {
+				t.Errorf("%s with token %q: asked %s", mode, want, target)
+			}
+		}
+	}
+}
+
 // TestTopicRequest: a topic is asked and fetched at its address byte for byte, as it
 // names itself.
 func TestTopicRequest(t *testing.T) {

@@ -113,6 +113,7 @@ func (w *canaryWorld) subscribe(t *testing.T, callback string) int {
 	t.Helper()
 	form := url.Values{
 		"hub.mode": {"subscribe"}, "hub.topic": {w.topic("good")}, "hub.callback": {w.callback(callback)}, "hub.secret": {canarySecret},
+		"hub.verify_token": {canarySecret},
 	}
 	return w.post(t, "", formType, form.Encode())
 }
@@ -141,6 +142,7 @@ func (w *canaryWorld) askWrongly(t *testing.T) {
 	good := "hub.mode=subscribe&hub.topic=" + url.QueryEscape(w.topic("good")) + "&hub.callback=" + url.QueryEscape(w.callback("confirms"))
 	for name, ask := range map[string]struct{ query, contentType, body, header string }{
 		"too long":            {"", formType, good + "&hub.secret=" + strings.Repeat(canarySecret, 10), ""},
+		"verify token":        {"", formType, good + "&hub.verify_token=" + strings.Repeat(canarySecret, 30), ""},
 		"badly encoded":       {"", formType, good + "&hub.secret=" + canarySecret + "%zz", ""},
 		"no UTF-8":            {"", formType, good + "&hub.secret=" + canarySecret + "%ff", ""},
 		"given twice":         {"", formType, good + "&hub.secret=" + canarySecret + "&hub.secret=1" + canarySecret, ""},

@@ -68,6 +68,9 @@ func (w *canaryWorld) topic(name string) string { return w.URL + "/topic/" + nam
 func (w *canaryWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	dump, _ := httputil.DumpRequest(r, true) // the server has read it
 	text := strings.ReplaceAll(string(dump), "/"+canaryCapability+"?key="+canaryCapability, "")
+	if r.Method == http.MethodGet {
+		text = strings.ReplaceAll(text, "&hub.verify_token="+canarySecret, "") // sent back to the callback
+	}
 	w.keep("a request of the hub to "+r.URL.Path, text)
 	part := strings.Split(r.URL.Path, "/")
 	w.mu.Lock()
