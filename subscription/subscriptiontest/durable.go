@@ -61,7 +61,7 @@ func calls(n int) map[string]func(ctx context.Context, s subscription.Store) err
 	r := subscribe(n)
 	sub := granted(r)
 	return map[string]func(ctx context.Context, s subscription.Store) error{
-		"Submit":      func(ctx context.Context, s subscription.Store) error { return s.Submit(ctx, r) },
+		"Submit": func(ctx context.Context, s subscription.Store) error { return s.Submit(ctx, r) },
 		"KeepStart": func(ctx context.Context, s subscription.Store) error {
 			_, err := s.KeepStart(ctx, r, 7)
 			return err
