@@ -22,7 +22,7 @@ var mayImport = map[string]struct {
 	rooms  []string
 	reason string
 }{
-	"subscription":                 {[]string{"internal/standing"}, "it is the ground floor: what is stored must not depend on how it is delivered or served"},
+	"subscription":                 {[]string{"internal/standing", "internal/wallclock"}, "it is the ground floor: what is stored must not depend on how it is delivered or served"},
 	"source":                       {[]string{"subscription", "internal/dots"}, "it is the ground floor: who may publish is told by tokens and topics, which are compared as those of subscriptions"},
 	"payload":                      {nil, "documents know nothing of HTTP, hubs or stores"},
 	"internal/weblink":             {nil, "links are read the same way by every side"},
@@ -33,12 +33,12 @@ var mayImport = map[string]struct {
 	"internal/faults":              {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine; only tests use it"},
 	"internal/h1":                  {nil, "a client of HTTP/1.1 knows whom it dials through by its Config alone"},
 	"internal/tracing":             {[]string{"delivery", "subscription"}, "it wraps what sends and what publishes by their interfaces, and knows who implements them by nothing else"},
-	"delivery":                     {[]string{"subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter", "internal/standing"}, "the log and the cursors must not know who publishes to them; what counts as one site is told the same way where the logs' room is shared out"},
+	"delivery":                     {[]string{"subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter", "internal/standing", "internal/wallclock"}, "the log and the cursors must not know who publishes to them; what counts as one site is told the same way where the logs' room is shared out"},
 	"hub":                          {[]string{"delivery", "subscription", "source", "payload", "internal/weblink", "internal/egress", "internal/retryafter", "internal/standing"}, "the HTTP face sees interfaces, never an engine"},
 	"operator":                     {[]string{"delivery", "subscription", "source", "payload"}, "what operators ask is answered from the rooms' own views and by the interfaces of engines, and knows nothing of HTTP pages"},
 	"admin":                        {[]string{"operator", "delivery", "subscription", "source"}, "the operator's listener serves a desk, and asks no room itself: it imports others for the types of questions and answers"},
 	"admin/page":                   {[]string{"admin", "operator", "delivery", "subscription", "source"}, "the pages are a face of the desk, like the API: package admin serves them and knows none"},
-	"notifier":                     {[]string{"payload", "internal/retryafter"}, "a Source meets the hub over HTTP only"},
+	"notifier":                     {[]string{"payload", "internal/retryafter", "internal/wallclock"}, "a Source meets the hub over HTTP only"},
 	"destination":                  {[]string{"payload", "internal/weblink", "internal/retryafter"}, "a Destination meets the hub over HTTP only"},
 	"notifier/directory":           {[]string{"notifier", "payload"}, "a directory is one more way in for events: it knows sets and events, and no store"},
 	"destination/lists":            {[]string{"payload", "internal/weblink", "internal/retryafter"}, "what a Source serves is read the same way, whatever becomes of it"},

@@ -150,14 +150,11 @@ const fewestTries = replayTries
 // isOver tells whether a notification is not tried any more. What was accepted in the
 // future, by a clock that was wrong, is tried for as long as RetryFor of pauses takes.
 func (d *Dispatcher) isOver(accepted time.Time, attempts uint32) bool {
-	through := d.cfg.pauses(attempts) > d.cfg.RetryFor
-	switch age := d.ageOf(accepted); {
-	case age < -maxAhead:
+	through, age := d.cfg.pauses(attempts) > d.cfg.RetryFor, d.ageOf(accepted)
+	if age < -maxAhead {
 		return through
-	case age <= d.cfg.RetryFor, attempts < fewestTries && !through:
-		return false
 	}
-	return !d.doubtsAge()
+	return age > d.cfg.RetryFor && (attempts >= fewestTries || through)
 }
 
 // end ends a subscription whose callback is gone (WebSub §7). The Ender takes

@@ -1,9 +1,15 @@
 package delivery
 
-import "time"
+import (
+	"time"
+
+	"carillon/internal/wallclock"
+)
 
 // The schedule goes by the wall clock, as what it owes is kept across restarts. Such a
-// clock is set back and forth; what was set by it moves along, so that pauses last as
+// clock is set back and forth. One that is set forward is not believed at once, so that
+// nothing goes for an age that it has not (package wallclock). Where what is believed changes,
+// what was set by it moves along, so that pauses last as
 // long as they were to, and not for hours more. What is stored may have been set by a
 // clock that was wrong: no pause that was stored lasts longer than Config.RetryMax.
 
@@ -14,28 +20,33 @@ const leastStep = time.Second
 // a little ahead. What lies further has no age that is known.
 const maxAhead = time.Minute
 
-// now is the wall clock, Unix nanoseconds.
+// newClock returns the clock of a Dispatcher. It doubts for so long that nothing is younger than
+// KeepAtLeast that was there before, and everybody has had an attempt for it.
+func newClock(cfg Config) *wallclock.Clock {
+	return wallclock.New(wallclock.Config{Wall: cfg.Clock, DoubtFor: max(cfg.KeepAtLeast, cfg.RetryMax)})
+}
+
+// now is the wall clock as far as it is believed, Unix nanoseconds.
 func (d *Dispatcher) now() int64 { return d.nowBy(time.Now()) }
 
 // nowBy is now, given the system's time.
-func (d *Dispatcher) nowBy(clock time.Time) int64 {
-	if d.cfg.Clock != nil {
-		return d.cfg.Clock().UnixNano()
-	}
-	return clock.UnixNano()
-}
+func (d *Dispatcher) nowBy(system time.Time) int64 { return d.clock.At(system) }
 
-// ageOf is how old something is by the wall clock, less than 0 where it lies ahead.
+// ageOf is how old something is, less than 0 where it lies ahead.
 func (d *Dispatcher) ageOf(accepted time.Time) time.Duration {
-	if d.cfg.Clock != nil {
-		return d.cfg.Clock().Sub(accepted)
-	}
-	return time.Since(accepted)
+	return time.Duration(d.now() - accepted.UnixNano())
 }
 
 // heedClock has everything that was set by the wall clock move along where that was set
 // since the last look. mu is held.
 func (d *Dispatcher) heedClock(clock time.Time, now int64) {
+	if ahead := d.clock.Ahead(); (ahead > 0) != d.doubts {
+		if d.doubts = ahead > 0; d.doubts {
+			d.metrics.clockSteps.Inc()
+			d.log.Warn("the clock of this machine was set forward; leases and the age of notifications go on by the time before, until it has stayed so for a while",
+				"by", ahead.Round(time.Millisecond), "believed_after", max(d.cfg.KeepAtLeast, d.cfg.RetryMax))
+		}
+	}
 	passed := clock.Sub(d.epoch)
 	offset := now - int64(passed)
 	step := offset - d.offset
@@ -68,17 +79,4 @@ func (d *Dispatcher) heedClock(clock time.Time, now int64) {
 		}
 		d.kick()
 	}
-	if step > int64(maxAhead) {
-		d.ahead = passed + d.cfg.RetryMax
-	}
-}
-
-// doubtsAge tells whether the clock was set forward of late: it may be set back again, so
-// that nothing goes by its age meanwhile.
-func (d *Dispatcher) doubtsAge() bool {
-	clock := time.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.heedClock(clock, d.nowBy(clock))
-	return clock.Sub(d.epoch) < d.ahead
 }

@@ -175,3 +175,65 @@ func TestClockForwardAndBack(t *testing.T) {
 		equal(t, "settled", position.Settled, 1)
 	})
 }
+
+// A clock that is set forward while a subscription is verified makes nothing older that was
+// published meanwhile: it stays for the subscription, whatever else would have it trimmed.
+func TestClockForwardKeepsAtLeast(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg  func(*delivery.Config)
+		step time.Duration
+		wait time.Duration // until the subscription stands
+	}{
+		"settled":      {func(cfg *delivery.Config) { cfg.TrimInterval = time.Second }, 10 * time.Minute, 5 * time.Second},
+		"far forward":  {func(cfg *delivery.Config) { cfg.TrimInterval = time.Second }, 40 * 24 * time.Hour, 4 * time.Minute},
+		"kept longer":  {func(cfg *delivery.Config) { cfg.KeepAtLeast = 10 * time.Hour }, 24 * time.Hour, 9 * time.Hour},
+		"memory full":  {func(cfg *delivery.Config) { cfg.RememberFor, cfg.RememberBytes = 96*time.Hour, 4 }, 6 * time.Minute, 61 * time.Second},
+		"all too much": {func(cfg *delivery.Config) { cfg.KeepBytes = 4 }, 6 * time.Minute, 61 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, s, clock := newEngine(), &attempts{}, &wallClock{}
+				cfg := clock.config()
+				c.cfg(&cfg)
+				d := start(t, e, cfg, s)
+				head, err := d.Head(t.Context(), topicURL) // the verification begins
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.publish("while it is asked")
+				clock.step(c.step)
+				time.Sleep(c.wait)
+				sub := subscriptionOf(topicURL, callback)
+				sub.Start, sub.Expires = uint64(head), clock.now().Add(24*time.Hour)
+				e.with(func() { e.subs[sub.ID] = sub })
+				d.Activated(sub)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				sameSeqs(t, "delivered", s.seqs(), 1)
+				wantGaps(t, "who was asked", e.gapsOf(sub.ID))
+			})
+		})
+	}
+}
+
+// A clock that is set forward ends no lease before it is believed.
+func TestClockForwardAndLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s, clock := newEngine(), &attempts{}, &wallClock{}
+		d := start(t, e, clock.config(), s)
+		d.subscribe(e, callback)
+		clock.step(40 * 24 * time.Hour)
+		d.publish("1")
+		synctest.Wait()
+		sameSeqs(t, "while the clock is in doubt", s.seqs(), 1)
+		equal(t, "steps of the clock", d.metric("clock_steps_total", ""), 1)
+		time.Sleep(time.Hour)
+		d.publish("2")
+		synctest.Wait()
+		sameSeqs(t, "once it is believed", s.seqs())
+		clock.step(-40 * 24 * time.Hour)
+		d.publish("3")
+		synctest.Wait()
+		sameSeqs(t, "when it is right again", s.seqs(), 2, 3)
+	})
+}

@@ -147,7 +147,8 @@ type Config struct {
 	RememberBytes int64
 
 	// Clock tells the wall clock, by which leases end and notifications grow old. It may
-	// be set back and forth. Nil: that of the system.
+	// be set back and forth; where it is set forward it is believed after the longer of RetryMax
+	// and KeepAtLeast. Nil: that of the system.
 	Clock func() time.Time
 
 	// CacheBytes is how much of what was read from the logs is held in memory

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"carillon/internal/wallclock"
 	"carillon/subscription"
 )
 
@@ -69,11 +70,12 @@ type Dispatcher struct {
 	reading chan struct{}
 
 	epoch time.Time // when it was made
+	clock *wallclock.Clock
 
-	oldest oldest        // has its own mutex
-	mu     sync.Mutex    // guards what follows, the table and the schedule
-	offset int64         // of the wall clock to the time since epoch, as of the last look
-	ahead  time.Duration // since epoch: until when the clock's setting forward is in doubt
+	oldest oldest     // has its own mutex
+	mu     sync.Mutex // guards what follows, the table and the schedule
+	offset int64      // of the wall clock to the time since epoch, as of the last look
+	doubts bool       // the wall clock was set forward, and is not believed yet
 	shards [subscription.Shards]*shardTable
 	topics map[string]*topic
 	// topicList are those in topics, in no order.
@@ -142,6 +144,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		secrets:   newSecrets(),
 		history:   newHistory(),
 		epoch:     time.Now(),
+		clock:     newClock(cfg),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
 		abroad:    map[subscription.ID]int{},

@@ -99,5 +99,5 @@ func (d *Dispatcher) waitingAge() float64 {
 	if found == 0 {
 		return 0
 	}
-	return max(0, time.Since(timeOf(found)).Seconds())
+	return max(0, d.ageOf(timeOf(found)).Seconds())
 }

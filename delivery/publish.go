@@ -28,9 +28,10 @@ func (d *Dispatcher) Publish(ctx context.Context, p Publication) (Receipt, error
 	if err != nil {
 		return Receipt{}, fmt.Errorf("making a notification's id: %w", err)
 	}
-	n := &Notification{Publication: p, ID: id, Accepted: time.Now()}
+	began := time.Now()
+	n := &Notification{Publication: p, ID: id, Accepted: time.Unix(0, d.nowBy(began))}
 	r, err := d.append(context.WithoutCancel(ctx), n)
-	d.metrics.appending.Observe(time.Since(n.Accepted).Seconds())
+	d.metrics.appending.Observe(time.Since(began).Seconds())
 	if err != nil {
 		d.metrics.publishes.WithLabelValues(resultFailed).Inc()
 		return Receipt{}, fmt.Errorf("appending to the log of %s: %w", p.Topic, err)

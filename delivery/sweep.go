@@ -86,7 +86,7 @@ type logsState struct {
 // anything.
 type sweep struct {
 	needs
-	now        time.Time // by the wall clock
+	now        time.Time // by the wall clock, as far as that is believed
 	young, old time.Time // nothing from young on may go, and all before old does, unless zero
 	remembered time.Time // from then on what is settled stays as well, as far as RememberBytes let it
 	ahead      map[string]glimpse
@@ -108,7 +108,7 @@ func (t *trimmer) sweep(ctx context.Context, n needs) error {
 	}
 	// After a standstill, however long, everybody has an attempt first for what is
 	// there: nobody pauses for longer than RetryMax.
-	if t.cfg.KeepFor > 0 && now.Sub(t.since) > t.cfg.RetryMax && !t.doubtsAge() {
+	if t.cfg.KeepFor > 0 && now.Sub(t.since) > t.cfg.RetryMax {
 		s.old = s.now.Add(-t.cfg.KeepFor)
 	}
 	err := t.eachLog(ctx, s, t.trimLog)

@@ -107,7 +107,7 @@ func (c *changeLists) await(ctx context.Context, wait time.Duration) {
 // step does what is to be done now, and returns when to look again: at once where
 // something was done. Its errors are the journal's.
 func (c *changeLists) step(ctx context.Context) (wait time.Duration, err error) {
-	now := c.ch.n.cfg.Now()
+	now := c.ch.n.clock.Now()
 	v, err := c.view(ctx)
 	if err != nil {
 		return 0, err
@@ -143,7 +143,7 @@ const (
 // close closes the open list just behind its last entry: events that came since are of
 // the next. A list must not promise completeness for a time that is yet to come.
 func (c *changeLists) close(ctx context.Context, v listView, why closing) (wait time.Duration, err error) {
-	now := c.ch.n.cfg.Now()
+	now := c.ch.n.clock.Now()
 	l := v.lists[len(v.lists)-1]
 	l.Until, l.Entries, l.Closed = nextMicro(v.open.last), v.open.entries, now
 	l.Lastmods = c.ch.n.cfg.LastmodAlways
@@ -209,7 +209,7 @@ func (c *changeLists) view(ctx context.Context) (listView, error) {
 		return listView{}, err
 	}
 	if c.open.entries > had {
-		c.touched = c.ch.n.cfg.Now()
+		c.touched = c.ch.n.clock.Now()
 	}
 	v := listView{lists: c.lists, open: c.open, touched: c.touched, listed: c.listed}
 	v.open.scratch = nil // it is not of the view
@@ -232,7 +232,7 @@ func (c *changeLists) load(ctx context.Context) error {
 	overhead := len(c.ch.listHead(ChangeList{From: last.From, Until: last.From}, true)) + len(payload.AppendTail(nil, false))
 	c.lists = slices.Clip(lists)
 	c.open = tally{next: last.From, bytes: overhead, scratch: c.open.scratch}
-	c.touched = c.ch.n.cfg.Now()
+	c.touched = c.ch.n.clock.Now()
 	c.listed = c.touched
 	return nil
 }
@@ -247,8 +247,12 @@ func (c *changeLists) count(ctx context.Context) error {
 	}
 	// What is served must not be lost by a crash: others would come in its place.
 	upTo, err := c.ch.n.cfg.Journal.Last(ctx)
-	if err != nil || upTo.Before(t.next) {
+	if err != nil {
 		return err
+	}
+	c.ch.n.clock.Reached(upTo)
+	if upTo.Before(t.next) {
+		return nil
 	}
 	for event, err := range c.ch.n.cfg.Journal.Events(ctx, c.ch.set, t.next) {
 		if err != nil {

@@ -151,7 +151,7 @@ func (ch *channel) run(ctx context.Context) {
 // fill and seal one. Its errors are the journal's.
 func (ch *channel) step(ctx context.Context) error {
 	if ch.stale {
-		state, err := ch.n.cfg.Journal.Open(ctx, ch.set, ch.n.cfg.Now())
+		state, err := ch.n.cfg.Journal.Open(ctx, ch.set, ch.n.clock.Now())
 		if err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ var errChanged = errors.New("the events of the notification changed while it was
 // the clock was set back.
 func (ch *channel) awaitClock(ctx context.Context, until time.Time) error {
 	for warned := false; ; {
-		ahead := until.Sub(ch.n.cfg.Now())
+		ahead := until.Sub(ch.n.clock.Now())
 		ch.metrics.clock.Set(max(ahead, 0).Seconds())
 		if ahead <= 0 {
 			return ctx.Err()

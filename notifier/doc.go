@@ -36,7 +36,9 @@
 //
 // If the clock is set back, intake goes on, with datetimes that still rise, and
 // publishing waits until the clock has caught up: until is never in the
-// future. A log line and the metric clock_behind_seconds say so.
+// future. A log line and the metric clock_behind_seconds say so. A clock that is set forward
+// is believed after an hour (package wallclock): until then events are dated, and lists are
+// closed and let go, by the time before. A log line and clock_doubted_seconds say so.
 //
 // The journal is an interface that the engines implement; package journaltest
 // is its conformance suite. cmd/notifier connects an engine, the two listeners

@@ -15,6 +15,7 @@ type metrics struct {
 	journalErrors prometheus.Counter
 	readings      prometheus.Gauge
 	files         prometheus.Gauge
+	ahead         prometheus.Gauge // of the clock
 	documents     *prometheus.CounterVec
 	sets          map[string]*setMetrics
 }
@@ -55,10 +56,11 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 		journalErrors: counter("journal_errors_total", "Calls to the journal that failed.").WithLabelValues(),
 		readings:      prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "documents_under_way", Help: "Lists and indexes that are being sent."}),
 		files:         prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "files_under_way", Help: "Files of watched directories that are being sent."}),
+		ahead:         prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "clock_doubted_seconds", Help: "By how much the clock was set forward, while that is not believed; 0 otherwise."}),
 		documents:     counter("documents_total", "Requests for lists and indexes, by what became of them.", "document", "outcome"),
 		sets:          map[string]*setMetrics{},
 	}
-	reg.MustRegister(m.readings, m.files)
+	reg.MustRegister(m.readings, m.files, m.ahead)
 	lists := gauge("change_lists", "Change Lists that are kept, with the open one.")
 	listEntries := gauge("change_list_entries", "Entries of the open Change List.")
 	listsClosed := counter("change_lists_closed_total", "Change Lists that were closed, by what for.", "set", "by")

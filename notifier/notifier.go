@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"golang.org/x/sync/errgroup"
 
+	"carillon/internal/wallclock"
 	"carillon/payload"
 )
 
@@ -20,6 +21,7 @@ import (
 type Notifier struct {
 	cfg      Config
 	log      *slog.Logger
+	clock    *wallclock.Clock
 	metrics  *metrics
 	channels []*channel          // in the order of Config.Sets
 	byName   map[string]*channel // the same
@@ -46,7 +48,7 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	}
 	cfg = cfg.withDefaults()
 	n := &Notifier{
-		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Registry, cfg.Sets),
+		cfg: cfg, log: cfg.Logger, clock: wallclock.New(wallclock.Config{Wall: cfg.Now, DoubtFor: doubtFor}), metrics: newMetrics(cfg.Registry, cfg.Sets),
 		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes), imports: newImports(), builders: make(chan []byte, builders),
 	}
 	for range builders {
@@ -55,7 +57,7 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	n.readings = newReadings(maxReadings, clientReadings, n.metrics.readings)
 	n.files = newReadings(cfg.Files, max(1, cfg.Files/filesShare), n.metrics.files)
 	for _, name := range cfg.Sets {
-		state, err := cfg.Journal.Open(ctx, name, cfg.Now())
+		state, err := cfg.Journal.Open(ctx, name, n.clock.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -95,6 +97,10 @@ func (n *Notifier) Run(ctx context.Context) error {
 		n.runImports(ctx)
 		return nil
 	})
+	g.Go(func() error {
+		n.watchClock(ctx)
+		return nil
+	})
 	return g.Wait()
 }
 
@@ -110,7 +116,7 @@ func (n *Notifier) Append(ctx context.Context, events []Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if err := n.cfg.Journal.Append(ctx, events, n.cfg.Now()); err != nil {
+	if err := n.cfg.Journal.Append(ctx, events, n.clock.Now()); err != nil {
 		n.metrics.journalErrors.Inc()
 		return err
 	}

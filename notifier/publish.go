@@ -160,7 +160,7 @@ func (ch *channel) accept(ctx context.Context, note Notification, attempts int) 
 	// again at the next start.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), postGrace)
 	defer cancel()
-	err := ch.n.cfg.Journal.Accept(bounded, note, ch.n.cfg.Now().Add(-ch.n.cfg.Keep))
+	err := ch.n.cfg.Journal.Accept(bounded, note, ch.n.clock.Now().Add(-ch.n.cfg.Keep))
 	if err != nil {
 		return fmt.Errorf("note that the hub accepted a notification: %w", err)
 	}

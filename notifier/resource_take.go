@@ -121,7 +121,7 @@ func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
 	for more := true; more && ctx.Err() == nil; {
 		var step Differences
 		var err error
-		step, more, err = i.Apply(ctx, n.cfg.Now())
+		step, more, err = i.Apply(ctx, n.clock.Now())
 		if err != nil && ctx.Err() == nil {
 			more = true
 			n.metrics.journalErrors.Inc()
@@ -153,7 +153,7 @@ func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
 // start goes on. So it does when ctx ends, if the snapshot was read to its end. An empty one is
 // refused where the set has resources, unless that is allowed.
 func (n *Notifier) Import(ctx context.Context, set string, r io.Reader, allowEmpty bool) (Imported, error) {
-	sealed, done, err := Importer{Store: n.cfg.Journal, Now: n.cfg.Now, AllowEmpty: allowEmpty}.Read(ctx, set, r)
+	sealed, done, err := Importer{Store: n.cfg.Journal, Now: n.clock.Now, AllowEmpty: allowEmpty}.Read(ctx, set, r)
 	if err != nil {
 		if errors.Is(err, ErrUnavailable) {
 			n.metrics.journalErrors.Inc()

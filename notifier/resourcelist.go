@@ -52,6 +52,9 @@ func newResourceLists(ctx context.Context, ch *channel) (*resourceLists, error) 
 	if err == nil {
 		l.generations, err = loadGenerations(l.dir, last, ch.log)
 	}
+	for _, g := range l.generations {
+		g.since = time.Now().Add(-max(ch.n.clock.Now().Sub(g.Completed), 0))
+	}
 	if err == nil && len(l.generations) == 0 {
 		l.asked, err = l.some(ctx) // at once, as nothing else is on its way
 		if errors.Is(err, ErrNotWhole) {
@@ -131,7 +134,7 @@ func (l *resourceLists) arrived(events int) {
 	if len(l.generations) == 0 {
 		news = true
 		if l.firstCame.IsZero() {
-			l.firstCame = l.ch.n.cfg.Now()
+			l.firstCame = time.Now()
 		}
 	}
 	if news {
@@ -179,8 +182,8 @@ func (l *resourceLists) await(ctx context.Context, wait time.Duration) {
 
 // step does what is to be done now, and returns when to look again.
 func (l *resourceLists) step(ctx context.Context) (wait time.Duration, err error) {
-	now := l.ch.n.cfg.Now()
-	l.forget(now)
+	now := l.ch.n.clock.Now()
+	l.forget()
 	due, err := l.due(ctx, now)
 	if err != nil || due > 0 {
 		return due, err
@@ -226,20 +229,21 @@ func (l *resourceLists) due(ctx context.Context, now time.Time) (time.Duration, 
 	case newest == nil && (!some || first.IsZero()): // until an event has come
 		return longestLook, nil
 	case newest == nil:
-		return clampLook(first.Add(firstListPause).Sub(now)), nil
+		return clampLook(firstListPause - time.Since(first)), nil
 	}
 	every := l.every()
-	at := newest.Completed.Add(every)
+	after := every
 	if overtaken {
 		pause := listPause
 		if kept >= fewGenerations {
 			pause = max(listPause, every/listPausePart)
 		}
-		if sooner := newest.Completed.Add(pause); sooner.Before(at) {
-			at = sooner
-		}
+		after = min(after, pause)
 	}
-	return clampLook(at.Sub(now)), nil
+	// A clock that was set back holds nothing up; one that was set forward, and is believed, may
+	// have let Change Lists go.
+	age := max(now.Sub(newest.Completed), time.Since(newest.since))
+	return clampLook(after - age), nil
 }
 
 // every is how often a list is made: so often that the Change Lists always reach back
@@ -264,10 +268,10 @@ func (l *resourceLists) some(ctx context.Context) (bool, error) {
 }
 
 // forget lets lists go that nobody should be reading any more.
-func (l *resourceLists) forget(now time.Time) {
+func (l *resourceLists) forget() {
 	all := l.all()
 	drop := 0
-	for drop+1 < len(all) && now.Sub(all[drop+1].Completed) >= generationStays {
+	for drop+1 < len(all) && time.Since(all[drop+1].since) >= generationStays {
 		drop++
 	}
 	if drop == 0 {

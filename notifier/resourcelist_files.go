@@ -40,6 +40,9 @@ type generation struct {
 	Index *storedList `json:"index,omitempty"`
 
 	dir string
+	// since is when it was completed, or about, by the monotonic clock: what waits for its age
+	// does so whatever becomes of the wall clock.
+	since time.Time
 }
 
 // storedList is a document that is kept packed.

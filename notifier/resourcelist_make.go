@@ -30,6 +30,7 @@ func (l *resourceLists) make(ctx context.Context, now time.Time) (_ *generation,
 			err = w.finish()
 		}
 		if err == nil {
+			w.g.since = time.Now()
 			return w.g, nil
 		}
 		err = errors.Join(err, w.g.remove())
@@ -110,7 +111,7 @@ func (w *listWriter) write(all func(func(payload.Entry, error) bool)) error {
 
 // completed is what time it is, and never before at.
 func (w *listWriter) completed() time.Time {
-	now := w.lists.ch.n.cfg.Now().UTC().Truncate(time.Microsecond)
+	now := w.lists.ch.n.clock.Now().UTC().Truncate(time.Microsecond)
 	if now.Before(w.g.At) {
 		return w.g.At
 	}

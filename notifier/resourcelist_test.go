@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,16 +263,14 @@ func TestResourceListIndex(t *testing.T) {
 // TestResourceListsComeAndGo: when lists are made, and for how long they are there.
 func TestResourceListsComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64 // of the clock
-		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		w := listed(t, notifier.Config{ResourceListEvery: 3 * time.Minute, Now: now})
+		w := listed(t, notifier.Config{ResourceListEvery: 3 * time.Minute})
 		w.tells(told(payload.Created, "1", ""))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		first := w.read("/a/resourcelist.xml")
 		firstPart := "/a/resourcelist/" + strings.NewReplacer("-", "", ":", "").Replace(first.At) + "/1.xml"
 		for range 9 {
-			w.tells(told(payload.Created, strconv.FormatInt(now().UnixMicro(), 10), ""))
+			w.tells(told(payload.Created, strconv.FormatInt(time.Now().UnixMicro(), 10), ""))
 		}
 		w.wantListOf(first.At, "at once after another")
 		time.Sleep(61 * time.Second)
@@ -292,16 +289,17 @@ func TestResourceListsComeAndGo(t *testing.T) {
 		if third == second {
 			t.Error("no other list in time")
 		}
+		w.cfg.ResourceListEvery = notifier.DefaultKeep
 		w.restart()
 		synctest.Wait()
 		w.wantListOf(third, "by a restart")
-		ahead.Store(int64(23 * time.Hour))
+		time.Sleep(23 * time.Hour)
 		w.RenewResourceList("a")
 		synctest.Wait()
 		if got := w.read(firstPart); got.locs() != "1" {
 			t.Errorf("within a day the first list is %s", got.locs())
 		}
-		ahead.Store(int64(25 * time.Hour))
+		time.Sleep(2 * time.Hour)
 		w.RenewResourceList("a")
 		synctest.Wait()
 		gone := w.ask(http.MethodGet, firstPart)

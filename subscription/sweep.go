@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"carillon/internal/wallclock"
 )
 
 // sweepAtOnce is how many expired subscriptions are removed at the same time, so
@@ -19,12 +21,9 @@ const sweepAtOnce = 16
 func (s *Service) sweepLoop(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.SweepInterval)
 	defer ticker.Stop()
-	begun, d := time.Now(), doubt{}
+	clock := wallclock.New(wallclock.Config{Wall: s.cfg.Clock, DoubtFor: doubtFor})
 	for {
-		var err error
-		if passed, now := time.Since(begun), s.now(); !d.of(now, passed) {
-			err = s.sweep(ctx, now)
-		}
+		err := s.sweep(ctx, clock.Now())
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -41,36 +40,9 @@ func (s *Service) sweepLoop(ctx context.Context) {
 	}
 }
 
-// A clock that is set forward by more than leastStep is believed after doubtFor.
-const (
-	leastStep = time.Minute
-	doubtFor  = time.Hour
-)
-
-// doubt is about the wall clock.
-type doubt struct {
-	ahead time.Time // what the clock said when no time had passed, as of the last look
-	until time.Duration
-}
-
-// of tells whether the wall clock was set forward of late, given the time that has really
-// passed since the beginning.
-func (d *doubt) of(now time.Time, passed time.Duration) bool {
-	ahead := now.Round(0).Add(-passed)
-	if !d.ahead.IsZero() && ahead.Sub(d.ahead) > leastStep {
-		d.until = passed + doubtFor
-	}
-	d.ahead = ahead
-	return passed < d.until
-}
-
-// now is the wall clock.
-func (s *Service) now() time.Time {
-	if s.cfg.Clock != nil {
-		return s.cfg.Clock()
-	}
-	return time.Now()
-}
+// doubtFor is after what time a clock that was set forward is believed, and what is over by it
+// ends.
+const doubtFor = time.Hour
 
 // sweep sweeps each shard, not before it is known which renewals are under way. now is
 // the time for all of the round: what the clock is set to meanwhile was not looked at.
