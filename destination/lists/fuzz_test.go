@@ -23,6 +23,7 @@ func FuzzSource(f *testing.F) {
 		f.Add(seed, urlset(changed("11:00", ""), change("c", "11:10")), "Link: </2>; rel=resourcesync")
 	}
 	f.Add(urlset(changed("10:00", "11:00")), sitemapindex(changed("10:00", ""), listed("/2", "", "")), "Location: /2")
+	f.Add(urlset(resource("a")), "Sitemap: /1\nsitemap: /1#\nSitemap: https://elsewhere.example/\n", "") // as robots.txt, too
 	f.Fuzz(func(t *testing.T, first, other, header string) {
 		asked := 0
 		c, err := lists.New(lists.Config{
@@ -71,10 +72,12 @@ func FuzzSource(f *testing.F) {
 		}
 		_, _ = c.Resources(t.Context(), site+"/1", visit)
 		check()
-		sets, err := c.Discover(t.Context(), site+"/1")
-		if err == nil && (len(sets) == 0 || len(sets) > 5) {
-			t.Errorf("%d sets", len(sets))
+		for _, start := range []string{site + "/1", site} {
+			sets, err := c.Discover(t.Context(), start)
+			if err == nil && (len(sets) == 0 || len(sets) > 5) {
+				t.Errorf("%d sets", len(sets))
+			}
+			check()
 		}
-		check()
 	})
 }
