@@ -277,7 +277,7 @@ func (d *Dispatcher) settle(f *flight, now int64) {
 		d.settleReplay(f, replay)
 	}
 	if r.readErr == nil {
-		d.readPauses = 0
+		d.readPauses, e.topic.rests = 0, 0
 	}
 	if r.lost > 0 || e.topic.before > 0 {
 		d.testify(e.topic, r)
@@ -322,6 +322,10 @@ func (d *Dispatcher) next(e *entry, asked time.Duration, now int64) (failures ui
 // pauseReads leaves an entry alone whose log could not be read, and all of them
 // for a while if the engine is away. mu is held.
 func (d *Dispatcher) pauseReads(e *entry, err error, now int64) {
+	if errors.Is(err, ErrPartAway) {
+		d.rest(e, now)
+		return
+	}
 	d.await(e, now+int64(engineRetryMax))
 	if !errors.Is(err, ErrUnavailable) || now < d.readPause {
 		return // those that failed together count as one

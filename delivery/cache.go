@@ -138,7 +138,11 @@ func (d *Dispatcher) readLog(ctx context.Context, at place) (*Notification, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	return d.records.Read(ctx, at.topic.key, at.seq)
+	n, err := d.records.Read(ctx, at.topic.key, at.seq)
+	if err == nil {
+		d.readWorked()
+	}
+	return n, err
 }
 
 // put holds a notification that was just appended, as if it had been read; its

@@ -73,6 +73,11 @@ func (d *Dispatcher) heedClock(clock time.Time, now int64) {
 	if d.readPause > 0 {
 		d.readPause += step
 	}
+	for _, t := range d.topicList {
+		if t.resting > 0 {
+			t.resting += step
+		}
+	}
 	if step < 0 {
 		for _, t := range d.topicList {
 			d.wake(t) // leases that were over are so no more

@@ -117,7 +117,9 @@ type Cursors interface {
 	// move either way, and ends with a position that has none. A batch under an old epoch is refused: the error then is
 	// a *FencedError that names the shards, and the other batches are
 	// written. A position or a gap for a subscription that is gone is left
-	// out. A gap takes the place of one with the same First. Subscriptions
+	// out. Where a part of the engine is away it is a *SaveError that names the
+	// shards there, perhaps beside a *FencedError, and the other batches are
+	// written. A gap takes the place of one with the same First. Subscriptions
 	// outside the batch's shard are an error, and nothing is written.
 	Save(ctx context.Context, batches []Batch) error
 
@@ -140,9 +142,10 @@ type Holder interface {
 	// is called once for every Gained, also for one that failed.
 	Lost(s subscription.Shard)
 	// Sure tells until when nobody else can own what was gained and is not
-	// lost. Nothing new is begun after that, until a later time is told. By the
+	// lost; of the doubted shards that stays as it was. Nothing new is begun
+	// after that, until a later time is told. By the
 	// monotonic clock; never called: for ever.
-	Sure(until time.Time)
+	Sure(until time.Time, doubted ...subscription.Shard)
 }
 
 // Shards is how a process comes to own shards and learns that it lost them.

@@ -53,17 +53,21 @@ type Dispatcher struct {
 
 	overdue atomic.Int64 // appends that go on after their callers were told
 	breaks  breaks
+	reads   trouble // of logs
+	saves   trouble // of positions
+	parts   trouble // of positions that a part of the engine keeps
 
 	// Signals, each with room for one that nobody waits for yet.
 	kicked    chan struct{} // the schedule changed
 	asked     chan struct{} // a topic's head is to be read
 	flushSoon chan struct{} // there is something to save
 	flushNow  chan struct{} // there is much to save
+	awaySoon  chan struct{} // there is a shard that is sidelined
 
-	// saving is full during Save, so that an older position never lands after
-	// a newer one: a mutex that can be waited for with a bound. It is taken
+	// saving is full during a Save of the group, so that an older position never lands after
+	// a newer one: mutexes that can be waited for with a bound. They are taken
 	// before mu.
-	saving chan struct{}
+	saving [groups]chan struct{}
 	// marking is full while a shard is marked: what is looked at later is written later.
 	marking chan struct{}
 	// reading has a place for each notification that is being read from the log.
@@ -108,14 +112,14 @@ type Dispatcher struct {
 	stuck        bool       // flights would give their slot back if fewer were slow
 
 	running     bool
-	bounded     bool          // Sure was called
-	sure        time.Time     // then no attempt starts after
-	patience    time.Time     // until when slow attempts of lost shards are waited for
-	saveTime    time.Duration // what is left for the saves of lost shards
-	handedOver  time.Time     // the end of the latest Lost
-	readPause   int64         // no attempt starts before, Unix nanoseconds
-	readPauses  int           // pauses in a row
-	unsaved     int           // outcomes not saved yet
+	sure        subscription.Surety // no attempt of a shard starts after
+	clock       time.Time           // of the latest look at the schedule
+	patience    time.Time           // until when slow attempts of lost shards are waited for
+	saveTime    time.Duration       // what is left for the saves of lost shards
+	handedOver  time.Time           // the end of the latest Lost
+	readPause   int64               // no attempt starts before, Unix nanoseconds
+	readPauses  int                 // pauses in a row
+	unsaved     int                 // outcomes not saved yet
 	saveFailing bool
 	lines       hostLines
 	drained     chan struct{} // closed when nothing is under way, once Run ends
@@ -137,7 +141,8 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		asked:     make(chan struct{}, 1),
 		flushSoon: make(chan struct{}, 1),
 		flushNow:  make(chan struct{}, 1),
-		saving:    make(chan struct{}, 1),
+		awaySoon:  make(chan struct{}, 1),
+		saving:    [groups]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		marking:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, maxReads),
 		cache:     cache{max: cfg.CacheBytes, loads: map[place]*load{}},
@@ -197,6 +202,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var loops errgroup.Group
 	loops.Go(func() error { d.headLoop(ctx); return nil })
 	loops.Go(func() error { d.flushLoop(ctx, saves); return nil })
+	loops.Go(func() error { d.awayLoop(ctx, saves); return nil })
 	loops.Go(func() error { d.trimLoop(ctx, saves); return nil })
 	loops.Go(func() error { d.scheduleLoop(ctx, flights); return nil })
 	<-ctx.Done()
@@ -204,7 +210,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	limit := time.AfterFunc(lastSaves, cut)
 	defer limit.Stop()
 	_ = loops.Wait() // a Save may be under way
-	if err := d.flush(saves); err != nil {
+	if err := errors.Join(d.save(saves, healthy), d.save(saves, sidelined)); err != nil {
 		d.log.Error("positions could not be saved at the end: some deliveries will come twice", "error", err)
 	}
 	return nil
@@ -272,9 +278,10 @@ func (d *Dispatcher) scheduleLoop(ctx, flights context.Context) {
 // launch starts every flight that may start. The first is for the caller to
 // make, so that a worker goes on without a new goroutine. mu is held.
 func (d *Dispatcher) launch(flights context.Context, clock time.Time) *flight {
-	if !d.isSure(clock) {
+	if !d.sure.OfAny(clock) {
 		return nil
 	}
+	d.clock = clock
 	now := d.nowBy(clock)
 	first := d.pick(now)
 	for f := first; f != nil; {
@@ -283,15 +290,6 @@ func (d *Dispatcher) launch(flights context.Context, clock time.Time) *flight {
 		}
 	}
 	return first
-}
-
-// readFailed counts and logs a read that will be tried again.
-func (d *Dispatcher) readFailed(ctx context.Context, msg, topic string, err error) {
-	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
-		return // the end of Run
-	}
-	d.metrics.readFails.Inc()
-	d.log.Warn(msg, "topic", topic, "error", err)
 }
 
 // Stats is the state of a Dispatcher in counts.
@@ -305,6 +303,7 @@ type Stats struct {
 	InFlight      int // attempts under way, slow ones included
 	Slow          int
 	Unsaved       int  // outcomes whose positions are not saved yet
+	Away          int  // shards of which no attempts start, as their part of the engine is away
 	Paused        bool // no attempts start, as the engine is away
 	Unsure        bool // no attempts start, as another process may own the shards by now
 }
@@ -320,7 +319,7 @@ func (d *Dispatcher) Stats() Stats {
 		InFlight: d.underWay(), Slow: d.slow[fresh] + d.slow[again],
 		Unsaved: d.unsaved,
 		Paused:  d.saveFailing || d.readPause > d.now(),
-		Unsure:  !d.isSure(time.Now()),
+		Unsure:  !d.sure.OfAny(time.Now()),
 	}
 	for _, sh := range d.shards {
 		switch {
@@ -329,6 +328,10 @@ func (d *Dispatcher) Stats() Stats {
 			s.Loading++
 		default:
 			s.Shards++
+		}
+		if sh != nil && sh.away {
+			s.Away++
+			s.Unsaved += sh.unsaved
 		}
 	}
 	return s

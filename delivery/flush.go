@@ -16,6 +16,10 @@ func (d *Dispatcher) changed(sh *shardTable, e *entry) {
 		sh.dirty = append(sh.dirty, e)
 	}
 	sh.unsaved++
+	if sh.away {
+		signal(d.awaySoon)
+		return
+	}
 	d.unsaved++
 	signal(d.flushSoon)
 	if d.unsaved >= d.cfg.FlushCount/2 {
@@ -83,24 +87,53 @@ func (d *Dispatcher) flushLoop(ctx, saves context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			d.log.Error("positions could not be saved; deliveries pause until they are", "error", err)
+			if d.saves.failure() {
+				d.log.Error("positions could not be saved; deliveries pause until they are", "error", err)
+			}
 			if !sleep(ctx, pause.NextBackOff()) {
 				return
 			}
 		}
 		pause.Reset()
+		if ends, failed, took := d.saves.over(); ends {
+			d.log.Info("positions are saved again", "failed", failed, "after", took)
+		}
 	}
 }
 
+// group is what keeps the saves of shards apart that are sidelined, as the part of the engine
+// that keeps them is away: a Save of theirs may take long.
+type group int
+
+const (
+	healthy group = iota
+	sidelined
+	groups
+)
+
+// group is the one of a shard. mu is held.
+func (sh *shardTable) group() group {
+	if sh.away {
+		return sidelined
+	}
+	return healthy
+}
+
 // flush saves what has changed, of all shards in one call. While that fails no
-// attempt starts, so that what would come twice after a crash stays bounded.
-func (d *Dispatcher) flush(ctx context.Context) error {
-	d.saving <- struct{}{}
-	defer func() { <-d.saving }()
-	all := d.collect()
+// attempt starts, so that what would come twice after a crash stays bounded. Where only
+// some shards cannot be saved, it is theirs alone that do not start.
+func (d *Dispatcher) flush(ctx context.Context) error { return d.save(ctx, healthy) }
+
+// save saves what has changed of the shards of a group. It is an error where healthy ones could
+// not be saved for another reason than that a part of the engine is away; and where a
+// sidelined one could not be saved.
+func (d *Dispatcher) save(ctx context.Context, of group) error {
+	d.saving[of] <- struct{}{}
+	defer func() { <-d.saving[of] }()
+	all := d.collect(of)
 	var batches []Batch
 	for _, c := range all {
-		if len(c.batch.Advances)+len(c.batch.Gaps) > 0 {
+		if of == sidelined || len(c.batch.Advances)+len(c.batch.Gaps) > 0 {
 			batches = append(batches, c.batch)
 		}
 	}
@@ -110,30 +143,93 @@ func (d *Dispatcher) flush(ctx context.Context) error {
 		err = d.cursors.Save(saveCtx, batches)
 		cancel()
 	}
+	back, err := d.saved(of, all, err)
+	if err == nil && len(batches) > 0 {
+		d.metrics.flushes.Inc()
+	}
+	for _, sh := range back {
+		d.resume(sh)
+	}
+	d.kick() // room for more
+	return err
+}
+
+// saved goes on after a Save that ended with err. It returns the shards whose deliveries may go
+// on again, and what save returns.
+func (d *Dispatcher) saved(of group, all []collected, err error) (back []*shardTable, _ error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if fenced := (*FencedError)(nil); errors.As(err, &fenced) && len(fenced.Shards) > 0 {
 		d.fenced(all, fenced.Shards)
-		err = nil // the other batches are written
-	}
-	d.saveFailing = err != nil
-	if err != nil {
-		d.metrics.failures.Inc()
-		d.restore(all)
-		return err
-	}
-	if len(batches) > 0 {
-		d.metrics.flushes.Inc()
-	}
-	for _, c := range all {
-		c.sh.saving = nil
-		c.sh.unsaved -= c.outcomes
-		if d.stays(c.sh) { // else they went with the shard
-			d.unsaved -= c.outcomes
+		if !errors.Is(err, ErrPartAway) {
+			err = nil // the other batches are written
 		}
 	}
-	d.kick() // room for more
-	return nil
+	missed, err := d.missed(of, all, err)
+	if of == healthy {
+		d.saveFailing = err != nil
+	}
+	if len(missed) > 0 {
+		d.metrics.failures.Inc()
+		d.restore(missed)
+	}
+	for _, c := range all {
+		if slices.ContainsFunc(missed, func(m collected) bool { return m.sh == c.sh }) {
+			continue
+		}
+		if d.settled(c) {
+			back = append(back, c.sh)
+		}
+	}
+	return back, err
+}
+
+// missed returns what may not be written, after a Save that ended with err. Shards
+// of those that a part of the engine keeps are sidelined: that is no error of healthy ones. mu is
+// held.
+func (d *Dispatcher) missed(of group, all []collected, err error) (missed []collected, _ error) {
+	part := (*SaveError)(nil)
+	switch {
+	case err == nil:
+		return nil, nil
+	case !errors.As(err, &part):
+		return all, err
+	}
+	for _, c := range all {
+		if slices.Contains(part.Shards, c.sh.tenure.Shard) {
+			missed = append(missed, c)
+		}
+	}
+	if of == sidelined {
+		return missed, err
+	}
+	if d.parts.failure() {
+		d.log.Error("positions of some shards could not be saved; the deliveries of these pause until they are",
+			"shards", len(missed), "error", err)
+	}
+	for _, c := range missed {
+		if d.stays(c.sh) {
+			d.sideline(c.sh)
+		}
+	}
+	return missed, nil
+}
+
+// settled counts the outcomes of a shard as saved, and tells whether its deliveries may go on
+// again as it was sidelined. mu is held.
+func (d *Dispatcher) settled(c collected) (back bool) {
+	c.sh.saving = nil
+	c.sh.unsaved -= c.outcomes
+	switch {
+	case !d.stays(c.sh): // they went with the shard
+		return false
+	case c.sh.away:
+		d.reinstate(c.sh)
+		return true
+	default:
+		d.unsaved -= c.outcomes
+		return false
+	}
 }
 
 // fenced drops the shards whose batches were refused. One that was gained again meanwhile
@@ -155,12 +251,13 @@ type collected struct {
 	outcomes int   // the batch comes from so many
 }
 
-// collect takes what is to be saved, and of how many outcomes it came: those count as
-// unsaved until they are saved.
-func (d *Dispatcher) collect() (all []collected) {
+// collect takes what is to be saved of the shards of a group, and of how many outcomes it came:
+// those count as unsaved until they are saved. A sidelined shard is always there, as to save it
+// shows whether what keeps it is back.
+func (d *Dispatcher) collect(of group) (all []collected) {
 	for s := range d.shards {
 		d.mu.Lock() // for one shard at a time: others are waiting
-		if sh := d.shards[s]; sh != nil && len(sh.dirty)+len(sh.gaps)+sh.unsaved > 0 {
+		if sh := d.shards[s]; sh != nil && sh.group() == of && (sh.away || len(sh.dirty)+len(sh.gaps)+sh.unsaved > 0) {
 			b, outcomes := sh.batch()
 			sh.saving = b.Gaps
 			all = append(all, collected{sh, b, outcomes})
@@ -186,4 +283,5 @@ func (d *Dispatcher) restore(all []collected) {
 		}
 	}
 	signal(d.flushSoon)
+	signal(d.awaySoon)
 }

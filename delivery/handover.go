@@ -65,11 +65,24 @@ func (d *Dispatcher) handOver(sh *shardTable) {
 		d.saveTime -= time.Since(begun)
 	}()
 	err := ctx.Err() // the shards before this one have used up the time of the row
-	select {
-	case d.saving <- struct{}{}:
-		defer func() { <-d.saving }()
-	case <-ctx.Done():
-		err = ctx.Err() // or the Save before is under way yet: none can follow
+	of := healthy
+	for held := false; !held && err == nil; {
+		select {
+		case d.saving[of] <- struct{}{}:
+		case <-ctx.Done():
+			err = ctx.Err() // or the Save before is under way yet: none can follow
+			continue
+		}
+		d.mu.Lock()
+		now := sh.group()
+		d.mu.Unlock()
+		if held = now == of; !held {
+			<-d.saving[of]
+			of = now
+		}
+	}
+	if err == nil {
+		defer func() { <-d.saving[of] }()
 	}
 	d.mu.Lock()
 	s := sh.tenure.Shard
@@ -94,16 +107,30 @@ func (d *Dispatcher) handOver(sh *shardTable) {
 }
 
 // Sure tells until when nobody else can own the shards of this process, by the
-// monotonic clock. No attempt starts after that, until a later time is told.
-func (d *Dispatcher) Sure(until time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.bounded, d.sure = true, until
+// monotonic clock; of the doubted ones that stays as it was. No attempt of a shard
+// starts after that, until a later time is told.
+func (d *Dispatcher) Sure(until time.Time, doubted ...subscription.Shard) {
+	for _, sh := range d.vouch(until, doubted) {
+		d.resume(sh)
+	}
 	d.kick()
 }
 
-// isSure tells whether nobody else can own the shards of this process. mu is held.
-func (d *Dispatcher) isSure(now time.Time) bool { return !d.bounded || now.Before(d.sure) }
+// vouch notes until when shards are this process's, and returns those of which entries were
+// passed over.
+func (d *Dispatcher) vouch(until time.Time, doubted []subscription.Shard) (passed []*shardTable) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sure.Vouch(until, doubted...)
+	now := time.Now()
+	for _, sh := range d.shards {
+		if sh != nil && sh.unsure && d.sure.Of(sh.tenure.Shard, now) {
+			sh.unsure = false
+			passed = append(passed, sh)
+		}
+	}
+	return passed
+}
 
 // Published tells that another process has appended to a topic's log, up to head.
 func (d *Dispatcher) Published(topic string, head Seq) { d.advance(topic, head, nil) }

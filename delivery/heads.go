@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -54,12 +55,17 @@ func (d *Dispatcher) readHeads(ctx context.Context, topics []*topic) (odd []*top
 	readCtx, cancel := context.WithTimeout(ctx, engineTimeout)
 	heads, err := d.records.Heads(readCtx, keys)
 	cancel()
+	part := (*HeadsError)(nil)
 	switch {
 	case err == nil:
+		d.readWorked()
 		d.tellHeads(topics, heads)
 		return nil, nil
 	case ctx.Err() != nil:
 		return nil, err
+	case errors.As(err, &part):
+		d.readFailed(ctx, "the heads of logs could not be read", keys[part.Unread[0]], err)
+		return d.tellRead(topics, heads, part.Unread), nil
 	case errors.Is(err, ErrUnavailable):
 		d.readFailed(ctx, "the heads of logs could not be read", keys[0], err)
 		return nil, err
@@ -77,6 +83,21 @@ func (d *Dispatcher) readHeads(ctx context.Context, topics []*topic) (odd []*top
 		odd = append(odd, failed...)
 	}
 	return odd, nil
+}
+
+// tellRead says what was read, and returns the topics of which nothing was.
+func (d *Dispatcher) tellRead(topics []*topic, heads []Seq, unread []int) (missing []*topic) {
+	var read []*topic
+	var of []Seq
+	for i, t := range topics {
+		if slices.Contains(unread, i) {
+			missing = append(missing, t)
+		} else {
+			read, of = append(read, t), append(of, heads[i])
+		}
+	}
+	d.tellHeads(read, of)
+	return missing
 }
 
 // tellHeads says what was read.

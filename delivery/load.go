@@ -193,14 +193,7 @@ func (d *Dispatcher) begin(sh *shardTable) bool {
 		return false
 	}
 	// Topics whose heads are not known yet are woken when they are.
-	now := d.now()
-	held = d.eachEntry(sh, func(e *entry) {
-		if e.state == idle {
-			d.place(e, now)
-		}
-	})
-	d.kick()
-	return held
+	return d.resume(sh)
 }
 
 // stays reports whether a shard has been held ever since it was gained with this table. One that
@@ -214,7 +207,9 @@ func (d *Dispatcher) drop(s subscription.Shard) {
 		return
 	}
 	d.shards[s] = nil
-	d.unsaved -= sh.unsaved
+	if !sh.away {
+		d.unsaved -= sh.unsaved
+	}
 	for _, e := range sh.entries.slots {
 		if e == nil {
 			continue

@@ -172,7 +172,8 @@ type Log interface {
 	// Heads returns the sequence number of each topic's last notification, 0
 	// for a topic that never had one. Trimming does not change it. What it tells
 	// of is durable: deliveries go up to it. It falls
-	// only where the engine has lost what it had acknowledged.
+	// only where the engine has lost what it had acknowledged. Where a part of the engine is
+	// away it is a *HeadsError, beside the heads that were read.
 	Heads(ctx context.Context, topics []string) ([]Seq, error)
 
 	// Trim removes the topic's notifications with sequence numbers below

@@ -47,7 +47,7 @@ func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
 		return nil, err
 	case d.shardOf(e).leaving:
 		return nil, ErrNotHeld
-	case !d.isSure(time.Now()):
+	case !d.sure.Of(subscription.ShardOf(id), time.Now()):
 		return nil, fmt.Errorf("%w by now, or may do so", ErrNotHeld)
 	case e.expires <= d.now():
 		return nil, fmt.Errorf("%w: its lease is over", ErrNothingToDo)

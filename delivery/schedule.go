@@ -133,7 +133,7 @@ func (d *Dispatcher) walkSome(now int64) (more bool) {
 func (d *Dispatcher) place(e *entry, now int64) {
 	sh := d.shardOf(e)
 	switch {
-	case sh == nil || sh.loading, e.expires <= now,
+	case sh == nil || sh.loading || sh.away, e.expires <= now,
 		!e.topic.known || !e.behind(), d.abroad[e.id] > 0:
 		d.setState(e, idle)
 	case e.failures() > 0 && e.rare.due > now:
@@ -243,11 +243,18 @@ func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
 // eligible tells whether an entry that was in a queue may start; if not, it is in none
 // any more. mu is held.
 func (d *Dispatcher) eligible(e *entry, now int64) bool {
-	switch {
-	case e.state != ready:
+	if e.state != ready {
 		return false
-	case e.expires <= now || d.shardOf(e).leaving:
-		d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over
+	}
+	switch sh := d.shardOf(e); {
+	case e.expires <= now || sh.leaving || sh.away:
+		d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over, or cannot be saved
+		return false
+	case !d.sure.Of(sh.tenure.Shard, d.clock):
+		d.setState(e, idle)
+		sh.unsure = true
+		return false
+	case d.rests(e, now):
 		return false
 	case !e.behind():
 		d.setState(e, idle) // it began anew in the queue, behind all that there is

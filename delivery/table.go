@@ -43,6 +43,8 @@ type topic struct {
 	next           *topic // in Dispatcher.walks
 
 	notes   []*note   // those in memory, by their numbers
+	resting int64     // until then nothing is read: what keeps the log was away
+	rests   int       // pauses of that kind in a row
 	floor   Seq       // an operator has trimmed what is below: none of notes is
 	refused []refusal // what is known of those that are waited for, by their numbers
 	parked  int       // how many of entries wait for room, ended ones included
@@ -81,6 +83,10 @@ type shardTable struct {
 	flying  int
 	leaving bool
 	landed  chan struct{}
+	unsure  bool // entries were passed over as it may be another process's
+	// What keeps it was away when it was to be saved: no attempt starts, and it is saved beside
+	// the others.
+	away bool
 	// What is to be saved, and of how many outcomes it came.
 	dirty   []*entry
 	gaps    []Gap

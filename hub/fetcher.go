@@ -48,13 +48,11 @@ type fetcher struct {
 
 	mu    sync.Mutex
 	owned [subscription.Shards]bool // the shards of this process. Owned by mu.
-	// bounded: sureUntil was called, and sure is what it told. Owned by mu.
-	bounded bool
-	sure    time.Time
-	jobs    map[string]*fetchJob   // every topic that waits or runs, by key. Owned by mu.
-	turns   *turns                 // those that wait. Owned by mu.
-	young   map[*fetchJob]struct{} // those that hold one of Config.Fetches. Owned by mu.
-	slow    int                    // how many hold one of Config.SlowFetches. Owned by mu.
+	sure  subscription.Surety       // what sureUntil told. Owned by mu.
+	jobs  map[string]*fetchJob      // every topic that waits or runs, by key. Owned by mu.
+	turns *turns                    // those that wait. Owned by mu.
+	young map[*fetchJob]struct{}    // those that hold one of Config.Fetches. Owned by mu.
+	slow  int                       // how many hold one of Config.SlowFetches. Owned by mu.
 	// total and byHost count the topics that wait or run, and those whose ping is
 	// being noted. Owned by mu.
 	total  int
@@ -238,25 +236,21 @@ func (f *fetcher) lost(shard subscription.Shard) {
 }
 
 // sureUntil notes until when nobody else can own the shards of this process.
-func (f *fetcher) sureUntil(until time.Time) {
+func (f *fetcher) sureUntil(until time.Time, doubted []subscription.Shard) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.isSure() {
+	if !f.sure.OfAny(time.Now()) {
 		f.signal()
 	}
-	f.bounded, f.sure = true, until
+	f.sure.Vouch(until, doubted...)
 }
-
-// isSure tells whether nobody else can own the shards of this process. The caller
-// holds mu.
-func (f *fetcher) isSure() bool { return !f.bounded || time.Now().Before(f.sure) }
 
 // mine tells whether the job's topic has been this process's to fetch since its
 // attempt began.
 func (f *fetcher) mine(j *fetchJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !j.lost && f.isSure()
+	return !j.lost && f.sure.Of(j.shard, time.Now())
 }
 
 // idle is how long the loop sleeps if nothing is due; it is woken before.
@@ -267,7 +261,7 @@ func (f *fetcher) take(now time.Time) (ready []*fetchJob, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next = f.letSlowOnesGo(now)
-	for len(f.young) < f.cfg.Fetches && f.isSure() {
+	for len(f.young) < f.cfg.Fetches && f.sure.OfAny(time.Now()) {
 		j, wait := f.turns.next(now)
 		if j == nil {
 			return ready, min(next, wait)
@@ -351,6 +345,9 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 	return 0, false
 }
 
+// doubtPause is how long a job waits whose shard may be another process's by now.
+const doubtPause = time.Second
+
 // fetch fetches and publishes a topic, and tells what the outcome means for its job.
 // Anybody may ping anything: that a ping came to nothing is a line now and then for each topic, and
 // the metrics count it. What somebody is known to want needs no turn, so that a
@@ -360,6 +357,9 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	known := f.known(topic)
 	if later := (*subscription.Later)(nil); !known && errors.As(f.pace.turn(topic), &later) {
 		return later.After, false
+	}
+	if !f.mine(j) {
+		return doubtPause, false
 	}
 	published, err := f.source.publish(ctx, topic, func() bool { return f.mine(j) })
 	if err == nil || definitive(err) || errors.Is(err, ErrTopicAway) {

@@ -171,9 +171,12 @@ func (h *Hub) Lost(shard subscription.Shard) {
 }
 
 // Sure tells until when nobody else can own the shards of this process, by the
-// monotonic clock. After that no fetch begins, and what was fetched is not published,
+// monotonic clock; of the doubted ones that stays as it was. After that no fetch begins, and
+// what was fetched is not published,
 // until a later time is told; never called: for ever.
-func (h *Hub) Sure(until time.Time) { h.fetcher.sureUntil(until) }
+func (h *Hub) Sure(until time.Time, doubted ...subscription.Shard) {
+	h.fetcher.sureUntil(until, doubted)
+}
 
 // Pinged tells of a ping that was noted, perhaps by another process. It is fetched
 // where the shard of its topic is this process's. It does not block.

@@ -124,7 +124,9 @@ func (h holder) Lost(s subscription.Shard) {
 	h.dispatcher.Lost(s)
 }
 
-func (h holder) Sure(until time.Time) { h.dispatcher.Sure(until) }
+func (h holder) Sure(until time.Time, doubted ...subscription.Shard) {
+	h.dispatcher.Sure(until, doubted...)
+}
 
 func (h *house) post(t *testing.T, want int, contentType, body, link string) string {
 	t.Helper()

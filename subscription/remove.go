@@ -24,7 +24,7 @@ func (s *Service) Remove(ctx context.Context, sub Subscription) (removed bool, e
 		return false, err
 	}
 	defer unlock()
-	if !s.isSure() { // by now: the lock may have taken long
+	if !s.isSure(ShardOf(sub.ID)) { // by now: the lock may have taken long
 		return false, errUnsure
 	}
 	switch err := s.books.remove(ctx, sub); {

@@ -119,9 +119,7 @@ type Service struct {
 	mu sync.Mutex
 	// shards holds those that are this process's, nil for the others. Owned by mu.
 	shards [Shards]*tenancy
-	// bounded: Sure was called, and sure is what it told. Owned by mu.
-	bounded bool
-	sure    time.Time
+	sure   Surety // what Sure told. Owned by mu.
 	// heard holds the IDs whose request is to be read. Owned by mu.
 	heard map[ID]struct{}
 	// jobs holds, for each ID, the job that counts: a request of a shard of this
@@ -276,7 +274,7 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 		return err
 	}
 	defer unlock()
-	if !s.isSure() { // by now: the lock may have taken long
+	if !s.isSure(ShardOf(sub.ID)) { // by now: the lock may have taken long
 		return errUnsure
 	}
 	if err := s.books.remove(ctx, sub); err != nil {

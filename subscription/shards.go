@@ -140,20 +140,21 @@ func allDone(jobs []*job, d time.Duration) bool {
 var errUnsure = fmt.Errorf("%w: another process may own the shard by now", ErrUnavailable)
 
 // Sure tells until when nobody else can own the shards of this process, by the
-// monotonic clock. After that no subscription is ended, by a sweep, Remove or Deny,
+// monotonic clock; of the doubted ones that stays as it was. After that no subscription is
+// ended, by a sweep, Remove or Deny,
 // until a later time is told; never called: for ever. Requests are carried on:
 // what comes of them is settled by their tokens, so a late outcome changes nothing.
-func (s *Service) Sure(until time.Time) {
+func (s *Service) Sure(until time.Time, doubted ...Shard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bounded, s.sure = true, until
+	s.sure.Vouch(until, doubted...)
 }
 
-// isSure tells whether nobody else can own the shards of this process.
-func (s *Service) isSure() bool {
+// isSure tells whether nobody else can own the shard, which is one of this process.
+func (s *Service) isSure(shard Shard) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.bounded || time.Now().Before(s.sure)
+	return s.sure.Of(shard, time.Now())
 }
 
 // Requested tells that a request was submitted, perhaps to another process that

@@ -62,7 +62,7 @@ func (s *Service) sweep(ctx context.Context, now time.Time) error {
 // leads every portion, which is greater by so much.
 func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy, now time.Time) error {
 	stay := 0
-	for ctx.Err() == nil && s.stays(shard, t) && s.isSure() {
+	for ctx.Err() == nil && s.stays(shard, t) && s.isSure(shard) {
 		limit := stay + s.cfg.SweepPortion
 		subs, err := s.expired(ctx, shard, now, limit)
 		if err != nil {
@@ -135,7 +135,7 @@ func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subsc
 			if stay, err := s.renewing(ctx, sub, now); err != nil || stay {
 				return err
 			}
-			if !s.stays(shard, t) || !s.isSure() {
+			if !s.stays(shard, t) || !s.isSure(shard) {
 				return nil
 			}
 			switch err := s.books.remove(ctx, sub); {

@@ -77,7 +77,7 @@ func TestHolderFailure(t *testing.T) {
 
 func TestHolderTellsSure(t *testing.T) {
 	var told time.Time
-	h := &holder{tell: func(until time.Time) { told = until }}
+	h := &holder{tell: func(until time.Time, _ ...subscription.Shard) { told = until }}
 	if _, until := h.counts(); !until.IsZero() {
 		t.Errorf("sure until %s before it was told", until)
 	}

@@ -28,17 +28,18 @@ func (h *house) workers() []worker {
 }
 
 // sure tells every worker until when this process surely owns its shards.
-func (h *house) sure(until time.Time) {
-	h.dispatcher.Sure(until)
-	h.service.Sure(until)
-	h.hub.Sure(until)
+func (h *house) sure(until time.Time, doubted ...subscription.Shard) {
+	h.dispatcher.Sure(until, doubted...)
+	h.service.Sure(until, doubted...)
+	h.hub.Sure(until, doubted...)
 }
 
 // holder hands each shard to every worker, in order, and takes it back in the
 // reverse order from those that had begun on it.
 type holder struct {
 	workers []worker
-	tell    func(until time.Time) // what Sure is for
+	// tell is what Sure is for
+	tell func(until time.Time, doubted ...subscription.Shard)
 
 	mu     sync.Mutex
 	shards [subscription.Shards]share
@@ -82,11 +83,11 @@ func (h *holder) set(s subscription.Shard, now share) (before share) {
 }
 
 // Sure tells the rooms.
-func (h *holder) Sure(until time.Time) {
+func (h *holder) Sure(until time.Time, doubted ...subscription.Shard) {
 	h.mu.Lock()
 	h.until = until
 	h.mu.Unlock()
-	h.tell(until)
+	h.tell(until, doubted...)
 }
 
 // counts tells how many shards are held, every worker having begun, and until when

@@ -204,7 +204,7 @@ func (h holder) Lost(s subscription.Shard) {
 }
 
 // Sure implements delivery.Holder.
-func (h holder) Sure(until time.Time) {
+func (h holder) Sure(until time.Time, _ ...subscription.Shard) {
 	if h.sure != nil {
 		h.sure(until)
 	}

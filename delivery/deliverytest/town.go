@@ -3,6 +3,7 @@ package deliverytest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -63,8 +64,9 @@ type resident struct {
 
 	held     map[subscription.Shard]delivery.Tenure
 	sure     time.Time
-	silenced bool // once, at least
-	inside   int  // calls of Gained and Lost
+	until    [subscription.Shards]time.Time // as sure, by shard
+	silenced bool                           // once, at least
+	inside   int                            // calls of Gained and Lost
 	gained   int
 	lost     int
 	err      error // what Run returned
@@ -230,8 +232,8 @@ func (r *resident) gain(tenure delivery.Tenure) {
 			w.t.Errorf("%s gained shard %d twice", r.name, s)
 		case !other.silenced:
 			w.t.Errorf("%s gained shard %d before %s was told that it is lost", r.name, s, other.name)
-		case other.sure.After(now):
-			w.t.Errorf("%s gained shard %d while %s is sure of it for another %s", r.name, s, other.name, other.sure.Sub(now))
+		case other.until[s].After(now):
+			w.t.Errorf("%s gained shard %d while %s is sure of it for another %s", r.name, s, other.name, other.until[s].Sub(now))
 		}
 	}
 	w.epochs[s] = max(w.epochs[s], tenure.Epoch)
@@ -260,11 +262,16 @@ func (r *resident) Lost(s subscription.Shard) {
 }
 
 // Sure implements delivery.Holder.
-func (r *resident) Sure(until time.Time) {
+func (r *resident) Sure(until time.Time, doubted ...subscription.Shard) {
 	r.town.note(func() {
 		if left := time.Until(until); left > r.town.takeover {
 			r.town.t.Errorf("%s is sure for another %s, the lease is %s", r.name, left, r.town.takeover)
 		}
 		r.sure = until
+		for s := range r.until {
+			if !slices.Contains(doubted, subscription.Shard(s)) {
+				r.until[s] = until
+			}
+		}
 	})
 }

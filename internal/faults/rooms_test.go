@@ -82,7 +82,7 @@ func (h holder) Lost(s subscription.Shard) {
 	h.service.Lost(s)
 }
 
-func (h holder) Sure(time.Time) {}
+func (h holder) Sure(time.Time, ...subscription.Shard) {}
 
 // ender is the service, which is made after the dispatcher.
 type ender struct{ *rooms }

@@ -153,7 +153,7 @@ func (h holder) Lost(s subscription.Shard) {
 	}
 }
 
-func (holder) Sure(time.Time) {}
+func (holder) Sure(time.Time, ...subscription.Shard) {}
 
 // headOf is the head of one log.
 func headOf(ctx context.Context, db *pebblestore.DB, topic string) (delivery.Seq, error) {

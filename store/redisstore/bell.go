@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -21,6 +23,8 @@ import (
 const (
 	listenFirst = 50 * time.Millisecond
 	listenMax   = 5 * time.Second
+	// checkEvery is how often it is looked whether the server still answers.
+	checkEvery = 2 * time.Second
 )
 
 // Listen tells the ear what this process and all others did, until ctx ends; then it
@@ -75,7 +79,7 @@ func (l *listener) listen(ctx context.Context) error {
 	l.heard = false
 	e := l.db.engine
 	ctx, cancel := context.WithCancel(ctx)
-	pubsub := e.client.Subscribe(ctx) // nothing yet, which does not connect
+	pubsub := e.hearing(ctx) // nothing yet, which does not connect
 	begun, messages, failed := make(chan struct{}), make(chan any), make(chan error, 1)
 	go func() {
 		err := pubsub.Subscribe(ctx, e.keys.bell())
@@ -93,8 +97,8 @@ func (l *listener) listen(ctx context.Context) error {
 			<-failed
 		}
 	}()
-	// Half of Poll, so that a ping and its answer fit into one.
-	check := time.NewTicker(max(e.cfg.Poll/2, time.Millisecond))
+	// Half of Poll at most, so that a ping and its answer fit into one.
+	check := time.NewTicker(max(min(e.cfg.Poll/2, checkEvery), time.Millisecond))
 	defer check.Stop()
 	var checks <-chan time.Time // nil until the connection stands, as a ping waits for that
 	quiet := false              // nothing came since the last ping
@@ -122,6 +126,29 @@ func (l *listener) listen(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// hearing returns what listens to a server. Every node of a Cluster hears what any is told: it
+// is one by chance, as the client itself would go to the same one each time, dead or not.
+func (e *engine) hearing(ctx context.Context) *redis.PubSub {
+	client, ok := e.client.(*redis.ClusterClient)
+	if !ok {
+		return e.client.Subscribe(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, rerouteTime)
+	defer cancel()
+	var mu sync.Mutex
+	var servers []*redis.Client // guarded by mu
+	_ = client.ForEachMaster(ctx, func(_ context.Context, server *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		servers = append(servers, server)
+		return nil
+	})
+	if len(servers) == 0 {
+		return client.Subscribe(ctx)
+	}
+	return servers[rand.IntN(len(servers))].Subscribe(ctx)
 }
 
 // receive passes on what comes, until the connection fails or ctx ends. It waits

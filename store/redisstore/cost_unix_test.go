@@ -128,7 +128,7 @@ func (r *reader) Gained(ctx context.Context, t delivery.Tenure) error {
 func (*reader) Lost(subscription.Shard) {}
 
 // Sure implements delivery.Holder.
-func (*reader) Sure(time.Time) {}
+func (*reader) Sure(time.Time, ...subscription.Shard) {}
 
 // BenchmarkStart takes all shards and reads their members. CARILLON_MEMBERS says
 // how many there are.

@@ -160,8 +160,8 @@ return 1
 `)
 
 // Save implements delivery.Cursors. Every batch is a script of its own. Where one
-// of them cannot be told to have run, Save is ErrUnavailable, whatever became of
-// the others: those that were written do no harm when they are repeated, and
+// of them cannot be told to have run, Save is ErrUnavailable, on a Cluster a
+// *delivery.SaveError: those that were written do no harm when they are repeated, and
 // what was fenced is fenced again.
 func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	if err := delivery.CheckBatches(batches); err != nil {
@@ -178,12 +178,12 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 		calls[i] = c.saving(b)
 	}
 	var errs error
-	var fenced []subscription.Shard
+	var fenced, away []subscription.Shard
 	for i, r := range c.db.engine.runAll(ctx, calls) {
 		switch {
 		case r.err != nil:
 			// One reason tells enough: the others are the same.
-			errs = r.err
+			errs, away = r.err, append(away, batches[i].Tenure.Shard)
 		case r.value != int64(1):
 			fenced = append(fenced, batches[i].Tenure.Shard)
 		}
@@ -191,14 +191,17 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	if len(fenced) > 0 {
 		c.db.nudge()
 	}
-	if errs != nil {
+	if errs != nil && !errors.Is(errs, delivery.ErrPartAway) {
 		return errs
+	}
+	if errs != nil {
+		errs = &delivery.SaveError{Shards: away, Err: errs}
 	}
 	if len(fenced) > 0 {
 		slices.Sort(fenced)
-		return fmt.Errorf("save cursors: %w", &delivery.FencedError{Shards: slices.Compact(fenced)})
+		errs = errors.Join(errs, fmt.Errorf("save cursors: %w", &delivery.FencedError{Shards: slices.Compact(fenced)}))
 	}
-	return nil
+	return errs
 }
 
 // saving is the call that writes the batch, which has one advance of each

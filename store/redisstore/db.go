@@ -51,7 +51,7 @@ func (db *DB) Close() error {
 func (db *DB) Warnings() []string {
 	db.engine.mu.Lock()
 	defer db.engine.mu.Unlock()
-	return slices.Concat(db.engine.settings, db.engine.full.warnings(), db.engine.events)
+	return slices.Concat(db.engine.settings, db.engine.full.warnings(), db.engine.absence.warnings(), db.engine.events)
 }
 
 // Subscriptions returns the subscription.Store.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"carillon/delivery"
 	"carillon/subscription"
 )
 
@@ -25,6 +26,7 @@ type engine struct {
 	metrics *metrics
 	full    fullness // whether the servers' memory is
 	routes  reroute
+	absence absence // of a part of a Cluster
 
 	mu       sync.Mutex
 	settings []string            // guarded by mu: warnings of the server's settings
@@ -95,6 +97,9 @@ func (e *engine) failed(ctx context.Context, err error) error {
 		e.once(e.told, text, func() {
 			e.log.Error("Redis refuses what it should not: a defect of this program, or of what stands between", "error", err)
 		})
+	}
+	if e.url.kind == cluster {
+		return fmt.Errorf("%w: %w", delivery.ErrPartAway, err) // the others may not be away
 	}
 	return fmt.Errorf("%w: %w", subscription.ErrUnavailable, err)
 }

@@ -87,6 +87,8 @@ type keeper struct {
 	last      time.Time // when the last one was sent
 	looked    bool      // the last one asked about the shards of others
 	failing   bool      // the last one did not succeed
+	trouble   time.Time // since when
+	failures  int       // how many since then
 	mercy     time.Time // until when others may find back to a server that was away
 	proven    bool      // one succeeded, so that Sure was told
 	renewal   time.Time // when the last one that succeeded was sent

@@ -31,12 +31,13 @@ type keeper struct {
 	// lose is what Lost does meanwhile; nil for nothing.
 	lose func(s subscription.Shard)
 
-	mu     sync.Mutex
-	held   map[subscription.Shard]uint64 // guarded by mu: epochs
-	gained int                           // guarded by mu
-	lost   int                           // guarded by mu
-	sure   time.Time                     // guarded by mu
-	err    error                         // guarded by mu: what Run returned
+	mu      sync.Mutex
+	held    map[subscription.Shard]uint64 // guarded by mu: epochs
+	gained  int                           // guarded by mu
+	lost    int                           // guarded by mu
+	sure    time.Time                     // guarded by mu
+	doubted []subscription.Shard          // guarded by mu: as of the latest Sure
+	err     error                         // guarded by mu: what Run returned
 }
 
 // newKeeper is a process that does not run yet.
@@ -96,10 +97,10 @@ func (k *keeper) Lost(s subscription.Shard) {
 }
 
 // Sure implements delivery.Holder.
-func (k *keeper) Sure(until time.Time) {
+func (k *keeper) Sure(until time.Time, doubted ...subscription.Shard) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.sure = until
+	k.sure, k.doubted = until, doubted
 }
 
 // epochs are those of the shards that it has.

@@ -154,5 +154,5 @@ func (h *writer) Gained(ctx context.Context, tenure delivery.Tenure) error {
 	return nil
 }
 
-func (h *writer) Lost(subscription.Shard) {}
-func (h *writer) Sure(time.Time)          {}
+func (h *writer) Lost(subscription.Shard)               {}
+func (h *writer) Sure(time.Time, ...subscription.Shard) {}

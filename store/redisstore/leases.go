@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"carillon/delivery"
 	"carillon/subscription"
 )
 
@@ -176,8 +180,69 @@ type round struct {
 
 func (r *round) add(a ask) { r.answers = append(r.answers, answer{ask: a}) }
 
-// exchange asks everything in one round trip, and fills in the answers.
-func (e *engine) exchange(ctx context.Context, answers []answer) {
+// errSlower is of a server of a Cluster that did not answer though another did.
+var errSlower = fmt.Errorf("%w: a server is silent, others answer", delivery.ErrPartAway)
+
+// exchange asks everything, in one round trip to each server, and fills in the answers. Once one
+// server has answered the others have so long as patience: what one asks of a server
+// that hangs must not keep those waiting whose shards are elsewhere.
+func (e *engine) exchange(ctx context.Context, answers []answer, patience time.Duration) []answer {
+	groups := e.byServer(ctx, answers)
+	if len(groups) == 1 {
+		return e.exchangeAll(ctx, answers)
+	}
+	answered := make(chan []answer, len(groups))
+	for _, group := range groups {
+		go func() { answered <- e.exchangeAll(ctx, group) }()
+	}
+	var done []answer
+	var due <-chan time.Time // nil until one has answered
+	for range groups {
+		select {
+		case group := <-answered:
+			done = append(done, group...)
+			if due == nil && slices.ContainsFunc(group, func(a answer) bool { return a.err == nil }) {
+				due = time.After(patience)
+			}
+		case <-due:
+			e.reroute()
+			return append(done, unanswered(groups, done)...)
+		}
+	}
+	return done
+}
+
+// unanswered are the questions of groups that are not among those done, with errSlower.
+func unanswered(groups [][]answer, done []answer) (late []answer) {
+	for _, a := range slices.Concat(groups...) {
+		if !slices.ContainsFunc(done, func(d answer) bool { return d.ask == a.ask }) {
+			late = append(late, answer{ask: a.ask, err: errSlower})
+		}
+	}
+	return late
+}
+
+// byServer sorts questions by the server of a Cluster that is asked. A server that is not known is
+// one group with the others of that kind.
+func (e *engine) byServer(ctx context.Context, answers []answer) [][]answer {
+	client, ok := e.client.(*redis.ClusterClient)
+	if !ok {
+		return [][]answer{answers}
+	}
+	by := make(map[string][]answer)
+	for _, a := range answers {
+		addr := ""
+		if server, err := client.MasterForKey(ctx, e.asking(a.ask).keys[0]); err == nil {
+			addr = server.Options().Addr
+		}
+		by[addr] = append(by[addr], a)
+	}
+	return slices.Collect(maps.Values(by))
+}
+
+// exchangeAll is exchange that waits for all.
+func (e *engine) exchangeAll(ctx context.Context, answers []answer) []answer {
+	answers = slices.Clone(answers)
 	calls := make([]call, len(answers))
 	for i := range answers {
 		calls[i] = e.asking(answers[i].ask)
@@ -187,6 +252,7 @@ func (e *engine) exchange(ctx context.Context, answers []answer) {
 			answers[i].read(r.value)
 		}
 	}
+	return answers
 }
 
 // asking is the call of a question.

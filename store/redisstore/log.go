@@ -264,20 +264,31 @@ func (l *Log) read(ctx context.Context, key, from string) (*delivery.Notificatio
 // for with it.
 func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
 	heads := make([]delivery.Seq, 0, len(topics))
+	var away []int // those that a part of a Cluster keeps which is away
+	var reason error
 	for len(heads) < len(topics) {
 		some := topics[len(heads):min(len(heads)+topicsStep, len(topics))]
-		more, err := l.heads(ctx, some)
-		if err != nil {
+		more, unread, err := l.heads(ctx, some)
+		if err != nil && !errors.Is(err, delivery.ErrPartAway) {
 			return nil, fmt.Errorf("heads of logs: %w", err)
 		}
+		for _, i := range unread {
+			away = append(away, len(heads)+i)
+			reason = err
+		}
 		heads = append(heads, more...)
+	}
+	if len(away) > 0 {
+		return heads, fmt.Errorf("heads of logs: %w", &delivery.HeadsError{Unread: away, Err: reason})
 	}
 	return heads, ctx.Err()
 }
 
-func (l *Log) heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
+// heads reads the heads of topics; away are the indexes of those that a part of a Cluster keeps
+// which is away, and err is that of one of them.
+func (l *Log) heads(ctx context.Context, topics []string) (heads []delivery.Seq, away []int, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e := l.db.engine
 	pipe := e.client.Pipeline()
@@ -286,21 +297,26 @@ func (l *Log) heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 		found[i] = pipe.HGet(ctx, e.keys.head(subscription.Key(topic)), "head")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	heads := make([]delivery.Seq, len(topics))
+	heads = make([]delivery.Seq, len(topics))
 	for i := range found {
-		text, err := found[i].Result()
-		if errors.Is(err, redis.Nil) {
+		text, failed := found[i].Result()
+		if errors.Is(failed, redis.Nil) {
 			continue
 		}
-		if err != nil {
-			return nil, l.headFailed(ctx, subscription.Key(topics[i]), err)
+		if failed != nil {
+			failed = l.headFailed(ctx, subscription.Key(topics[i]), failed)
+			if !errors.Is(failed, delivery.ErrPartAway) {
+				return nil, nil, failed
+			}
+			away, err = append(away, i), failed
+			continue
 		}
-		if heads[i], err = decodeSeq(text); err != nil {
-			e.damaged(e.keys.head(subscription.Key(topics[i])), "", err)
-			return nil, fmt.Errorf("of %q: %w", topics[i], err)
+		if heads[i], failed = decodeSeq(text); failed != nil {
+			e.damaged(e.keys.head(subscription.Key(topics[i])), "", failed)
+			return nil, nil, fmt.Errorf("of %q: %w", topics[i], failed)
 		}
 	}
-	return heads, nil
+	return heads, away, err
 }
 
 func decodeSeq(text string) (delivery.Seq, error) {

@@ -2,10 +2,13 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"carillon/subscription"
 )
 
 const (
@@ -61,4 +64,37 @@ func readTopology(client *redis.ClusterClient) {
 	defer cancel()
 	// ForEachMaster begins with the reading, and is the only call for it that takes a context.
 	_ = client.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
+}
+
+// absence is that of a part of a Cluster, as the latest round of the keeper found it.
+type absence struct {
+	mu     sync.Mutex
+	since  time.Time // guarded by mu; zero: all is there
+	shards int       // guarded by mu: those of this process that are there
+	reason error     // guarded by mu
+}
+
+// note takes what a round found: err is nil where all was answered.
+func (a *absence) note(at time.Time, shards int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil:
+		a.since = time.Time{}
+	case a.since.IsZero():
+		a.since = at
+	}
+	a.shards, a.reason = shards, err
+}
+
+// warnings say what waits.
+func (a *absence) warnings() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.since.IsZero() {
+		return nil
+	}
+	return []string{fmt.Sprintf("since %s a part of the Redis Cluster does not answer (%v): what it keeps waits, and publications to its "+
+		"topics are answered with 503; %d of the %d parts of the hub's work go on here. See CLUSTER NODES for the master that failed and has no replica",
+		a.since.UTC().Format(time.RFC3339), a.reason, a.shards, subscription.Shards)}
 }

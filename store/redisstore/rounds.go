@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -27,10 +28,13 @@ func (k *keeper) ask(ctx context.Context, answered chan<- round) {
 	go func() {
 		limited, cancel := context.WithTimeout(ctx, k.takeover/2)
 		defer cancel()
-		if r.full {
-			r.err = k.engine.identity(limited)
+		known := make(chan error, 1)
+		if known <- nil; r.full {
+			<-known
+			go func() { known <- k.engine.identity(limited) }()
 		}
-		k.engine.exchange(limited, r.answers)
+		r.answers = k.engine.exchange(limited, r.answers, k.takeover/4)
+		r.err = k.identified(known)
 		answered <- r
 	}()
 }
@@ -65,6 +69,20 @@ func (k *keeper) everything(r *round) {
 	}
 }
 
+// identified waits for the answer about the store. In a Cluster its server may be one that hangs
+// while others have answered: then that is not for long.
+func (k *keeper) identified(known <-chan error) error {
+	if k.engine.url.kind != cluster {
+		return <-known
+	}
+	select {
+	case err := <-known:
+		return err
+	case <-time.After(k.takeover / 16):
+		return errSlower
+	}
+}
+
 // errands asks what others wait for, and what this process waits for.
 func (k *keeper) errands(r *round) {
 	for i := range subscription.Shards {
@@ -81,14 +99,14 @@ func (k *keeper) errands(r *round) {
 // apply goes on after an exchange.
 func (k *keeper) apply(r round) {
 	k.asking = false
-	err, reached := r.err, false
+	err, reached := r.err, r.reached()
 	var news tidings
 	for i := range r.answers {
 		a := &r.answers[i]
 		switch a.verb {
 		case join:
 			k.joined(a.members)
-			err, reached = cmp.Or(err, a.err), a.err == nil
+			err = cmp.Or(err, a.err)
 		case leave:
 			k.left = a.err == nil
 		case renew:
@@ -105,17 +123,29 @@ func (k *keeper) apply(r round) {
 		return
 	}
 	k.looked = r.looked
-	if err != nil {
+	switch {
+	case err != nil:
 		k.failed(r, err)
-		return
-	}
-	if k.failing {
+	case k.failing:
 		k.failing = false
 		k.mercy = time.Now().Add(k.takeover / 4)
-		k.log.Info("the leases of the shards are renewed again")
+		k.log.Info("the leases of the shards are renewed again", "failed", k.failures, "after", r.sent.Sub(k.trouble).Round(time.Millisecond))
 	}
-	k.renewal = r.sent
-	k.vouch(r.sent)
+	if err == nil {
+		k.renewal = r.sent
+	}
+	// Where a part of a Cluster is away the shards of the others are as sure as ever. The first
+	// time all must be there, as this process knows its part by that.
+	if err == nil || k.proven && reached && errors.Is(err, subscription.ErrUnavailable) {
+		k.engine.absence.note(r.sent, k.vouch(r.sent), err)
+	}
+}
+
+// reached tells whether something of a round was answered.
+func (r *round) reached() bool {
+	return slices.ContainsFunc(r.answers, func(a answer) bool {
+		return a.err == nil && (a.verb == join || a.verb == renew)
+	})
 }
 
 // tidings are the shards that a round found lost, by the reason.
@@ -134,8 +164,8 @@ func (t tidings) tell(log *slog.Logger) {
 }
 
 // renewed applies the answer to a renewal. The error is that of one that leaves
-// open whether the shard is still this process's. reached tells that the
-// membership, which may be on another server of a Cluster, was renewed.
+// open whether the shard is still this process's. reached tells that another server of a
+// Cluster has answered.
 func (k *keeper) renewed(a *answer, l *lease, sent time.Time, reached bool, news *tidings) error {
 	switch {
 	case a.err != nil:
@@ -182,9 +212,16 @@ func (k *keeper) missed(gone []subscription.Shard) {
 // failed goes on after a round that was not answered, or not wholly.
 func (k *keeper) failed(r round, err error) {
 	if !k.failing {
-		k.failing = true
-		k.log.Warn("the leases of the shards could not be renewed; deliveries pause before they run out", "error", err)
+		k.failing, k.trouble, k.failures = true, r.sent, 0
+		missed := 0
+		for _, a := range r.answers {
+			if a.verb == renew && a.err != nil {
+				missed++
+			}
+		}
+		k.log.Warn("the leases of shards could not be renewed; their deliveries pause before these run out", "shards", missed, "error", err)
 	}
+	k.failures++
 	if next := r.sent.Add(k.takeover / 10); next.Before(k.next) {
 		k.next = next
 	}
@@ -192,16 +229,23 @@ func (k *keeper) failed(r round, err error) {
 
 // vouch tells until when nobody else can own what was gained. The leases are
 // counted from before they were asked for; the margin is for clocks that run
-// at different rates. It is not told while something that is another's is
-// not lost yet.
-func (k *keeper) vouch(sent time.Time) {
+// at different rates. Doubted are those that were not renewed now, and what is another's
+// and not lost yet. It returns how many are sure.
+func (k *keeper) vouch(sent time.Time) (sure int) {
+	var doubted []subscription.Shard
 	for s := range k.leases {
-		if l := &k.leases[s]; l.fenced && l.told() {
-			return
+		l := &k.leases[s]
+		switch doubtful := l.fenced || l.renewed.Before(sent); {
+		case !l.told():
+		case doubtful:
+			doubted = append(doubted, subscription.Shard(s))
+		default:
+			sure++
 		}
 	}
-	k.holder.Sure(sent.Add(k.takeover - k.takeover/10))
+	k.holder.Sure(sent.Add(k.takeover-k.takeover/10), doubted...)
 	k.proven = true
+	return sure
 }
 
 // joined reckons this process's part: the first of the processes have one shard
