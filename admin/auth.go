@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -22,6 +23,10 @@ import (
 // Health checks, the login and what its page is made of are for everybody; /readyz tells strangers the
 // status alone.
 type Auth struct {
+	// Proxies are the networks of proxies that end TLS, whose X-Forwarded-Proto counts. It is
+	// set before the first request.
+	Proxies []netip.Prefix
+
 	token    func() string
 	logger   *slog.Logger
 	sessions sessions
@@ -190,7 +195,7 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, pages http.Handler)
 	switch a.try(r, strings.TrimSpace(r.PostForm.Get("token"))) {
 	case welcome:
 		a.sessions.end(sessionOf(r))
-		http.SetCookie(w, sessionCookie(r, a.sessions.begin(a.hash())))
+		http.SetCookie(w, a.sessionCookie(r, a.sessions.begin(a.hash())))
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	case hasty:
@@ -239,7 +244,7 @@ func (w *withStatus) Write(p []byte) (int, error) {
 func (a *Auth) logout(w http.ResponseWriter, r *http.Request) {
 	if a != nil {
 		a.sessions.end(sessionOf(r))
-		gone := sessionCookie(r, "")
+		gone := a.sessionCookie(r, "")
 		gone.MaxAge = -1
 		http.SetCookie(w, gone)
 	}

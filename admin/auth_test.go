@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -119,7 +120,7 @@ func TestLogin(t *testing.T) {
 		t.Fatalf("the cookie: %+v", cookie)
 	}
 	for line, want := range map[string]int{"GET /": 200, "GET /metrics": 200, "GET /api/v1/version": 200} {
-		if rec := visit(t, h, line, "", "Cookie", cookie.String()); rec.Code != want {
+		if rec := visit(t, h, line, "", "Cookie", cookie.String(), "Sec-Fetch-Site", "same-origin"); rec.Code != want {
 			t.Errorf("%s with a session: %d", line, rec.Code)
 		}
 	}
@@ -157,6 +158,40 @@ func TestCookieWithTLS(t *testing.T) {
 	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "https://"), ":")
 	if cookies := resp.Cookies(); len(cookies) != 1 || !cookies[0].Secure || cookies[0].Name != "carillon_session_"+port {
 		t.Errorf("%+v", cookies)
+	}
+}
+
+// Behind a proxy that ends TLS the cookie goes nowhere else either. What anybody else says of the
+// way to him counts for nothing.
+func TestCookieBehindAProxyWithTLS(t *testing.T) {
+	token := goodToken
+	var log bytes.Buffer
+	cfg := bareConfig()
+	cfg.Desk, cfg.Pages = newFakeDesk(), pages
+	cfg.Auth = admin.NewAuth(func() string { return token }, slog.New(slog.NewTextHandler(&log, nil)))
+	cfg.Auth.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	h := admin.Handler(cfg)
+	for _, test := range []struct {
+		from, proto string
+		secure      bool
+	}{
+		{"10.0.0.7:4000", "https", true},
+		{"[::ffff:10.0.0.7]:4000", "HTTPS", true},
+		{"10.0.0.7:4000", "https, http", true},
+		{"10.0.0.7:4000", "http, https", false},
+		{"10.0.0.7:4000", "http", false},
+		{"10.0.0.7:4000", "", false},
+		{"192.0.2.1:4000", "https", false},
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/login", strings.NewReader("token="+goodToken))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("X-Forwarded-Proto", test.proto)
+		req.RemoteAddr = test.from
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		if cookies := rec.Result().Cookies(); len(cookies) != 1 || cookies[0].Secure != test.secure {
+			t.Errorf("%+v: %v", test, cookies)
+		}
 	}
 }
 

@@ -12,14 +12,20 @@ import (
 //
 // Browsers say so by Sec-Fetch-Site, to https and loopback only. To others they name the
 // page's origin, which is compared with the host that was asked: no proxy that ends TLS is between.
+// Our own pages always name theirs (Referrer-Policy). A page at another port of this host has the
+// session's cookie sent, too, and can see to it that it is not named: a request with a session
+// that names no page is foreign.
 func Foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none": // none: the user's own doing
 		return false
 	case "":
 		from := cmp.Or(r.Header.Get("Origin"), r.Header.Get("Referer"))
+		if from == "" {
+			return sessionOf(r) != "" && r.Header.Get("Authorization") == ""
+		}
 		u, err := url.Parse(from)
-		return from != "" && (err != nil || !strings.EqualFold(u.Host, r.Host))
+		return err != nil || !strings.EqualFold(u.Host, r.Host)
 	}
 	return true
 }

@@ -17,6 +17,8 @@ func TestPagesOfOthersAskNothing(t *testing.T) {
 	frames := []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}
 	origin := func(of string) []string { return []string{"Origin", of} }
 	refers := func(of string) []string { return []string{"Referer", of + "/page"} }
+	// Of a browser that says nothing: a page at another port of the host may see to that.
+	session := []string{"Cookie", "carillon_session=x"}
 	const version, profile = "/api/v1/version", "/debug/pprof/cmdline"
 	cfg := bareConfig()
 	cfg.Desk, cfg.Pages, cfg.Profiles = newFakeDesk(), pages, true
@@ -54,6 +56,12 @@ func TestPagesOfOthersAskNothing(t *testing.T) {
 		{version, nil, 200},
 		{profile, nil, 404},
 		{version, []string{"Sec-Fetch-Site", "none"}, 200},
+		{version, session, 403},
+		{profile, session, 403},
+		{"/topics", session, 200},
+		{version, append(refers(here), session...), 200},
+		{version, append(refers(elsewhere), session...), 403},
+		{version, append([]string{"Authorization", "Bearer x"}, session...), 200},
 		{version, []string{"Sec-Fetch-Site", "same-origin", "Origin", "http://name.before.a.proxy"}, 200},
 	} {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, here+test.path, nil)

@@ -120,7 +120,7 @@ func inspect(t *testing.T, name string, rec *httptest.ResponseRecorder) {
 	t.Helper()
 	page := rec.Body.String()
 	want := map[string]string{
-		"Content-Type": "text/html; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		"Content-Type": "text/html; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 		"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}

@@ -157,7 +157,8 @@ func (p *Pages) page(h handler) http.Handler {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
+		// With no-referrer the Origin of a form is null, where browsers send no Sec-Fetch-Site.
+		header.Set("Referrer-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := h(w, r); err != nil && !errors.Is(err, errGone) {

@@ -32,7 +32,7 @@ func TestLivePagesEndWithWhoMaySeeThem(t *testing.T) {
 					h := admin.Handler(admin.Config{Auth: auth, Metrics: prometheus.NewRegistry(), Logger: quiet, Pages: page.New(page.Config{Desk: newWorld(), Auth: auth})})
 					header := http.Header{"Authorization": {"Bearer " + good}}
 					if !strings.Contains(how, "program") {
-						header = http.Header{"Cookie": {post(t, h, "/login", url.Values{"token": {good}}).Result().Cookies()[0].String()}}
+						header = http.Header{"Cookie": {post(t, h, "/login", url.Values{"token": {good}}).Result().Cookies()[0].String()}, "Sec-Fetch-Site": {"same-origin"}}
 					}
 					rec, ended := httptest.NewRecorder(), make(chan struct{})
 					go func() {

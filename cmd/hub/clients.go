@@ -8,7 +8,7 @@ import (
 
 // clientFlags say who a client is, for the limits that are for each.
 type clientFlags struct {
-	TrustedProxy []netip.Prefix `placeholder:"CIDR" help:"A network of proxies before the hub, whose X-Forwarded-For says who the clients are that limits are for; repeatable. Default: who connects is the client, and one on this machine has no limits."`
+	TrustedProxy []netip.Prefix `placeholder:"CIDR" help:"A network of proxies before the hub, whose X-Forwarded-For says who the clients are that limits are for, and whose X-Forwarded-Proto says at the operator's listener whether a browser came by https; repeatable. Default: who connects is the client, and one on this machine has no limits."`
 }
 
 // Validate refuses networks that nobody connects from.

@@ -235,6 +235,7 @@ func (h *house) guardOperator(f serveCommand) (err error) {
 	}
 	if h.token, err = findAdminToken(f.AdminTokenFile, h.logger); err == nil && h.token != nil {
 		h.auth = admin.NewAuth(h.token.Token, h.logger)
+		h.auth.Proxies = f.TrustedProxy
 	}
 	return err
 }

@@ -34,6 +34,10 @@ var programs = []string{"chromium", "chromium-browser", "google-chrome", "chrome
 // stepTime bounds what a tab does at a time: it is for a machine that is busy otherwise.
 const stepTime = 30 * time.Second
 
+// Network is a name for 127.0.0.1 that the browser treats as a host in a network: plain HTTP to it
+// is not trusted, and has no Sec-Fetch-Site.
+const Network = "network.test"
+
 // Browser is a running browser.
 type Browser struct{ ctx context.Context }
 
@@ -56,8 +60,8 @@ func options(program, profile string) []chromedp.ExecAllocatorOption {
 	for _, flag := range []string{"no-sandbox", "disable-gpu", "disable-quic", "disable-component-update", "disable-domain-reliability", "no-pings"} {
 		all = append(all, chromedp.Flag(flag, true))
 	}
-	// There is no name that it may ask for: tests are at addresses of this machine.
-	all = append(all, chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+	// There is no other name that it may ask for: tests are at addresses of this machine.
+	all = append(all, chromedp.Flag("host-resolver-rules", "MAP "+Network+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
 	return append(all, chromedp.ExecPath(program), chromedp.UserDataDir(profile))
 }
 
