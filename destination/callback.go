@@ -9,9 +9,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"carillon/internal/bodies"
 )
 
 const (
@@ -24,8 +27,14 @@ const (
 	// GraceAfter is for how long a verification is confirmed again, for a hub
 	// that did not get the first answer.
 	GraceAfter = 2 * time.Minute
-	// maxBodies is how many deliveries are held in memory at once; others wait.
+	// maxBodies is how many deliveries of the longest kind are held in memory at once. Others are
+	// told to come again.
 	maxBodies = 4
+	// bodyIdle, bodyRate (bytes a second) and bodyTimeout say how slow a delivery may be: who sends
+	// a byte now and then keeps nobody else out.
+	bodyIdle    = 10 * time.Second
+	bodyRate    = 32 << 10
+	bodyTimeout = 2 * time.Minute
 	// maxChallenge is how long a challenge may be that is answered, bytes.
 	maxChallenge = 1024
 	// maxID is how long a notification's id may be to be kept as it is, bytes.
@@ -37,6 +46,9 @@ const (
 	// retrySeconds is when a hub should come again with what could not be taken.
 	retrySeconds = "10"
 )
+
+// errFull: no memory is left for one more delivery.
+var errFull = errors.New("too many deliveries at once")
 
 // verification is a hub's GET on the callback (WebSub §5.2, §5.3).
 type verification struct {
@@ -168,15 +180,12 @@ func (d *Destination) confirm(v verification) error {
 	return nil
 }
 
-// denied takes the hub's no as final (WebSub §5.2); d.mu is held.
+// denied notes a no (WebSub §5.2), which proves nothing: anybody may have sent it who knows the
+// callback. It counts where the hub does not verify all the same (verified). d.mu is held.
 func (d *Destination) denied(v verification) error {
 	sub := d.state.Subscription
 	if sub == nil || v.topic != sub.Topic {
 		return fmt.Errorf("%w: denied what was not asked for", errNoVerification)
-	}
-	d.state.Subscription = nil
-	if err := d.save(); err != nil {
-		return err
 	}
 	reason := line(v.reason)
 	if len(reason) > maxReason {
@@ -185,25 +194,23 @@ func (d *Destination) denied(v verification) error {
 	if reason == "" {
 		reason = "no reason given"
 	}
-	d.fail(fmt.Errorf("%w to %s: %s", ErrDenied, line(v.topic), reason))
+	if d.denial == nil {
+		d.cfg.Logger.Warn("the subscription is denied, by the hub or by somebody else who knows the callback; the hub's verification tells", "reason", reason)
+	}
+	d.denial = fmt.Errorf("%w to %s: %s", ErrDenied, line(v.topic), reason)
+	select {
+	case d.doubts <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
 func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
-	select {
-	case d.bodies <- struct{}{}:
-		defer func() { <-d.bodies }()
-	case <-r.Context().Done():
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.cfg.MaxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		d.cfg.Logger.Warn("a delivery is larger than the limit", "limit", d.cfg.MaxBody)
-		http.Error(w, fmt.Sprintf("The limit is %d bytes.", d.cfg.MaxBody), http.StatusRequestEntityTooLarge)
-		return
-	}
+	held := d.bodies.Hold()
+	defer held.Release()
+	body, err := bodies.Read(w, r, d.cfg.MaxBody, bodies.Pace{Idle: bodyIdle, Rate: bodyRate, Timeout: bodyTimeout}, &held)
 	if err != nil {
-		http.Error(w, "The body ended early.", http.StatusBadRequest)
+		d.refuseBody(w, err)
 		return
 	}
 	secrets := d.validSecrets()
@@ -227,6 +234,23 @@ func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// refuseBody answers a delivery whose body was not taken in.
+func (d *Destination) refuseBody(w http.ResponseWriter, err error) {
+	bodies.Abandon(w)
+	switch tooLarge := (*http.MaxBytesError)(nil); {
+	case errors.As(err, &tooLarge):
+		d.cfg.Logger.Warn("a delivery is larger than the limit", "limit", d.cfg.MaxBody)
+		http.Error(w, fmt.Sprintf("The limit is %d bytes.", d.cfg.MaxBody), http.StatusRequestEntityTooLarge)
+	case errors.Is(err, errFull):
+		w.Header().Set("Retry-After", retrySeconds)
+		http.Error(w, "Too many deliveries come at once. Try again later.", http.StatusServiceUnavailable)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		http.Error(w, "The body came too slowly.", http.StatusRequestTimeout)
+	default:
+		http.Error(w, "The body ended early.", http.StatusBadRequest)
+	}
 }
 
 // notificationID is what a repeated delivery is known by. A hub that does not

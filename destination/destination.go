@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +13,20 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"carillon/internal/bodies"
 )
 
-// ErrDenied: the hub denied the subscription, or ended it (WebSub §5.2). It is
-// final; the error tells the hub's reason.
+// ErrDenied: the hub denied the subscription, or ended it (WebSub §5.2), and did not verify a
+// request after that. It is final; the error tells the hub's reason.
 var ErrDenied = errors.New("the hub denied the subscription")
+
+const (
+	// denialGrace is how long a first verification may come after a denial.
+	denialGrace = 5 * time.Second
+	// doubtEvery is the least time between two requests that denials cause: anybody may send these.
+	doubtEvery = 10 * time.Minute
+)
 
 // errUnverified: a request was accepted and then not verified.
 var errUnverified = errors.New("the hub accepted the request and did not verify it in time; can it reach the callback?")
@@ -26,18 +36,23 @@ var errUnverified = errors.New("the hub accepted the request and did not verify 
 type Destination struct {
 	cfg    Config
 	dir    *directory
-	bodies chan struct{} // one for each delivery that is held in memory
+	bodies *bodies.Room  // the memory for deliveries
 	failed chan error    // what ends Run; has room for one
+	doubts chan struct{} // has an element where a denial came; has room for one
 
 	taking sync.Mutex // held while a notification is handed on; before mu
+
+	doubted time.Time // when a denial had the hub asked at last; Run's goroutine owns it
 
 	mu       sync.Mutex // guards what follows
 	state    *state
 	unsaved  bool // state has what the directory has not
 	pending  *pending
-	leaving  *pending  // beside pending: the hub that the topic has left
-	callback string    // the latest, also after its subscription ended
-	last     time.Time // of the last delivery that was taken; since the start
+	leaving  *pending      // beside pending: the hub that the topic has left
+	denial   error         // since the latest request; nil: there was none
+	former   *subscription // that a denial ended; nil once another was begun
+	callback string        // the latest, also after its subscription ended
+	last     time.Time     // of the last delivery that was taken; since the start
 }
 
 // pending is a request that the hub may verify.
@@ -59,11 +74,13 @@ func New(cfg Config) (*Destination, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
 	d := &Destination{
-		cfg:    cfg.withDefaults(),
+		cfg:    cfg,
 		dir:    dir,
 		state:  s,
-		bodies: make(chan struct{}, maxBodies),
+		bodies: bodies.NewRoom(maxBodies*cfg.MaxBody, cfg.MaxBody, errFull),
+		doubts: make(chan struct{}, 1),
 		failed: make(chan error, 1),
 	}
 	if s.Subscription != nil {
@@ -79,7 +96,7 @@ func (d *Destination) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// In memory only: what comes now is answered 410 and confirms nothing.
-	d.state.Subscription, d.pending = nil, nil
+	d.state.Subscription, d.former, d.pending = nil, nil, nil
 	return d.dir.close()
 }
 
@@ -126,8 +143,10 @@ func (d *Destination) keep(ctx context.Context) error {
 		}
 		if err == nil {
 			retry.Reset()
-			attempt = -1
-			wait = max(d.untilRenewal(), d.cfg.RetryFirst)
+			attempt, wait = -1, 0
+			if err := d.rest(ctx); err != nil {
+				return err
+			}
 			continue
 		}
 		wait = retry.NextBackOff()
@@ -164,20 +183,46 @@ func (d *Destination) untilRenewal() time.Duration {
 	return max(0, time.Until(sub.renewAt()))
 }
 
+// rest waits until the subscription is to be renewed. A denial has the hub asked at once, which
+// verifies if it was not the one that sent it; however many come, doubtEvery is between two requests.
+func (d *Destination) rest(ctx context.Context) error {
+	until := time.Now().Add(max(d.untilRenewal(), d.cfg.RetryFirst))
+	calm := d.doubted.Add(doubtEvery)
+	if calm.After(until) {
+		calm = until
+	}
+	if err := d.wait(ctx, time.Until(calm), nil); err != nil {
+		return err
+	}
+	doubted, err := d.waitOrDoubt(ctx, time.Until(until), nil, d.doubts)
+	if doubted {
+		d.doubted = time.Now()
+	}
+	return err
+}
+
 // wait returns nil after the time, or when done is closed before; else the
 // reason to stop.
 func (d *Destination) wait(ctx context.Context, long time.Duration, done <-chan struct{}) error {
+	_, err := d.waitOrDoubt(ctx, long, done, nil)
+	return err
+}
+
+// waitOrDoubt is wait that ends with a doubt, too.
+func (d *Destination) waitOrDoubt(ctx context.Context, long time.Duration, done, doubts <-chan struct{}) (doubted bool, err error) {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	case err := <-d.failed:
-		return err
+		return false, err
+	case <-doubts:
+		return true, nil
 	case <-done:
 	case <-timer.C:
 	}
-	return nil
+	return false, nil
 }
 
 // fail ends Run. The first reason counts.
@@ -217,19 +262,28 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 	if err := d.verified(ctx, hub, p); err != nil {
 		return err
 	}
-	select {
-	case <-p.confirmed:
-		if err := d.remember(memory); err != nil {
-			return err
-		}
-		granted := d.current()
-		if granted != nil {
-			d.cfg.Logger.Info("subscribed", "topic", granted.Topic, "hub", granted.Hub, "until", granted.LeaseEnd)
-		}
-		return d.leave(ctx, sub)
-	default:
+	if err := d.remember(memory); err != nil {
+		return err
+	}
+	if granted := d.current(); granted != nil {
+		d.cfg.Logger.Info("subscribed", "topic", granted.Topic, "hub", granted.Hub, "until", granted.LeaseEnd)
+	}
+	return d.leave(ctx, sub)
+}
+
+// believe ends the subscription if a denial came since the latest request, which the hub did not verify.
+// Its secrets are kept in memory: a hub that has it all the same would end it by an answer of 410.
+func (d *Destination) believe(hub string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.denial == nil {
 		return fmt.Errorf("asking the hub %s: %w", hub, errUnverified)
 	}
+	d.former, d.state.Subscription, d.pending = d.state.Subscription, nil, nil
+	if err := d.save(); err != nil {
+		d.cfg.Logger.Error("the end of the subscription could not be noted", "error", err)
+	}
+	return d.denial
 }
 
 // hubOf chooses among the hubs of a topic: the one that has the subscription, as
@@ -307,6 +361,11 @@ func (d *Destination) begin(hub, topic string) (subscription, *pending, error) {
 	}
 	d.state.Subscription, d.callback = sub, sub.Callback
 	d.pending = &pending{mode: modeSubscribe, topic: topic, hub: hub, confirmed: make(chan struct{})}
+	d.denial, d.former = nil, nil
+	select {
+	case <-d.doubts: // this request answers it
+	default:
+	}
 	if err := d.save(); err != nil {
 		return subscription{}, nil, err
 	}
@@ -375,8 +434,9 @@ func (d *Destination) save() error {
 func (d *Destination) validSecrets() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state.Subscription == nil {
+	sub := cmp.Or(d.state.Subscription, d.former)
+	if sub == nil {
 		return nil
 	}
-	return slices.Clone(d.state.Subscription.secrets())
+	return slices.Clone(sub.secrets())
 }

@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"bytes"
 	"errors"
 	"fmt"
@@ -114,10 +115,11 @@ func (d *Destination) take(n *Notification) error {
 func (d *Destination) known(n *Notification) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state.Subscription == nil {
+	sub := cmp.Or(d.state.Subscription, d.former)
+	if sub == nil {
 		return false, errors.New("the subscription has just ended")
 	}
-	n.Topic = d.state.Subscription.Topic
+	n.Topic = sub.Topic
 	if !d.state.seen(n.ID) && !d.state.seen(n.digest) {
 		return false, nil
 	}

@@ -12,21 +12,41 @@ import (
 // verify.
 const unverifiedSoon = 10 * time.Second
 
-// verified waits until the hub has verified the request, or Config.VerifyWithin has passed, which p tells.
-// The error is a reason to stop.
+// verified waits until the hub has verified the request. A denial meanwhile is believed where no
+// verification comes: within denialGrace where nothing is delivered yet, and within VerifyWithin
+// where a subscription lasts, which somebody may want to end.
 func (d *Destination) verified(ctx context.Context, hub string, p *pending) error {
-	soon := min(unverifiedSoon, d.cfg.VerifyWithin)
-	if err := d.wait(ctx, soon, p.confirmed); err != nil {
-		return err
+	doubts := d.doubts
+	if d.subscribed() {
+		doubts = nil
 	}
+	soon := min(unverifiedSoon, d.cfg.VerifyWithin)
+	doubted, err := d.waitOrDoubt(ctx, soon, p.confirmed, doubts)
+	if err == nil && !doubted && !p.verified() {
+		d.cfg.Logger.Warn("the hub accepted the request, and has not asked the callback yet", "hub", hub, "url", d.callbackBase()+"…",
+			"waited", soon.String(), "hint", unreachableHint(d.cfg.URL))
+		doubted, err = d.waitOrDoubt(ctx, d.cfg.VerifyWithin-soon, p.confirmed, doubts)
+	}
+	if err == nil && doubted {
+		err = d.wait(ctx, denialGrace, p.confirmed)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.verified():
+		return nil
+	}
+	return d.believe(hub)
+}
+
+// verified reports whether the hub has verified the request.
+func (p *pending) verified() bool {
 	select {
 	case <-p.confirmed:
-		return nil
+		return true
 	default:
+		return false
 	}
-	d.cfg.Logger.Warn("the hub accepted the request, and has not asked the callback yet", "hub", hub, "url", d.callbackBase()+"…",
-		"waited", soon.String(), "hint", unreachableHint(d.cfg.URL))
-	return d.wait(ctx, d.cfg.VerifyWithin-soon, p.confirmed)
 }
 
 // unreachableHint says why a hub is likely not to reach a callback at the URL.

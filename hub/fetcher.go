@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	"carillon/internal/bodies"
 	"carillon/internal/standing"
 	"carillon/subscription"
 )
@@ -82,7 +83,7 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 	return &fetcher{
 		cfg:    cfg,
 		pings:  parts.Pings,
-		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: newRoom(cfg.MaxFetchBytes, cfg.MaxBody)},
+		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: bodies.NewRoom(cfg.MaxFetchBytes, cfg.MaxBody, errBusy)},
 		pace:   parts.Checker.pace,
 		known: func(topic string) bool {
 			said, ok := parts.Checker.remembered(topic)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"carillon/internal/bodies"
 	"carillon/internal/egress"
 )
 
@@ -69,9 +70,9 @@ func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, er
 		began := time.Now()
 		both := &struct { // one allocation
 			statusRecorder
-			trackedBody
-		}{statusRecorder{ResponseWriter: w}, trackedBody{ReadCloser: r.Body, done: r.ContentLength == 0}}
-		rec, body := &both.statusRecorder, &both.trackedBody
+			bodies.Tracked
+		}{statusRecorder{ResponseWriter: w}, bodies.Tracked{ReadCloser: r.Body, Done: r.ContentLength == 0}}
+		rec, body := &both.statusRecorder, &both.Tracked
 		r.Body = body
 		kind, err := f(rec, r)
 		if errors.Is(err, errCutOff) {
@@ -79,15 +80,15 @@ func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, er
 			panic(http.ErrAbortHandler)
 		}
 		if err != nil {
-			if !body.done {
-				abandon(rec)
+			if !body.Done {
+				bodies.Abandon(rec)
 			}
 			h.writeError(rec, r, err)
 		}
 		h.metrics.answered(kind, rec.status, began)
 		// Who was too slow is not sending, and who waits to be asked has not begun.
-		if err != nil && !body.done && rec.status != http.StatusRequestTimeout && r.Header.Get("Expect") == "" {
-			linger(rec, body)
+		if err != nil && !body.Done && rec.status != http.StatusRequestTimeout && r.Header.Get("Expect") == "" {
+			bodies.Linger(rec, body)
 		}
 	})
 }

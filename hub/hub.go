@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	"carillon/internal/bodies"
 	registered "carillon/source"
 	"carillon/subscription"
 )
@@ -89,7 +90,7 @@ type Hub struct {
 	fetcher  *fetcher
 	keeper   *gatekeeper
 	page     page
-	bodies   *room
+	bodies   *bodies.Room
 	clients  *clients
 	askers   *clients // Sources that ask what became of notifications
 	readers  *clients // those who read the memory
@@ -120,7 +121,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		cfg:     cfg,
 		parts:   parts,
 		self:    normalHub(cfg.URL),
-		bodies:  newRoom(cfg.MaxBodiesBytes, cfg.MaxBody),
+		bodies:  bodies.NewRoom(cfg.MaxBodiesBytes, cfg.MaxBody, errBusy),
 		clients: newClients(cfg, logger),
 		askers:  newClients(Config{ClientRate: cfg.AnswerRate, ClientBurst: cfg.AnswerBurst, Clients: registered.MaxSources}, logger),
 		logger:  logger,
@@ -130,7 +131,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 	remembering := max(cfg.MaxBody, cfg.MaxBodiesBytes/memoryShare)
 	h.readings = &readings{
 		all: cfg.MemoryReadings, perClient: cfg.MemoryReadingsPerClient, under: map[*reading]struct{}{},
-		rooms: []*room{newRoom(remembering, cfg.MaxBody), h.bodies}, share: remembering / readingsShare,
+		rooms: []*bodies.Room{bodies.NewRoom(remembering, cfg.MaxBody, errBusy), h.bodies}, share: remembering / readingsShare,
 	}
 	var err error
 	if h.page, err = newPage(cfg, parts.Sources != nil); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/internal/bodies"
 )
 
 const (
@@ -30,9 +31,9 @@ const (
 
 // readings are those that read the memory.
 type readings struct {
-	all, perClient int     // the bounds of how many
-	rooms          []*room // the memory's own for bodies, and that of all: what one holds it holds of each
-	share          int64   // of the memory's own that one client has, if that is more than one body
+	all, perClient int            // the bounds of how many
+	rooms          []*bodies.Room // the memory's own for bodies, and that of all: what one holds it holds of each
+	share          int64          // of the memory's own that one client has, if that is more than one body
 
 	mu    sync.Mutex
 	under map[*reading]struct{} // owned by mu
@@ -43,11 +44,11 @@ type reading struct {
 	of     *readings
 	client string // empty: one without a bound of its own
 	began  time.Time
-	stop   func() // ends its context, and its writing
-	end    func() // ends its context
-	held   []held // owned by of.mu
-	bytes  int64  // of held. Owned by of.mu
-	cut    bool   // owned by of.mu
+	stop   func()        // ends its context, and its writing
+	end    func()        // ends its context
+	held   []bodies.Held // owned by of.mu
+	bytes  int64         // of held. Owned by of.mu
+	cut    bool          // owned by of.mu
 }
 
 // enter takes a place, which leave gives back, where need be that of the slowest. The request's context
@@ -98,7 +99,7 @@ func (one *reading) hold(bytes int64) error {
 		return errReadsBusy
 	}
 	for !one.take(bytes) {
-		if !g.cutSlowest(one, min(bytes, longBody)) {
+		if !g.cutSlowest(one, min(bytes, bodies.Long)) {
 			return errBusy
 		}
 	}
@@ -108,8 +109,8 @@ func (one *reading) hold(bytes int64) error {
 // take takes room of each kind, or none. The caller holds mu.
 func (one *reading) take(bytes int64) bool {
 	for _, room := range one.of.rooms {
-		h := held{room: room}
-		if h.grow(bytes) != nil {
+		h := room.Hold()
+		if h.Grow(bytes) != nil {
 			one.free()
 			return false
 		}
@@ -122,7 +123,7 @@ func (one *reading) take(bytes int64) bool {
 // free gives room back. The caller holds mu.
 func (one *reading) free() {
 	for i := range one.held {
-		one.held[i].release()
+		one.held[i].Release()
 	}
 	one.held, one.bytes = nil, 0
 }

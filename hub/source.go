@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/internal/bodies"
 	"carillon/internal/egress"
 	"carillon/internal/retryafter"
 	"carillon/internal/weblink"
@@ -26,7 +27,7 @@ type source struct {
 	self      string // the hub URL in the form to compare by
 	transport http.RoundTripper
 	publisher Publisher
-	bodies    *room
+	bodies    *bodies.Room
 	// lookalikes is told of each that was published.
 	lookalikes *lookalikes
 }
@@ -42,9 +43,9 @@ var errNotMine = errors.New("the topic may be another process's by now")
 // §4.1). The error is definitive if the content is not to be distributed, and
 // errNotMine if mine says no when the content is there.
 func (s *source) publish(ctx context.Context, topic string, mine func() bool) (published bool, err error) {
-	h := &held{room: s.bodies}
-	defer h.release()
-	p, miss, err := s.fetch(ctx, topic, h)
+	h := s.bodies.Hold()
+	defer h.Release()
+	p, miss, err := s.fetch(ctx, topic, &h)
 	if err != nil || len(p.Body) == 0 {
 		return false, err
 	}
@@ -75,7 +76,7 @@ func definitive(err error) bool {
 
 // fetch gets a topic's content as a publication. What its rel=self says is the topic's
 // canonical URL, which must be the one that was pinged, but for its spelling.
-func (s *source) fetch(ctx context.Context, topic string, h *held) (p delivery.Publication, miss *payload.Miss, err error) {
+func (s *source) fetch(ctx context.Context, topic string, h *bodies.Held) (p delivery.Publication, miss *payload.Miss, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.FetchTimeout)
 	defer cancel()
 	req, err := s.cfg.request(ctx, http.MethodGet, topic)
@@ -166,9 +167,9 @@ func (s *source) tooLong() error {
 
 // read reads an answer's content within the limit. It returns errBusy where there is
 // no room for it.
-func (s *source) read(resp *http.Response, content io.Reader, h *held) ([]byte, error) {
+func (s *source) read(resp *http.Response, content io.Reader, h *bodies.Held) ([]byte, error) {
 	in := http.MaxBytesReader(nil, io.NopCloser(content), s.cfg.MaxBody)
-	body, err := takeIn(h, resp.ContentLength, s.cfg.MaxBody, func(part []byte) (n int, err error) {
+	body, err := bodies.TakeIn(h, resp.ContentLength, s.cfg.MaxBody, func(part []byte) (n int, err error) {
 		for n < len(part) && err == nil {
 			var m int
 			m, err = in.Read(part[n:])
