@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/legible"
 	"carillon/internal/retryafter"
 	"carillon/internal/weblink"
 )
@@ -111,5 +112,5 @@ func outcome(resp *http.Response) (next string, err error) {
 // one printable line.
 func reasonOf(resp *http.Response) string {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
-	return line(string(text))
+	return legible.Line(string(text))
 }

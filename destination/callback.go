@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"carillon/internal/bodies"
+	"carillon/internal/legible"
 )
 
 const (
@@ -187,7 +188,7 @@ func (d *Destination) denied(v verification) error {
 	if sub == nil || v.topic != sub.Topic {
 		return fmt.Errorf("%w: denied what was not asked for", errNoVerification)
 	}
-	reason := line(v.reason)
+	reason := legible.Line(v.reason)
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
 	}
@@ -197,7 +198,7 @@ func (d *Destination) denied(v verification) error {
 	if d.denial == nil {
 		d.cfg.Logger.Warn("the subscription is denied, by the hub or by somebody else who knows the callback; the hub's verification tells", "reason", reason)
 	}
-	d.denial = fmt.Errorf("%w to %s: %s", ErrDenied, line(v.topic), reason)
+	d.denial = fmt.Errorf("%w to %s: %s", ErrDenied, legible.Line(v.topic), reason)
 	select {
 	case d.doubts <- struct{}{}:
 	default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -120,7 +121,7 @@ func appendObject(dst []byte, v any) []byte {
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // strings, and numbers that were looked at, always encode
-	return append(AppendEscaped(dst, bytes.TrimSuffix(plain.Bytes(), []byte("\n"))), '\n')
+	return append(legible.AppendJSON(dst, bytes.TrimSuffix(plain.Bytes(), []byte("\n"))), '\n')
 }
 
 // changeJSON is what AppendChange writes.

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
+	"carillon/internal/legible"
 	"carillon/internal/retryafter"
 	"carillon/payload"
 )
@@ -135,20 +134,9 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
 	_, _ = io.CopyN(io.Discard, resp.Body, answerLimit) // the status has said what counts
 	return answer{
-		outcome: outcomeOf(resp.StatusCode), status: resp.StatusCode, reason: oneLine(reason),
+		outcome: outcomeOf(resp.StatusCode), status: resp.StatusCode, reason: legible.Line(string(reason)),
 		retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), ch.n.cfg.Now()), sent: token,
 	}, nil
-}
-
-// oneLine makes what a hub wrote fit for a log line.
-func oneLine(text []byte) string {
-	words := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "?")), " ")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, words)
 }
 
 // accept notes that the hub has taken the notification.

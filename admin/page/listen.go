@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/admin"
+	"carillon/internal/legible"
 	"carillon/operator"
 )
 
@@ -93,5 +94,5 @@ func (p *Pages) heardPart(r *http.Request, heard operator.Heard, err error) []by
 	if err := p.views["listen"].ExecuteTemplate(&html, "heard", v); err != nil {
 		p.cfg.Logger.Error("a part of a page cannot be written", "error", err)
 	}
-	return html.Bytes()
+	return legible.HTML(html.Bytes())
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/admin"
+	"carillon/internal/legible"
 	"carillon/operator"
 	"carillon/subscription"
 )
@@ -273,7 +274,7 @@ func (p *Pages) liveOverview(r *http.Request) []byte {
 		p.cfg.Logger.Error("a part of a page cannot be written", "error", err)
 		return nil
 	}
-	return html.Bytes()
+	return legible.HTML(html.Bytes())
 }
 
 // logLevel sets the level of this process's log lines.

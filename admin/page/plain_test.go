@@ -75,7 +75,7 @@ func TestPlainHTTPOnANetwork(t *testing.T) {
 	tab.Follow(chromedp.Submit(chromedp.ID("token")))
 	tab.See("Sign out")
 	listen := "/listen/live?topic=" + url.QueryEscape(d.topics[0].Topic)
-	got := chromedp.Evaluate[int64](`fetch("` + listen + `").then(r => r.status)`, chromedp.EvalAwaitPromise)
+	got := chromedp.Evaluate[int64](`fetch("`+listen+`").then(r => r.status)`, chromedp.EvalAwaitPromise)
 	if status := browsertest.Ask(tab, got); status != http.StatusOK {
 		t.Errorf("a page of ours that listens gets %d", status)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"carillon/cmd/internal/program"
-	"carillon/destination"
 	"carillon/destination/mirror"
+	"carillon/internal/legible"
 )
 
 // How often a command says how far it has come.
@@ -80,6 +80,6 @@ func printJSON(w io.Writer, v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(append(destination.AppendEscaped(nil, bytes.TrimSuffix(line.Bytes(), []byte("\n"))), '\n'))
+	_, err := w.Write(append(legible.AppendJSON(nil, bytes.TrimSuffix(line.Bytes(), []byte("\n"))), '\n'))
 	return err
 }

@@ -13,12 +13,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"carillon/cmd/internal/program"
 	"carillon/internal/egress"
+	"carillon/internal/legible"
 	"carillon/operator"
 )
 
@@ -141,18 +139,7 @@ func printJSON(stdout io.Writer, text json.RawMessage) error {
 	if err := json.Indent(&b, bytes.TrimSpace(text), "", "  "); err != nil {
 		return err
 	}
-	var out []byte
-	for _, r := range b.String() {
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
-			out = utf8.AppendRune(out, r)
-		default:
-			for _, unit := range utf16.Encode([]rune{r}) {
-				out = fmt.Appendf(out, `\u%04x`, unit)
-			}
-		}
-	}
-	_, err := stdout.Write(append(out, '\n'))
+	_, err := stdout.Write(append(legible.AppendJSON(nil, b.Bytes()), '\n'))
 	return err
 }
 
@@ -206,12 +193,12 @@ func tellCoverage(stderr io.Writer, c operator.Coverage) {
 	switch {
 	case c.MissingShards == 0:
 		for _, line := range c.Trouble {
-			fmt.Fprintf(stderr, "hub: %s\n", legible(line))
+			fmt.Fprintf(stderr, "hub: %s\n", legible.Text(line))
 		}
 	case len(c.Trouble) == 0:
 		fmt.Fprintf(stderr, "hub: this is not all: %d of 64 shards did not answer\n", c.MissingShards)
 	default: // whose last says how much is missing
-		fmt.Fprintf(stderr, "hub: this is not all: %s\n", legible(strings.Join(c.Trouble, "; ")))
+		fmt.Fprintf(stderr, "hub: this is not all: %s\n", legible.Text(strings.Join(c.Trouble, "; ")))
 	}
 }
 

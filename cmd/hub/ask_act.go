@@ -12,6 +12,7 @@ import (
 
 	"carillon/admin"
 	"carillon/delivery"
+	"carillon/internal/legible"
 	"carillon/operator"
 )
 
@@ -97,7 +98,7 @@ func (f *removeCommand) run(ctx context.Context, logger *slog.Logger, stdin io.R
 		if _, err := c.read(ctx, path, &s); err != nil {
 			return err
 		}
-		what := fmt.Sprintf("The subscription of %s to %s ends", legible(s.Callback), legible(s.Topic))
+		what := fmt.Sprintf("The subscription of %s to %s ends", legible.Text(s.Callback), legible.Text(s.Topic))
 		if err := f.sure(stdin, stderr, what); err != nil {
 			return err
 		}
@@ -149,7 +150,7 @@ func (f *logLevelCommand) run(ctx context.Context, logger *slog.Logger, _ io.Rea
 	}
 	text, err := c.do(ctx, method, "/log-level", wish, &answer)
 	return f.show(stdout, text, err, func() error {
-		_, err := fmt.Fprintln(stdout, legible(answer.Level))
+		_, err := fmt.Fprintln(stdout, legible.Text(answer.Level))
 		return err
 	})
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 
+	"carillon/internal/legible"
 	"carillon/operator"
 )
 
@@ -27,19 +27,9 @@ func row(w io.Writer, cells ...any) {
 		if i > 0 {
 			fmt.Fprint(w, "\t")
 		}
-		fmt.Fprint(w, legible(fmt.Sprint(cell)))
+		fmt.Fprint(w, legible.Text(fmt.Sprint(cell)))
 	}
 	fmt.Fprintln(w)
-}
-
-// legible is text that does nothing to a terminal.
-func legible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '·'
-	}, text)
 }
 
 // short is text of so many characters at most, without its middle.

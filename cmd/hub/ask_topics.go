@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"carillon/delivery"
+	"carillon/internal/legible"
 	"carillon/operator"
 )
 
@@ -75,7 +76,7 @@ func tellMore(stderr io.Writer, next string) {
 func quoted(word string) string {
 	for _, r := range word {
 		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.' || r == '/' || r == ':' || r == '_') {
-			return "'" + strings.ReplaceAll(legible(word), "'", `'\''`) + "'"
+			return "'" + strings.ReplaceAll(legible.Text(word), "'", `'\''`) + "'"
 		}
 	}
 	return word
@@ -202,7 +203,7 @@ func (f *trimCommand) run(ctx context.Context, logger *slog.Logger, stdin io.Rea
 			return fmt.Errorf("--before %d is beyond the newest, which is %d: give %d at most", f.Before, topic.Head, topic.Head+1)
 		}
 		what := fmt.Sprintf("The notifications of %s with numbers below %d go (it has %d to %d; %s behind)",
-			legible(topic.Topic), f.Before, topic.First, topic.Head, count(topic.Behind, "subscription"))
+			legible.Text(topic.Topic), f.Before, topic.First, topic.Head, count(topic.Behind, "subscription"))
 		if err := f.sure(stdin, stderr, what); err != nil {
 			return err
 		}
@@ -215,7 +216,7 @@ func (f *trimCommand) run(ctx context.Context, logger *slog.Logger, stdin io.Rea
 		if f.JSON {
 			return printJSON(stdout, text)
 		}
-		_, err = fmt.Fprintf(stdout, "hub trimmed %s: %s and %s went\n", legible(topic.Topic), count(done.Notifications, "notification"), size(done.Bytes))
+		_, err = fmt.Fprintf(stdout, "hub trimmed %s: %s and %s went\n", legible.Text(topic.Topic), count(done.Notifications, "notification"), size(done.Bytes))
 		return err
 	})
 }

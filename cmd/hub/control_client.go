@@ -19,6 +19,7 @@ import (
 	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
+	"carillon/internal/legible"
 	"carillon/operator"
 	"carillon/store/pebblestore"
 )
@@ -112,7 +113,7 @@ func openControlWith(ctx context.Context, f storeFlags, logger *slog.Logger, des
 func (c *control) greet(ctx context.Context) error {
 	var who admin.VersionAnswer
 	err := c.call(ctx, http.MethodGet, "/version", nil, &who)
-	c.Version = legible(who.Version)
+	c.Version = legible.Text(who.Version)
 	return err
 }
 
@@ -234,9 +235,9 @@ func (c *control) refused(resp *http.Response) error {
 	case resp.StatusCode == http.StatusNotFound && (!said || p.Parameter == "path"):
 		return fmt.Errorf("the hub that runs is %s and does not know this command: restart it, or stop it first", cmp.Or(c.Version, "an older version"))
 	case said:
-		return refusal{resp.StatusCode, legible(strings.TrimSuffix(p.Detail, "."))}
+		return refusal{resp.StatusCode, legible.Text(strings.TrimSuffix(p.Detail, "."))}
 	}
-	return refusal{resp.StatusCode, legible(fmt.Sprintf("the answer is %s: %s", resp.Status, strings.TrimSpace(string(text))))}
+	return refusal{resp.StatusCode, legible.Text(fmt.Sprintf("the answer is %s: %s", resp.Status, strings.TrimSpace(string(text))))}
 }
 
 // drop reads what is left of an answer, so far as that is little.

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"carillon/internal/legible"
 )
 
 // address reads an address that a caller gave.
@@ -93,10 +94,5 @@ func Cut(s string) string {
 		}
 		s = s[:end] + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s)
+	return legible.Line(s)
 }

@@ -147,7 +147,7 @@ func (g *gathered) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString(r.Message)
 	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&b, "; %s: %s", a.Key, legible(nil, a).Value)
+		fmt.Fprintf(&b, "; %s: %s", a.Key, durations(nil, a).Value)
 		return true
 	})
 	g.lines = append(g.lines, b.String())

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+
+	"carillon/internal/legible"
 )
 
 // Level is the name of a level of log lines; empty: nobody has chosen one, which is
@@ -63,15 +65,26 @@ func (l *LogLevel) Set(name string) error {
 
 // Logger returns the command's logger: text where w is a terminal, JSON elsewhere.
 func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: legible}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durations}
 	if _, ok := OnScreen(w).(*Screen); ok {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
-	return slog.New(slog.NewJSONHandler(w, options))
+	return slog.New(slog.NewJSONHandler(escaping{w}, options))
 }
 
-// legible writes durations with their unit: 1m30s.
-func legible(_ []string, a slog.Attr) slog.Attr {
+// escaping writes lines of JSON without anything that does something to a terminal: who reads a log
+// uses one. The text handler quotes such things itself.
+type escaping struct{ io.Writer }
+
+func (e escaping) Write(line []byte) (int, error) {
+	if _, err := e.Writer.Write(legible.AppendJSON(nil, line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// durations writes durations with their unit: 1m30s.
+func durations(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}

@@ -2,9 +2,11 @@ package program_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"carillon/cmd/internal/program"
 )
@@ -40,5 +42,19 @@ func TestLogLevel(t *testing.T) {
 	}
 	if err := level.Set("loud"); err == nil || !strings.Contains(err.Error(), "debug, info, warn or error") || level.Get() != "info" {
 		t.Errorf("set loud: %v, it is %s", err, level.Get())
+	}
+}
+
+// What strangers wrote does nothing to the terminal of who reads the log, and is the same JSON.
+func TestForeignTextInTheLog(t *testing.T) {
+	const foreign = "a\x1b[2J\u009b2J\u202eb"
+	var log bytes.Buffer
+	program.Logger(&log, program.NewLogLevel("")).Info(foreign, foreign, foreign)
+	if odd := strings.IndexFunc(log.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); odd >= 0 {
+		t.Errorf("logged %q", log.String()[odd:])
+	}
+	var line map[string]any
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil || line["msg"] != foreign || line[foreign] != foreign {
+		t.Errorf("%v: the line says %q", err, line)
 	}
 }
