@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -236,9 +237,18 @@ func (s *soak) auditDuplicates(a *soakAudit, u *soakSubscriber) {
 		}):
 			a.troubled++
 		default:
-			s.faultf("%s got %q again after %s", u.name, d.body, d.at.Sub(first.at))
+			s.faultf("%s got %q again after %s; %s", u.name, d.body, d.at.Sub(first.at), s.nearest(first.at))
 		}
 	}
+}
+
+// nearest tells when the trouble next to an arrival was, as it excuses nothing.
+func (s *soak) nearest(at time.Time) string {
+	if len(s.troubles) == 0 {
+		return "there was no trouble"
+	}
+	next := slices.MinFunc(s.troubles, func(a, b time.Time) int { return cmp.Compare(a.Sub(at).Abs(), b.Sub(at).Abs()) })
+	return fmt.Sprintf("the nearest trouble was %s after the first arrival", next.Sub(at))
 }
 
 // last is what came last. mu is held.
