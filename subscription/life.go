@@ -97,7 +97,7 @@ func (s *Service) unreachable(ctx context.Context, j *job) move {
 }
 
 // verify asks the callback for its intent. The lease counts from the moment of
-// asking (WebSub §5.3), and what is published from then on will be delivered.
+// asking (WebSub §5.3), and what is published since it was asked first will be delivered.
 func (s *Service) verify(ctx context.Context, j *job) move {
 	if j.req.Mode == ModeSubscribe && !j.kept {
 		if m, ready := s.keepStart(ctx, j); !ready {

@@ -212,7 +212,7 @@ type attitude uint8
 
 const (
 	well    attitude = iota // it did what it was asked for
-	unmoved                 // it answered something else, or had no time to
+	unmoved                 // it answered something else
 	silent                  // it did not answer
 )
 
