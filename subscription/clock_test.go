@@ -59,3 +59,24 @@ func TestClockSetForwardDuringARound(t *testing.T) {
 		}
 	})
 }
+
+// A lease that is granted while the clock is set back lasts as long as it was to, when the clock is
+// set right again.
+func TestClockSetBackWhileVerified(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		var ahead atomic.Int64
+		h.cfg.Clock = func() time.Time { return time.Unix(0, time.Now().UnixNano()+ahead.Load()) }
+		h.run()
+		pass(time.Minute)
+		ahead.Store(-int64(2 * subscription.DefaultLease))
+		h.submit(subscribe(callback, ""))
+		pass(time.Minute)
+		ahead.Store(0)
+		pass(subscription.DefaultLease - time.Hour)
+		h.mustBeActive(callback)
+		pass(2 * time.Hour)
+		if n := len(h.roster.members()); n != 0 {
+			t.Errorf("%d are active when the lease is over", n)
+		}
+	})
+}

@@ -104,7 +104,7 @@ func (s *Service) verify(ctx context.Context, j *job) move {
 			return m
 		}
 	}
-	j.asked = time.Now()
+	j.asked = s.clock.Latest()
 	err := s.ask(ctx, func(ctx context.Context) error {
 		return s.confirmer.Confirm(ctx, j.req, newChallenge())
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/internal/standing"
+	"carillon/internal/wallclock"
 )
 
 // ErrBusy: as many requests wait to be settled as Config.MaxPending allows, or a
@@ -111,6 +112,7 @@ type Service struct {
 	books     *books
 	logger    *slog.Logger
 	metrics   *metrics
+	clock     *wallclock.Clock // by which leases begin and end
 
 	// These hold one token each. wake tells Run that the queue or running changed,
 	// news that heard did, and stale that everything is to be read again.
@@ -163,6 +165,7 @@ func NewService(
 		confirmer: confirmer,
 		books:     newBooks(store, roster),
 		logger:    logger,
+		clock:     wallclock.New(wallclock.Config{Wall: cfg.Clock, DoubtFor: doubtFor}),
 		wake:      make(chan struct{}, 1),
 		news:      make(chan struct{}, 1),
 		stale:     make(chan struct{}, 1),

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"carillon/internal/wallclock"
 )
 
 // sweepAtOnce is how many expired subscriptions are removed at the same time, so
@@ -21,9 +19,8 @@ const sweepAtOnce = 16
 func (s *Service) sweepLoop(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.SweepInterval)
 	defer ticker.Stop()
-	clock := wallclock.New(wallclock.Config{Wall: s.cfg.Clock, DoubtFor: doubtFor})
 	for {
-		err := s.sweep(ctx, clock.Now())
+		err := s.sweep(ctx, s.clock.Now())
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -107,6 +107,17 @@ func (c *Clock) look(wall int64, passed time.Duration) int64 {
 	return believed
 }
 
+// Latest returns what the machine's clock says, or a time that was told before where that is later: a
+// clock that was set back may be wrong, and what is promised from now on must not end when it
+// is set right.
+func (c *Clock) Latest() time.Time {
+	system := time.Now()
+	c.At(system)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Unix(0, max(c.wall(system), c.told))
+}
+
 // Reached tells of a time that has been, as something is dated by it. A clock that is behind it is
 // believed up to there when it is set forward.
 func (c *Clock) Reached(t time.Time) {

@@ -96,6 +96,21 @@ func TestSetBack(t *testing.T) {
 	})
 }
 
+// What is promised counts from no time that is past.
+func TestLatest(t *testing.T) {
+	in(t, func(t *testing.T, m *machine, c *wallclock.Clock) {
+		begun := time.Now()
+		for _, step := range []struct{ set, want time.Duration }{
+			{0, 0}, {24 * time.Hour, 24 * time.Hour}, {0, 0}, {-24 * time.Hour, 0}, {-time.Second, 0}, {time.Second, time.Second},
+		} {
+			m.set = step.set
+			if got := c.Latest().Sub(begun); got != step.want {
+				t.Errorf("set by %s: %s, want %s", step.set, got, step.want)
+			}
+		}
+	})
+}
+
 // What is dated by a time shows that it has been.
 func TestReached(t *testing.T) {
 	in(t, func(t *testing.T, m *machine, c *wallclock.Clock) {
