@@ -275,7 +275,7 @@ func TestComposeIsOneHub(t *testing.T) {
 		t.Errorf("the store is %q", store)
 	}
 	redis := strings.Join(c.Services["redis"].Command, " ")
-	for _, setting := range []string{"--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"} {
+	for _, setting := range []string{"--protected-mode no", "--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"} {
 		if !strings.Contains(redis, setting) {
 			t.Errorf("Redis is not told %s", setting)
 		}
