@@ -204,7 +204,19 @@ func distinct(name, what string) string {
 // the same. It is Unicode's canonical caseless matching (D145: NFD before and after the folding), in
 // NFC, which distinguishes the same paths as NFD does and is shorter.
 func claimOf(path string) string {
-	return norm.NFC.String(cases.Fold().String(norm.NFD.String(path)))
+	return norm.NFC.String(strings.Map(cherokee, cases.Fold().String(norm.NFD.String(path))))
+}
+
+// cherokee folds what package cases exchanges: Cherokee, which Unicode folds to capitals, as those were there first.
+func cherokee(r rune) rune {
+	const capitals, small, smallEnd, late, lateEnd, lateBy = 0x13a0, 0xab70, 0xabbf, 0x13f8, 0x13fd, 8
+	switch {
+	case small <= r && r <= smallEnd:
+		return r - small + capitals
+	case late <= r && r <= lateEnd:
+		return r - lateBy
+	}
+	return r
 }
 
 // base is a place below which resources are mirrored.

@@ -156,6 +156,17 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// Characters that differ in case only have one claim.
+func TestClaimsFold(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			if one, two := mirror.ClaimOf(string(r)), mirror.ClaimOf(string(other)); one != two {
+				t.Fatalf("%+q and %+q have the claims %+q and %+q", r, other, one, two)
+			}
+		}
+	}
+}
+
 // Whatever a loc says, its path is a place below the directory that any file system takes, and
 // none of this package's own.
 func FuzzPath(f *testing.F) {
