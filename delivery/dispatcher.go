@@ -113,7 +113,7 @@ type Dispatcher struct {
 
 	running     bool
 	sure        subscription.Surety // no attempt of a shard starts after
-	clock       time.Time           // of the latest look at the schedule
+	looked      time.Time           // the latest look at the schedule
 	patience    time.Time           // until when slow attempts of lost shards are waited for
 	saveTime    time.Duration       // what is left for the saves of lost shards
 	handedOver  time.Time           // the end of the latest Lost
@@ -281,7 +281,7 @@ func (d *Dispatcher) launch(flights context.Context, clock time.Time) *flight {
 	if !d.sure.OfAny(clock) {
 		return nil
 	}
-	d.clock = clock
+	d.looked = clock
 	now := d.nowBy(clock)
 	first := d.pick(now)
 	for f := first; f != nil; {

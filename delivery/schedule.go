@@ -250,7 +250,7 @@ func (d *Dispatcher) eligible(e *entry, now int64) bool {
 	case e.expires <= now || sh.leaving || sh.away:
 		d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over, or cannot be saved
 		return false
-	case !d.sure.Of(sh.tenure.Shard, d.clock):
+	case !d.sure.Of(sh.tenure.Shard, d.looked):
 		d.setState(e, idle)
 		sh.unsure = true
 		return false
