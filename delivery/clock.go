@@ -30,7 +30,7 @@ func newClock(cfg Config) *wallclock.Clock {
 func (d *Dispatcher) now() int64 { return d.nowBy(time.Now()) }
 
 // nowBy is now, given the system's time.
-func (d *Dispatcher) nowBy(system time.Time) int64 { return d.clock.At(system) }
+func (d *Dispatcher) nowBy(system time.Time) int64 { return d.wall.At(system) }
 
 // ageOf is how old something is, less than 0 where it lies ahead.
 func (d *Dispatcher) ageOf(accepted time.Time) time.Duration {
@@ -40,7 +40,7 @@ func (d *Dispatcher) ageOf(accepted time.Time) time.Duration {
 // heedClock has everything that was set by the wall clock move along where that was set
 // since the last look. mu is held.
 func (d *Dispatcher) heedClock(clock time.Time, now int64) {
-	if ahead := d.clock.Ahead(); (ahead > 0) != d.doubts {
+	if ahead := d.wall.Ahead(); (ahead > 0) != d.doubts {
 		if d.doubts = ahead > 0; d.doubts {
 			d.metrics.clockSteps.Inc()
 			d.log.Warn("the clock of this machine was set forward; leases and the age of notifications go on by the time before, until it has stayed so for a while",

@@ -73,8 +73,8 @@ type Dispatcher struct {
 	// reading has a place for each notification that is being read from the log.
 	reading chan struct{}
 
-	epoch time.Time // when it was made
-	clock *wallclock.Clock
+	epoch time.Time        // when it was made
+	wall  *wallclock.Clock // what the schedule goes by
 
 	oldest oldest     // has its own mutex
 	mu     sync.Mutex // guards what follows, the table and the schedule
@@ -149,7 +149,7 @@ func New(cfg Config, stores Stores, ender Ender, sender Sender,
 		secrets:   newSecrets(),
 		history:   newHistory(),
 		epoch:     time.Now(),
-		clock:     newClock(cfg),
+		wall:      newClock(cfg),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
 		abroad:    map[subscription.ID]int{},
