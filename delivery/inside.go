@@ -50,7 +50,7 @@ func (s *HTTPSender) sendInside(ctx context.Context, a *Attempt) Outcome {
 		d.Header.Set(f.Name, f.Value)
 	}
 	if a.Secret != "" {
-		_, signature, _ := strings.Cut(string(s.appendSignature(nil, a)), ": ")
+		_, signature, _ := strings.Cut(string(appendSignature(nil, a, s.sign)), ": ")
 		d.Header.Set("X-Hub-Signature", strings.TrimSuffix(signature, "\r\n"))
 	}
 	status := s.inside(ctx, d)

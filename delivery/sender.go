@@ -75,6 +75,9 @@ type SenderConfig struct {
 	// Signature is the method of X-Hub-Signature: sha1, sha256, sha384 or
 	// sha512 (WebSub §7.1). Default sha256, the least that WebSub §8.3 advises.
 	Signature string
+	// SignatureFor is the method for the callbacks of a host, in place of Signature: by its
+	// name or address in small letters and without a port (egress.Host).
+	SignatureFor map[string]string
 	// DeliveryTimeout is the one deadline of an attempt, from dialing to the
 	// last byte of the answer. Default 30 s.
 	DeliveryTimeout time.Duration
@@ -100,7 +103,8 @@ var _ Outlet = (*egress.Dialer)(nil)
 type HTTPSender struct {
 	client    *h1.Client
 	sign      *signer
-	lines     sync.Pool // of *[]byte: the lines of one attempt alone
+	signFor   map[string]*signer // by host
+	lines     sync.Pool          // of *[]byte: the lines of one attempt alone
 	userAgent string
 	hubLink   string
 	inside    func(ctx context.Context, d Inside) (status int)
@@ -116,6 +120,12 @@ func NewHTTPSender(cfg SenderConfig, out Outlet) (*HTTPSender, error) {
 	sign, err := newSigner(cmp.Or(cfg.Signature, "sha256"))
 	if err != nil {
 		return nil, err
+	}
+	signFor := make(map[string]*signer, len(cfg.SignatureFor))
+	for host, method := range cfg.SignatureFor {
+		if signFor[host], err = newSigner(method); err != nil {
+			return nil, fmt.Errorf("host %s: %w", host, err)
+		}
 	}
 	if cfg.DeliveryTimeout < 0 {
 		return nil, fmt.Errorf("field DeliveryTimeout is %s: it must be more than 0", cfg.DeliveryTimeout)
@@ -133,6 +143,7 @@ func NewHTTPSender(cfg SenderConfig, out Outlet) (*HTTPSender, error) {
 	return &HTTPSender{
 		client:    client,
 		sign:      sign,
+		signFor:   signFor,
 		lines:     sync.Pool{New: func() any { return new([]byte) }},
 		userAgent: fmt.Sprintf("Carillon/%s (+%s)", cmp.Or(cfg.Version, "dev"), cfg.Hub),
 		hubLink:   `<` + cfg.Hub + `>; rel="hub"`,
@@ -157,15 +168,16 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 	if w == nil {
 		w = new(wire)
 	}
-	message, line, err := w.of(s, a)
+	sign := s.signer(authority)
+	message, line, err := w.of(s, a, sign)
 	if err != nil {
 		return Outcome{Class: ClassProtocol, Err: err}
 	}
 	lines := s.lines.Get().(*[]byte)
 	*lines = append((*lines)[:0], line...)
 	if a.Secret != "" && line == nil {
-		if *lines = s.appendSignature(*lines, a); a.shared {
-			w.keep(a.Secret, *lines)
+		if *lines = appendSignature(*lines, a, sign); a.shared {
+			w.keep(signed{sign, a.Secret}, *lines)
 		}
 	}
 	if a.Traceparent != "" {
@@ -186,6 +198,16 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 		out.RetryAfter = retryafter.Parse(answer.RetryAfter, time.Now())
 	}
 	return out
+}
+
+// signer returns who signs for the callbacks of a host and port.
+func (s *HTTPSender) signer(authority string) *signer {
+	if len(s.signFor) > 0 {
+		if sign := s.signFor[egress.Host("http://"+authority+"/")]; sign != nil {
+			return sign
+		}
+	}
+	return s.sign
 }
 
 // classOfStatus tells success from failure: 2xx and nothing else (WebSub §7).

@@ -16,6 +16,12 @@ type signer struct {
 	macs   sync.Pool // of *mac
 }
 
+// CheckSignature returns an error for what is no method of WebSub §7.1.
+func CheckSignature(method string) error {
+	_, err := newSigner(method)
+	return err
+}
+
 // newSigner knows the methods of WebSub §7.1 by their names.
 func newSigner(method string) (*signer, error) {
 	var newHash func() hash.Hash

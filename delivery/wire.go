@@ -16,22 +16,28 @@ const maxSignatures = 128
 // wire is what the deliveries of one notification have in common, made by the
 // HTTPSender at its first delivery and held for as long as the notification is.
 type wire struct {
-	mu         sync.Mutex                     // guards everything below
-	message    *h1.Message                    // the body and the fields that are the same for all
-	err        error                          // why there is none
-	signatures map[subscription.Secret][]byte // lines, never changed
+	mu         sync.Mutex        // guards everything below
+	message    *h1.Message       // the body and the fields that are the same for all
+	err        error             // why there is none
+	signatures map[signed][]byte // lines, never changed
+}
+
+// signed is what signatures of one body differ by.
+type signed struct {
+	by     *signer
+	secret subscription.Secret
 }
 
 // of returns the message of the attempt's notification, and the line of its signature
 // if that is known.
-func (w *wire) of(s *HTTPSender, a *Attempt) (message *h1.Message, line []byte, err error) {
+func (w *wire) of(s *HTTPSender, a *Attempt, sign *signer) (message *h1.Message, line []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.message == nil && w.err == nil {
 		w.message, w.err = s.message(a.Notification)
 	}
 	if a.shared {
-		line = w.signatures[a.Secret]
+		line = w.signatures[signed{sign, a.Secret}]
 	}
 	return w.message, line, w.err
 }
@@ -54,24 +60,24 @@ func (s *HTTPSender) fields(n *Notification) []h1.Field {
 	return fields
 }
 
-// keep keeps the line of a signature for others who have the same secret. Some may
+// keep keeps the line of a signature for others who have the same secret and method. Some may
 // compute the same at the same time: so nobody waits for a large body.
-func (w *wire) keep(secret subscription.Secret, line []byte) {
+func (w *wire) keep(key signed, line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.signatures) >= maxSignatures {
 		return
 	}
 	if w.signatures == nil {
-		w.signatures = map[subscription.Secret][]byte{}
+		w.signatures = map[signed][]byte{}
 	}
-	w.signatures[secret] = append([]byte(nil), line...)
+	w.signatures[key] = append([]byte(nil), line...)
 }
 
 // appendSignature appends the line X-Hub-Signature (WebSub §7.1).
-func (s *HTTPSender) appendSignature(b []byte, a *Attempt) []byte {
+func appendSignature(b []byte, a *Attempt, sign *signer) []byte {
 	b = append(b, "X-Hub-Signature: "...)
-	b = s.sign.append(b, string(a.Secret), a.Notification.Body)
+	b = sign.append(b, string(a.Secret), a.Notification.Body)
 	return append(b, "\r\n"...)
 }
 

@@ -57,6 +57,29 @@ func TestSignaturesOfAllKeys(t *testing.T) {
 	}
 }
 
+// A host has its own method, whatever the port and however its name is spelled; what is kept for others
+// with the same secret is not taken for it.
+func TestSignatureForAHost(t *testing.T) {
+	url, got := signatures(t)
+	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
+	s := newSender(t, delivery.SenderConfig{SignatureFor: map[string]string{"localhost": "sha1"}}, outlet(t))
+	n := &delivery.Notification{Publication: delivery.Publication{Topic: topicURL, Body: []byte("a body")}}
+	for _, tt := range []struct{ host, method string }{
+		{"127.0.0.1", "sha256"}, {"localhost", "sha1"}, {"LocalHost", "sha1"}, {"127.0.0.1", "sha256"},
+	} {
+		a := &delivery.Attempt{Callback: "http://" + tt.host + ":" + port + "/", Secret: "s3cret", Notification: n}
+		if out := s.Send(t.Context(), a); out.Class != delivery.ClassDelivered {
+			t.Fatalf("delivery to %s: %+v", tt.host, out)
+		}
+		method, _, _ := strings.Cut(<-got, "=")
+		equal(t, "method for "+tt.host, method, tt.method)
+	}
+	_, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: "https://hub.example/", SignatureFor: map[string]string{"a.example": "md5"}}, outlet(t))
+	if err == nil || !strings.Contains(err.Error(), "host a.example") {
+		t.Errorf("a method that there is not: %v", err)
+	}
+}
+
 // What the attempts on a notification share is the same for each, and kept within a
 // bound.
 func TestSharedWire(t *testing.T) {

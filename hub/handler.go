@@ -34,6 +34,9 @@ func (h *Hub) Handler() http.Handler {
 	if paths := endpointPaths(h.cfg.URL); len(paths) > 0 && h.parts.Memory != nil {
 		r.Path(paths[len(paths)-1] + memoryPath).Handler(h.handle(h.getMemory))
 	}
+	if paths := endpointPaths(h.cfg.URL); len(paths) > 0 {
+		r.Path(paths[len(paths)-1] + selfPath + "{nonce}").Methods(http.MethodGet).Handler(h.handle(h.getSelf))
+	}
 	r.NotFoundHandler = h.handle(h.notFound)
 	return postsFirst(endpointPaths(h.cfg.URL), h.handle(h.post), r)
 }

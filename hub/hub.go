@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,6 +97,7 @@ type Hub struct {
 	readers  *clients // those who read the memory
 	readings *readings
 	closing  atomic.Bool
+	nonce    string                     // of SelfAddress
 	origin   http.CrossOriginProtection // of the hub's own pages only
 	outage   outage
 	// lookalikes reports what was published and is no notification.
@@ -125,6 +127,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		clients: newClients(cfg, logger),
 		askers:  newClients(Config{ClientRate: cfg.AnswerRate, ClientBurst: cfg.AnswerBurst, Clients: registered.MaxSources}, logger),
 		logger:  logger,
+		nonce:   rand.Text(),
 
 		readers: newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
 	}

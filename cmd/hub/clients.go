@@ -21,12 +21,20 @@ func (f *clientFlags) Validate() error {
 	return nil
 }
 
-// warn tells of networks that take in most who connect: each of them says by itself who
-// it is.
-func (f *clientFlags) warn(logger *slog.Logger) {
+// warnings returns what is wrong with networks that take in most who connect: each of them says by
+// itself who it is.
+func (f *clientFlags) warnings() (all []string) {
 	for _, p := range f.TrustedProxy {
 		if p.Bits() <= 1 {
-			logger.Warn("--trusted-proxy takes in everybody: who connects names his own address by X-Forwarded-For, and limits for a client stop nobody. Give the networks of the proxies alone", "network", p)
+			all = append(all, fmt.Sprintf("--trusted-proxy takes in everybody (%s): who connects names his own address by X-Forwarded-For, and limits for a client stop nobody. Give the networks of the proxies alone", p))
 		}
+	}
+	return all
+}
+
+// warn logs the warnings.
+func (f *clientFlags) warn(logger *slog.Logger) {
+	for _, warning := range f.warnings() {
+		logger.Warn(warning)
 	}
 }

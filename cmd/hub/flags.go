@@ -90,10 +90,11 @@ type serveCommand struct {
 
 	memoryFlags `group:"What is kept"`
 
-	DeliveryTimeout time.Duration `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer." group:"Deliveries" range:"more than 0"`
-	Signature       string        `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512." group:"Deliveries"`
-	TopicCheckTTL   time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub." group:"Publications" range:"more than 0"`
-	MaxBody         byteSize      `default:"50MiB" placeholder:"SIZE" help:"Largest content of a topic, published or fetched: a number of bytes, or with a unit, as of --keep-bytes." group:"Publications" range:"1 to 1GiB"`
+	DeliveryTimeout time.Duration   `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer." group:"Deliveries" range:"more than 0"`
+	Signature       string          `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512." group:"Deliveries"`
+	SignatureFor    []hostSignature `placeholder:"HOST=METHOD" help:"Another algorithm of X-Hub-Signature for the callbacks of a host, whatever their port: sha1 for subscribers that know no other and drop every delivery; repeatable." group:"Deliveries"`
+	TopicCheckTTL   time.Duration   `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub." group:"Publications" range:"more than 0"`
+	MaxBody         byteSize        `default:"50MiB" placeholder:"SIZE" help:"Largest content of a topic, published or fetched: a number of bytes, or with a unit, as of --keep-bytes." group:"Publications" range:"1 to 1GiB"`
 
 	again   program.Reloading // how the settings are read anew
 	disturb func(*engine)     // called with the engine before it is used; nil but in tests

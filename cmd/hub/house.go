@@ -40,6 +40,8 @@ type house struct {
 	level      *program.LogLevel // of the log lines; operators and reloads change it
 	reloads    *program.Reloader // nil: there are none
 	around     *surroundings
+	chosen     []string        // warnings of what the operator chose
+	back       *wayBack        // nil where nobody gave a --url
 	screen     *program.Screen // nil: nobody looks on
 	metrics    *prometheus.Registry
 	public     *program.Listener
@@ -68,7 +70,10 @@ type house struct {
 // open opens listeners and store and joins the rooms. On an error nothing stays
 // open.
 func open(ctx context.Context, f serveCommand, logger *slog.Logger) (*house, error) {
-	h := &house{url: f.URL, drain: f.Drain, openWithin: openWithin, logger: logger, level: f.again.Level, metrics: newRegistry(), around: around(f)}
+	h := &house{
+		url: f.URL, drain: f.Drain, openWithin: openWithin, logger: logger, level: f.again.Level, metrics: newRegistry(),
+		around: around(f), chosen: f.clientFlags.warnings(),
+	}
 	if h.level == nil {
 		h.level = program.NewLogLevel("")
 	}
@@ -200,7 +205,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 		return fmt.Errorf("--allow-net: %w", err)
 	}
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{
-		Hub: h.url, Version: program.Version, Signature: f.Signature, DeliveryTimeout: f.DeliveryTimeout, Inside: h.heard.Deliver,
+		Hub: h.url, Version: program.Version, Signature: f.Signature, SignatureFor: f.signatureFor(), DeliveryTimeout: f.DeliveryTimeout, Inside: h.heard.Deliver,
 	}, sending)
 	if err != nil {
 		return err
@@ -242,7 +247,22 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 		Checker: checker, Transport: transport, Addresses: h.asking, Sources: h.publishers(), Answers: sourceAnswers{h},
 		Memory: h.memory(f),
 	}, h.logger, h.metrics)
+	if err == nil && f.URL != "" {
+		err = h.lookBack(f)
+	}
 	return err
+}
+
+// lookBack prepares asking whether --url leads back to this hub.
+func (h *house) lookBack(f serveCommand) error {
+	client, err := backClient(f.TLS.Cert)
+	if err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	h.back = &wayBack{ask: func(ctx context.Context) error {
+		return askBack(ctx, client, h.hub.SelfAddress(), h.url, h.store.Listen != nil)
+	}}
+	return nil
 }
 
 // close closes what is open. It may be called on a house that is half open.

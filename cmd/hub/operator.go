@@ -49,6 +49,10 @@ func (h *house) warnings() []string {
 	all := append(h.listeners().Warnings(), h.store.Warnings()...)
 	all = append(all, h.token.Warnings()...)
 	all = append(all, h.around.warnings()...)
+	all = append(all, h.chosen...)
+	if warning := h.back.Warning(); warning != "" {
+		all = append(all, warning)
+	}
 	if warning := h.proxy.Warning(); warning != "" {
 		all = append(all, warning)
 	}

@@ -50,6 +50,8 @@ func TestRefusesToStart(t *testing.T) {
 		"no time for names":     {"--dns-ttl=0s", "--dns-ttl"},
 		"no body":               {"--max-body=0", "--max-body"},
 		"unknown signature":     {"--signature=md5", "--signature"},
+		"signature for nobody":  {"--signature-for=sha1", "--signature-for"},
+		"signature of no kind":  {"--signature-for=a.example=md5", "must be sha1, sha256, sha384 or sha512, as in hub.example.org=sha1"},
 		"no such file":          {"--config=none.yaml", "none.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,6 +61,9 @@ func (h *house) run(ctx context.Context, ready func()) error {
 		intake.Go(func() error { return h.hub.Run(intakeCtx) })
 		intake.Go(func() error { return h.service.Run(intakeCtx) })
 		ready()
+		if h.back != nil {
+			intake.Go(func() error { h.back.run(intakeCtx, h.logger); return nil })
+		}
 		return nil
 	})
 	intake.Go(func() error {
