@@ -33,6 +33,7 @@ type engine struct {
 	events   []string            // guarded by mu: warnings of what has happened
 	told     map[string]struct{} // guarded by mu: defects that were logged and are not logged again
 	passed   map[string]struct{} // guarded by mu: and damaged records
+	closed   bool                // guarded by mu: CONFIG GET was refused
 	id       string              // guarded by mu: the store's, "" while it is not known
 	lost     time.Time           // guarded by mu: when it was found emptied last
 }
@@ -52,7 +53,7 @@ const (
 // asks, is not fit to carry out a command now.
 var states = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "MISCONF", "BUSY", "UNKILLABLE",
-	"NOREPLICAS", "UNBLOCKED", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "max number of clients",
+	"NOREPLICAS", "UNBLOCKED", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "DENIED", "max number of clients",
 }
 
 // classify tells what a failure is.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,10 +94,16 @@ func (e *engine) refusal(ctx context.Context, err error) error {
 	if settled, ok := errors.AsType[refusal](err); ok {
 		return settled
 	}
+	if said := e.url.greeting(ctx, err); said != "" {
+		err = fmt.Errorf("%w: Redis says %q", err, said)
+	}
 	if slip := e.slip(ctx, err); slip != nil {
 		return slip
 	}
 	switch {
+	case strings.Contains(err.Error(), "DENIED Redis is running in protected mode"):
+		return refusal("Redis takes connections from its own machine only (protected mode): set a password for its users, by " +
+			"requirepass or ACL SETUSER, and give it to the hub, or set protected-mode no in redis.conf where its network is closed: " + err.Error())
 	case redis.IsAuthError(err), strings.Contains(err.Error(), "ERR AUTH "):
 		return refusal("Redis does not accept the user and the password: " + err.Error())
 	case redis.IsPermissionError(err), strings.Contains(err.Error(), "NOPERM"), strings.Contains(err.Error(), "has no permissions"):
@@ -129,7 +136,6 @@ type facts struct {
 	appendFsync string // "": it could not be read
 	unsynced    bool   // no-appendfsync-on-rewrite
 	evicts      bool   // policy is not noeviction
-	unread      string // why the configuration could not be read
 }
 
 // look reads what a server says of itself, and refuses what cannot work. Of one that
@@ -144,12 +150,12 @@ func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) 
 		return facts{}, err
 	}
 	found := facts{policy: info["maxmemory_policy"], appendOnly: info["aof_enabled"] == "1"}
-	config, err := server.ConfigGet(ctx, "*").Result()
+	config, err := e.config(ctx, server)
 	if _, answered := errors.AsType[redis.Error](err); answered {
-		found.unread = err.Error()
+		e.unread(err)
 	} else if err != nil {
 		return facts{}, err
-	} else {
+	} else if config != nil {
 		found.appendFsync = config["appendfsync"]
 		found.unsynced = config["no-appendfsync-on-rewrite"] == "yes"
 		if policy := config["maxmemory-policy"]; policy != "" {
@@ -164,6 +170,41 @@ func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) 
 		return found, EvictionError{found.policy}
 	}
 	return found, nil
+}
+
+// checked are the settings that only CONFIG GET shows.
+var checked = []string{"appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy", "proto-max-bulk-len"}
+
+// config reads those settings; nil where it was refused before. That is not tried again, as
+// Redis notes in its ACL LOG each time.
+func (e *engine) config(ctx context.Context, server *redis.Client) (map[string]string, error) {
+	e.mu.Lock()
+	refused := e.closed
+	e.mu.Unlock()
+	if refused {
+		return nil, nil
+	}
+	all := make(map[string]string)
+	for _, name := range checked {
+		found, err := server.ConfigGet(ctx, name).Result()
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, found)
+	}
+	return all, nil
+}
+
+// unread notes that the settings may not be read, and says once what is not looked at.
+func (e *engine) unread(err error) {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if first {
+		e.log.Warn("some settings of Redis cannot be read (+config|get) and are not looked at: see to appendfsync always, "+
+			"no-appendfsync-on-rewrite no, and a proto-max-bulk-len above the longest body", "store", e.url, "error", err)
+	}
 }
 
 // parseInfo reads the answer to INFO.
@@ -212,10 +253,6 @@ func (e *engine) admits(limit string) error {
 
 // warnings say by which settings acknowledged data could vanish, with the fix.
 func (f facts) warnings() (list []string) {
-	if f.unread != "" {
-		list = append(list, fmt.Sprintf("the configuration of Redis could not be read (%s), so that what an acknowledged "+
-			"publish survives is not known: see to appendonly yes and appendfsync always, or permit +config|get", f.unread))
-	}
 	if f.evicts {
 		list = append(list, fmt.Sprintf("maxmemory-policy is %s: when its memory is full, Redis throws away subscriptions and "+
 			"notifications that were acknowledged; set it to noeviction", f.policy))

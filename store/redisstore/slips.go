@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -99,6 +100,34 @@ func (u *URL) plainSlip(ctx context.Context, err error) error {
 		return nil
 	}
 	return refuse("%s speaks TLS: begin the URL with rediss in the place of redis", u.addrs[i])
+}
+
+// greetingTime bounds the wait for what a server says unasked.
+const greetingTime = 300 * time.Millisecond
+
+// greeting returns what a server says before it closes a connection on which nothing was
+// asked: why it takes none from here, or none now. Who had written to it already got
+// a broken pipe instead. It is empty where err has another reason.
+func (u *URL) greeting(ctx context.Context, err error) (said string) {
+	_, answered := errors.AsType[redis.Error](err)
+	operation, broken := errors.AsType[*net.OpError](err)
+	if u.tls != nil || u.socket != "" || answered || ctx.Err() != nil ||
+		broken && (operation.Op == "dial" || operation.Timeout()) || !broken && !errors.Is(err, io.EOF) {
+		return ""
+	}
+	for _, addr := range u.addrs {
+		probe(ctx, addr, func(conn net.Conn) bool {
+			if conn.SetReadDeadline(time.Now().Add(greetingTime)) != nil {
+				return false
+			}
+			line, _ := bufio.NewReader(io.LimitReader(conn, 2<<10)).ReadString('\n') // or what there is of it
+			if text, refused := strings.CutPrefix(strings.TrimSpace(line), "-"); refused {
+				said = text
+			}
+			return said != ""
+		})
+	}
+	return said
 }
 
 // alerted: the other side told, by TLS, why it does not go on.

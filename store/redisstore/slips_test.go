@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 
@@ -89,4 +91,42 @@ func TestURLInLogs(t *testing.T) {
 			t.Errorf("%s: %s is not %s", name, got, want)
 		}
 	}
+}
+
+// A server that closes a connection says why before anything was asked: the reason is told.
+func TestReadyTellsWhatTheServerSaid(t *testing.T) {
+	t.Run("protected mode", func(t *testing.T) {
+		// Redis is in protected mode for other machines only: this is what it does then.
+		const denied = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user."
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "-"+denied+"\r\n")
+				_ = conn.Close()
+			}
+		}()
+		for range 20 { // which of write and close comes first is not always the same
+			wantRefused(t, redisstore.Config{URL: "redis://" + l.Addr().String()}, denied)
+		}
+	})
+	t.Run("too many clients", func(t *testing.T) {
+		server := redistest.Start(t, "maxclients 1")
+		conn, err := net.Dial("tcp", server.Addr())
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = io.WriteString(conn, "PING\r\n")
+		must(t, err)
+		_, err = conn.Read(make([]byte, 7))
+		must(t, err)
+		err = openOnly(t, redisstore.Config{URL: server.URL()}).Ready(t.Context())
+		if !errors.Is(err, subscription.ErrUnavailable) || !strings.Contains(err.Error(), "max number of clients reached") {
+			t.Errorf("got error %v, want one with what the server said", err)
+		}
+	})
 }
