@@ -379,6 +379,8 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 		f.metrics.fetches.WithLabelValues(fetchRefused).Inc()
 		if tell, untold := f.refused.tell(topic); tell {
 			f.logger.Info("pinged topic not distributed", "topic", topic, "untold", untold, "error", err)
+		} else {
+			f.logger.Debug("pinged topic not distributed", "topic", topic, "error", err)
 		}
 		return 0, true
 	case errors.Is(err, errNotMine):
