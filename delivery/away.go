@@ -70,6 +70,18 @@ func (d *Dispatcher) sideline(sh *shardTable) {
 	signal(d.awaySoon)
 }
 
+// sidelined counts the shards whose positions are not saved, as what keeps them is away.
+func (d *Dispatcher) sidelined() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, sh := range d.shards {
+		if sh != nil && sh.away {
+			n++
+		}
+	}
+	return n
+}
+
 // reinstate counts a shard among the healthy ones, as its positions were saved. It is for
 // the caller to resume it. mu is held.
 func (d *Dispatcher) reinstate(sh *shardTable) {

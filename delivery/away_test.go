@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -214,5 +215,82 @@ func TestDoubtedShards(t *testing.T) {
 		got = s.take()
 		equal(t, "attempts", len(got), 1)
 		equal(t, "to", got[0].callback, one)
+	})
+}
+
+// A replay that is not saved, as what keeps its shard is away, is not told to have begun for good.
+func TestReplayThatCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		p := &parted{engine: e}
+		d := startOwning(t, e, p.stores(), delivery.Config{}, s, 0, subscription.Shards)
+		sub := d.subscribe(e, callback)
+		d.publish("1")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		e.with(func() { p.shard = func(s subscription.Shard) bool { return s == subscription.ShardOf(sub.ID) } })
+		for range 2 { // it begins; and while its shard is known to be away
+			if _, _, err := d.Replay(t.Context(), sub.ID, 1, 0); !errors.Is(err, delivery.ErrUnavailable) {
+				t.Errorf("replay of what cannot be saved: %v", err)
+			}
+		}
+	})
+}
+
+// Logs are not trimmed by positions that could not be saved: after a crash they would be wanted again.
+func TestTrimWhilePositionsCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &attempts{}
+		p := &parted{engine: e}
+		d := startOwning(t, e, delivery.Stores{Log: p, Cursors: p, Marks: sharedEngine{e}}, delivery.Config{}, s, 0, subscription.Shards)
+		sub := d.subscribe(e, callback)
+		kept := func() (n int) {
+			e.with(func() {
+				for _, n1 := range e.logs[topicURL] {
+					if n1 != nil {
+						n++
+					}
+				}
+			})
+			return n
+		}
+		e.with(func() { p.shard = func(s subscription.Shard) bool { return s == subscription.ShardOf(sub.ID) } })
+		d.publish("1")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		sameSeqs(t, "delivered", s.seqs(), 1)
+		equal(t, "kept, as that is not saved", kept(), 1)
+		e.with(func() { p.shard = nil })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		equal(t, "kept when it is", kept(), 0)
+	})
+}
+
+// A topic that rests, and comes back with its shard after the clock was set back, rests no longer.
+func TestATopicComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s, clock := newEngine(), &attempts{}, &wallClock{}
+		p := &parted{engine: e}
+		d := startOwning(t, e, p.stores(), clock.config(), s, 0, subscription.Shards)
+		shard := subscription.ShardOf(d.subscribe(e, callback).ID)
+		s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
+		d.publish("1")
+		synctest.Wait()
+		e.with(func() { p.topic = func(string) bool { return true } })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		d.Lost(shard)
+		clock.step(-24 * time.Hour)
+		e.with(func() { p.topic = nil; e.epochs[shard]++ })
+		s.setAnswer(nil)
+		s.take()
+		time.Sleep(time.Second)
+		if err := d.Gained(t.Context(), delivery.Tenure{Shard: shard, Epoch: e.epochs[shard]}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		sameSeqs(t, "delivered", s.seqs(), 1)
 	})
 }

@@ -79,7 +79,7 @@ func (d *Dispatcher) returnTopic(key string) *topic {
 	for _, left := range d.left {
 		if t := left[key]; t != nil {
 			delete(left, key)
-			t.known = false
+			t.known, t.resting, t.rests = false, 0, 0
 			return t
 		}
 	}

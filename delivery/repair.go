@@ -47,6 +47,8 @@ func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
 		return nil, err
 	case d.shardOf(e).leaving:
 		return nil, ErrNotHeld
+	case d.shardOf(e).away:
+		return nil, fmt.Errorf("%w: it is the one that keeps the position of the subscription", ErrPartAway)
 	case !d.sure.Of(subscription.ShardOf(id), time.Now()):
 		return nil, fmt.Errorf("%w by now, or may do so", ErrNotHeld)
 	case e.expires <= d.now():

@@ -98,11 +98,24 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	if err := d.flush(context.WithoutCancel(ctx)); err != nil {
 		return 0, 0, fmt.Errorf("a replay has begun, and is not saved yet: %w", err)
 	}
-	if !d.holds(sh) {
-		return 0, 0, fmt.Errorf("%w by now", ErrNotHeld)
+	if err := d.keeps(sh); err != nil {
+		return 0, 0, err
 	}
 	d.markNow(ctx, needs)
 	return from, end, nil
+}
+
+// keeps tells whether what a flush was to save of a shard, as it was held before, is stored.
+func (d *Dispatcher) keeps(sh *shardTable) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !d.stays(sh):
+		return fmt.Errorf("%w by now", ErrNotHeld)
+	case sh.away:
+		return fmt.Errorf("a replay has begun, and is not saved yet: %w", ErrPartAway)
+	}
+	return nil
 }
 
 // holds tells whether a shard is held as it was: then what a flush has saved of it since

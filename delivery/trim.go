@@ -51,8 +51,12 @@ func (t *trimmer) trim(ctx, saves context.Context) error {
 	}
 	// Trimmed is what is settled on disk, not only in memory: after a crash a
 	// subscription must not find a gap where it had its deliveries.
+	unsaved := t.sidelined()
 	if err := t.flush(saves); err != nil {
 		return err
+	}
+	if unsaved += t.sidelined(); unsaved > 0 {
+		return fmt.Errorf("%w: not all positions could be saved", ErrPartAway)
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
