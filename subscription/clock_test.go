@@ -80,3 +80,21 @@ func TestClockSetBackWhileVerified(t *testing.T) {
 		}
 	})
 }
+
+// What comes while the clock is set forward, and not believed, is a renewal where the lease stands
+// by the time before: its subscription keeps what it has not got yet.
+func TestRenewalWhileClockIsSetForward(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		var behind atomic.Int64
+		behind.Store(int64(2 * subscription.DefaultLease))
+		h.cfg.Clock = func() time.Time { return time.Unix(0, time.Now().UnixNano()-behind.Load()) }
+		h.run()
+		h.submit(subscribe(callback, "one"))
+		pass(time.Minute)
+		h.roster.set(headAfter, nil)
+		behind.Store(0)
+		h.submit(subscribe(callback, "two"))
+		pass(time.Minute)
+		h.mustStart(headBefore)
+	})
+}

@@ -241,7 +241,7 @@ func (s *Service) request(w Wish) Request {
 		Topic:       w.Topic,
 		Callback:    w.Callback,
 		VerifyToken: w.VerifyToken,
-		Received:    storable(time.Now()),
+		Received:    storable(s.clock.Now()), // the lease that it may renew goes by that
 	}
 	if w.Mode == ModeSubscribe {
 		r.Secret = w.Secret
