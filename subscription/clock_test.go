@@ -98,3 +98,23 @@ func TestRenewalWhileClockIsSetForward(t *testing.T) {
 		h.mustStart(headBefore)
 	})
 }
+
+// A renewal counts as one also while the clock is set back: who would end the subscription as it was
+// before, as its callback had said that it is gone, leaves it alone.
+func TestRenewedWhileClockIsSetBack(t *testing.T) {
+	inTown(t, func(t *testing.T, h *town) {
+		var behind atomic.Int64
+		h.cfg.Clock = func() time.Time { return time.Unix(0, time.Now().UnixNano()-behind.Load()) }
+		h.run()
+		behind.Store(int64(time.Hour))
+		h.submit(subscribe(callback, ""))
+		pass(time.Minute)
+		before := h.mustBeActive(callback)
+		h.submit(subscribe(callback, ""))
+		pass(time.Minute)
+		if removed, err := h.service.Remove(t.Context(), before); removed || err != nil {
+			t.Errorf("a subscription that was renewed: %v, %v", removed, err)
+		}
+		h.mustBeActive(callback)
+	})
+}

@@ -50,6 +50,7 @@ type Clock struct {
 	until  time.Duration // owned by mu: since epoch, the end of the doubt
 	latest time.Duration // owned by mu: what the machine's clock was ahead by, as of the last look
 	told   int64         // owned by mu: a time that was told before, or has been, Unix nanoseconds
+	toldAt time.Duration // owned by mu: when that was, since epoch
 }
 
 // New returns a Clock that believes what the machine says now.
@@ -90,7 +91,7 @@ func (c *Clock) look(wall int64, passed time.Duration) int64 {
 	}
 	switch ahead := time.Duration(wall - believed); {
 	case ahead <= MaxStep:
-		c.told = max(c.told, believed)
+		c.reached(believed, passed)
 		c.doubted.Store(0)
 		believed = wall
 	case c.doubted.Load() == 0, ahead-c.latest > MaxStep:
@@ -107,15 +108,15 @@ func (c *Clock) look(wall int64, passed time.Duration) int64 {
 	return believed
 }
 
-// Latest returns what the machine's clock says, or a time that was told before where that is later: a
-// clock that was set back may be wrong, and what is promised from now on must not end when it
-// is set right.
+// Latest returns what the machine's clock says, or what it would say had it not been set back,
+// where that is later: a clock that was set back may be wrong, and what is promised from now on must
+// not end when it is set right.
 func (c *Clock) Latest() time.Time {
 	system := time.Now()
 	c.At(system)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Unix(0, max(c.wall(system), c.told))
+	return time.Unix(0, max(c.wall(system), c.told+int64(system.Sub(c.epoch)-c.toldAt)))
 }
 
 // Reached tells of a time that has been, as something is dated by it. A clock that is behind it is
@@ -123,7 +124,14 @@ func (c *Clock) Latest() time.Time {
 func (c *Clock) Reached(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told = max(c.told, t.UnixNano())
+	c.reached(t.UnixNano(), time.Since(c.epoch))
+}
+
+// reached notes that a time has been. The caller holds mu.
+func (c *Clock) reached(t int64, passed time.Duration) {
+	if t > c.told {
+		c.told, c.toldAt = t, passed
+	}
 }
 
 // Ahead returns by how much the machine's clock is ahead of what is told, as of the last look; 0:

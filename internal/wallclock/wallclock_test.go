@@ -108,6 +108,13 @@ func TestLatest(t *testing.T) {
 				t.Errorf("set by %s: %s, want %s", step.set, got, step.want)
 			}
 		}
+		m.set = -24 * time.Hour
+		for want := time.Second; want < 4*time.Hour; want += time.Hour {
+			if got := c.Latest().Sub(begun); got != want {
+				t.Errorf("while it is set back: %s, want %s", got, want)
+			}
+			time.Sleep(time.Hour)
+		}
 	})
 }
 
