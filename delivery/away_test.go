@@ -23,8 +23,10 @@ type parted struct {
 func (p *parted) Save(ctx context.Context, batches []delivery.Batch) error {
 	var there []delivery.Batch
 	var away []subscription.Shard
+	var isAway func(subscription.Shard) bool
+	p.with(func() { isAway = p.shard })
 	for _, b := range batches {
-		if p.shard != nil && p.shard(b.Tenure.Shard) {
+		if isAway != nil && isAway(b.Tenure.Shard) {
 			away = append(away, b.Tenure.Shard)
 		} else {
 			there = append(there, b)
@@ -36,8 +38,14 @@ func (p *parted) Save(ctx context.Context, batches []delivery.Batch) error {
 	return &delivery.SaveError{Shards: away, Err: errAway}
 }
 
+// isAway reports whether the topic is of the part that is away.
+func (p *parted) isAway(topic string) (away bool) {
+	p.with(func() { away = p.topic != nil && p.topic(topic) })
+	return away
+}
+
 func (p *parted) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	if p.topic != nil && p.topic(topic) {
+	if p.isAway(topic) {
 		return nil, fmt.Errorf("%w: %w", delivery.ErrPartAway, errAway)
 	}
 	return p.engine.Read(ctx, topic, from)
@@ -47,7 +55,7 @@ func (p *parted) Heads(ctx context.Context, topics []string) ([]delivery.Seq, er
 	heads, err := p.engine.Heads(ctx, topics)
 	away := &delivery.HeadsError{Err: errAway}
 	for i, topic := range topics {
-		if p.topic != nil && p.topic(topic) {
+		if p.isAway(topic) {
 			heads[i] = 0
 			away.Unread = append(away.Unread, i)
 		}

@@ -40,7 +40,7 @@ func TestDrain(t *testing.T) {
 				var cause error
 				again := func() bool { return false }
 				if test.signal != 0 {
-					cause, again = program.Asked(test.signal)
+					again, cause = program.Asked(test.signal)
 				}
 				if synctest.Wait(); serving.Err() != nil {
 					t.Fatal("it ended before the signal")
@@ -104,13 +104,22 @@ func TestPrepare(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := taken.Addr().String()
-	ln, err := program.Prepare(t.Context(), program.Endpoint{Flag: "listen", Address: address})
+	endpoint := program.Endpoint{Flag: "listen", Address: address}
+	if _, err := program.Prepare(t.Context(), endpoint); err == nil || !strings.Contains(err.Error(), "--listen "+address) {
+		t.Errorf("preparing a port in use: %v; want an error that names the flag", err)
+	}
+	taken.Close()
+	ln, err := program.Prepare(t.Context(), endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
 	if got := ln.Addr().String(); got != address {
 		t.Errorf("the address is %s; want %s", got, address)
+	}
+	taken, err = net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err) // it is free until Open
 	}
 	if err := ln.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "--listen "+address) {
 		t.Errorf("opening a port in use: %v; want an error that names the flag", err)

@@ -37,9 +37,9 @@ func (l *Listener) Closed() (idle, refused int64) {
 // Until is when the certificate in use expires.
 func (l *Listener) Until() time.Time { return l.keeper.current.Load().Leaf.NotAfter }
 
-// Asked returns the cause that Main gives to a context at a signal, and what Main does at the
-// second one.
-func Asked(s os.Signal) (cause error, again func() bool) {
+// Asked returns what Main does at a second signal, and the cause that it gives to a context at
+// the first.
+func Asked(s os.Signal) (again func() bool, cause error) {
 	a := &asked{Signal: s}
-	return a, a.again
+	return a.again, a
 }

@@ -61,7 +61,7 @@ func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 }
 
 // Prepare returns a Listener that refuses connections until Open. It reports what it can see
-// without listening; its error names the flag to change. A Listener on port 0 is open at once,
+// without listening, a port in use among it; its error names the flag to change. A Listener on port 0 is open at once,
 // since the system chooses its port then.
 func Prepare(ctx context.Context, e Endpoint) (*Listener, error) {
 	if e.Address == "" {
@@ -79,6 +79,9 @@ func Prepare(ctx context.Context, e Endpoint) (*Listener, error) {
 	l.at = at
 	if at.Port == 0 {
 		return l, l.Open(ctx)
+	}
+	if err := bindable(ctx, e.Address); err != nil {
+		return nil, fmt.Errorf("--%s %s: %w", e.Flag, e.Address, err)
 	}
 	return l, nil
 }
