@@ -164,8 +164,14 @@ func TestRedisUserOfTheDocs(t *testing.T) {
 	}
 	redis.As("carillon", "PASSWORD")
 	for _, command := range [][]string{
-		{"CONFIG", "GET", "masterauth"}, {"FUNCTION", "FLUSH"}, {"FUNCTION", "LOAD", "x"}, {"SCRIPT", "FLUSH"},
-		{"FLUSHALL"}, {"KEYS", "*"}, {"GET", "other"}, {"ACL", "LIST"},
+		{"CONFIG", "GET", "masterauth"},
+		{"FUNCTION", "FLUSH"},
+		{"FUNCTION", "LOAD", "x"},
+		{"SCRIPT", "FLUSH"},
+		{"FLUSHALL"},
+		{"KEYS", "*"},
+		{"GET", "other"},
+		{"ACL", "LIST"},
 	} {
 		if _, err := redis.Try(command...); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 			t.Errorf("the user may %q: %v", command, err)
