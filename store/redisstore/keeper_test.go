@@ -511,3 +511,25 @@ func TestSharesOnACluster(t *testing.T) {
 		return nil
 	})
 }
+
+// Where a single server refuses one question of many, its processes go on with the rest, and nothing is said
+// of a Cluster.
+func TestOneServerIsNoCluster(t *testing.T) {
+	server := redistest.Start(t)
+	w := worldOn(t, server, server.URL())
+	k := newKeeper(t, w, takeover).run()
+	waitParts(t, map[*keeper]int{k: subscription.Shards})
+	before := k.db.Warnings()
+	server.Do(t, "DEL", "carillon:{store}")
+	server.Do(t, "LPUSH", "carillon:{store}", "damaged")
+	sure := k.until()
+	eventually(t, func() error {
+		if !k.until().After(sure.Add(takeover)) {
+			return errors.New("it is not sure of its shards")
+		}
+		return nil
+	})
+	if got := k.db.Warnings(); !slices.Equal(got, before) {
+		t.Errorf("warnings: %q", got)
+	}
+}

@@ -137,7 +137,10 @@ func (k *keeper) apply(r round) {
 	// Where a part of a Cluster is away the shards of the others are as sure as ever. The first
 	// time all must be there, as this process knows its part by that.
 	if err == nil || k.proven && reached && errors.Is(err, subscription.ErrUnavailable) {
-		k.engine.absence.note(r.sent, k.vouch(r.sent), err)
+		sure := k.vouch(r.sent)
+		if k.engine.url.kind == cluster {
+			k.engine.absence.note(r.sent, sure, err)
+		}
 	}
 }
 
