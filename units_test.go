@@ -57,7 +57,8 @@ func TestUnits(t *testing.T) {
 		for key, want := range map[string]string{
 			"Type": "notify", "ExecReload": "/bin/sh -c 'kill -HUP $MAINPID'", "Restart": "on-failure",
 			"StateDirectory": "carillon-" + program, "StateDirectoryMode": "0700", "User": "carillon-" + program,
-			"WorkingDirectory": "/var/lib/carillon-" + program, "UMask": "0077",
+			// Not the StateDirectory: a file without store or data would begin an empty one there.
+			"WorkingDirectory": "/", "UMask": "0077",
 			"After":         "network-online.target time-sync.target",
 			"ProtectSystem": "strict", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "",
 			"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "WantedBy": "multi-user.target",
