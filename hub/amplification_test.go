@@ -220,36 +220,46 @@ func TestAmplification(t *testing.T) {
 	ping := "hub.mode=publish&hub.url=http://t/1"
 	publish := "POST /websub HTTP/1.1\r\nHost: hub.example\r\nContent-Type: a/b\r\nContent-Length: 1\r\nLink: <http://t/>;rel=self,<" + hubURL + ">;rel=hub\r\n\r\nx"
 	type answers = map[string]http.HandlerFunc
+	token := "&hub.verify_token=" + strings.Repeat(";", 512)
 	for _, tt := range []struct {
 		what, raw, victim string
 		answer            answers
+		base              string // a request with one topic less, whose effects are subtracted
 	}{
-		{"callback that confirms", unsubscribe, "c", answers{"c": echo}},
-		{"callback that refuses", unsubscribe, "c", answers{"c": status(404)}},
-		{"callback that does not answer", unsubscribe, "c", nil},
-		{"callback that does not answer, longest addresses", rawForm("hub.mode=unsubscribe&hub.topic=" + long("t") + "&hub.callback=" + long("c")), "c", nil},
-		{"callback that refuses, longest addresses", rawForm("hub.mode=unsubscribe&hub.topic=" + long("t") + "&hub.callback=" + long("c")), "c", answers{"c": status(404)}},
-		{"callback told that the topic refuses", subscribe, "c", answers{"c": status(404), "t": status(404)}},
-		{"callback told so that does not answer", subscribe, "c", answers{"t": status(404)}},
-		{"topic that names this hub", subscribe, "t", answers{"t": namesTheHub, "c": echo}},
-		{"topic that refuses", subscribe, "t", answers{"t": status(404), "c": echo}},
-		{"topic that answers 500", subscribe, "t", answers{"t": status(500), "c": echo}},
-		{"topic that does not answer", subscribe, "t", answers{"c": echo}},
-		{"topic and callback of one server, which answers 500", one, "c", answers{"c": status(500)}},
-		{"topic and callback of one server, which does not answer", one, "c", nil},
-		{"topic of a publication that refuses", publish, "t", answers{"t": status(404)}},
-		{"topic of a ping that refuses", rawForm(ping), "t", answers{"t": status(404)}},
-		{"topic of a ping that does not answer", rawForm(ping), "t", nil},
-		// The difference that one more of the hundred makes.
-		{"each further topic of that ping", rawForm(ping + "&hub.url=http://t/2"), "t", nil},
+		{"callback that confirms", unsubscribe, "c", answers{"c": echo}, ""},
+		{"callback that refuses", unsubscribe, "c", answers{"c": status(404)}, ""},
+		{"callback that does not answer", unsubscribe, "c", nil, ""},
+		{"callback that does not answer, longest addresses", rawForm("hub.mode=unsubscribe&hub.topic=" + long("t") + "&hub.callback=" + long("c")), "c", nil, ""},
+		{"callback that refuses, longest addresses", rawForm("hub.mode=unsubscribe&hub.topic=" + long("t") + "&hub.callback=" + long("c")), "c", answers{"c": status(404)}, ""},
+		{"callback that does not answer, longest topic", rawForm("hub.mode=unsubscribe&hub.topic=" + long("t") + "&hub.callback=http://c/"), "c", nil, ""},
+		{"callback that does not answer, longest topic and hub.verify_token", rawForm("hub.mode=unsubscribe&hub.topic=" + long("t") + "&hub.callback=http://c/" + token), "c", nil, ""},
+		{"callback that does not answer, longest hub.verify_token", rawForm("hub.mode=unsubscribe&hub.topic=http://t/&hub.callback=http://c/" + token), "c", nil, ""},
+		{"callback told that the topic refuses", subscribe, "c", answers{"c": status(404), "t": status(404)}, ""},
+		{"callback told so that does not answer", subscribe, "c", answers{"t": status(404)}, ""},
+		{"topic that names this hub", subscribe, "t", answers{"t": namesTheHub, "c": echo}, ""},
+		{"topic that refuses", subscribe, "t", answers{"t": status(404), "c": echo}, ""},
+		{"topic that answers 500", subscribe, "t", answers{"t": status(500), "c": echo}, ""},
+		{"topic that does not answer", subscribe, "t", answers{"c": echo}, ""},
+		{"topic and callback of one server, which answers 500", one, "c", answers{"c": status(500)}, ""},
+		{"topic and callback of one server, which does not answer", one, "c", nil, ""},
+		{"topic and callback of one server, which does not answer, longest topic", rawForm("hub.mode=subscribe&hub.topic=" + long("c") + "&hub.callback=http://c/"), "c", nil, ""},
+		{"topic of a publication that refuses", publish, "t", answers{"t": status(404)}, ""},
+		{"topic of a ping that refuses", rawForm(ping), "t", answers{"t": status(404)}, ""},
+		{"topic of a ping that does not answer", rawForm(ping), "t", nil, ""},
+		{"each further topic of that ping", rawForm(ping + "&hub.url=http://t/2"), "t", nil, rawForm(ping)},
+		{"each further topic of that ping, joined by a comma", rawForm(ping + ",http://t/2,http://t/3"), "t", nil, rawForm(ping + ",http://t/2")},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &network{t: t, answer: tt.answer, requests: map[string]int{}, bytes: map[string]int{}}
-				requests, bytes := n.cause(t, tt.raw, tt.victim)
+				caused := func(raw string) (requests, bytes int) {
+					n := &network{t: t, answer: tt.answer, requests: map[string]int{}, bytes: map[string]int{}}
+					return n.cause(t, raw, tt.victim)
+				}
+				requests, bytes := caused(tt.raw)
 				sent := len(tt.raw)
-				if strings.HasPrefix(tt.what, "each further") {
-					requests, bytes, sent = requests/2, bytes/2, sent-len(rawForm(ping))
+				if tt.base != "" {
+					less, fewer := caused(tt.base)
+					requests, bytes, sent = requests-less, bytes-fewer, sent-len(tt.base)
 				}
 				factor := float64(bytes) / float64(sent)
 				t.Logf("| %s | %d | %.1f |  %d bytes for %d", tt.what, requests, math.Ceil(factor*10)/10, bytes, sent)
