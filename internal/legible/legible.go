@@ -30,13 +30,14 @@ func replaced(s string, by rune) string {
 }
 
 // AppendJSON appends JSON text to b with everything that is not printable as \u escapes, which is the same
-// JSON: outside of strings it has nothing of that kind but line ends, which stay.
+// JSON: outside of strings it has nothing of that kind but line ends, which stay. It replaces each byte of
+// broken UTF-8 by U+FFFD, as encoding/json does: alone, 0x9b is a control character of some terminals.
 func AppendJSON(b, json []byte) []byte {
 	for len(json) > 0 {
-		r, n := utf8.DecodeRune(json)
+		r, n := utf8.DecodeRune(json) // of broken UTF-8, U+FFFD
 		switch {
 		case r == '\n' || unicode.IsPrint(r):
-			b = append(b, json[:n]...)
+			b = utf8.AppendRune(b, r)
 		case r < 0x10000:
 			b = appendUnit(b, r)
 		default:

@@ -25,6 +25,14 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Text that no encoder wrote may have broken UTF-8 in it.
+func TestAppendBrokenJSON(t *testing.T) {
+	const broken = "{\"a\": \"\x9b31m\xff\"}\n"
+	if got, want := string(legible.AppendJSON(nil, []byte(broken))), "{\"a\": \"\ufffd31m\ufffd\"}\n"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+}
+
 // Escaped JSON is the same JSON, and has nothing in it that is not printable.
 func TestAppendJSON(t *testing.T) {
 	for _, s := range []string{"", "plain", "\n", evil, "\\u202e", "\U0010ffff\ufffd", strings.ToValidUTF8(evil, "")} {
