@@ -163,6 +163,29 @@ func tells(t *testing.T, g *guarded, text string) {
 	}
 }
 
+// A token decides how to read a value that may be a list of topics, or one topic with commas in it.
+func TestListOfARegisteredSource(t *testing.T) {
+	for name, row := range map[string]struct {
+		value string // T is the topics' server
+		want  int
+		pings int
+	}{
+		"a list":                           {"T/good,T/set/a", 204, 2},
+		"a list, or a topic":               {"T/set/a,T/set/b", 204, 3},
+		"a topic with a foreign URL in it": {"T/set/of?u=T/get-only,http://elsewhere.example/", 204, 1},
+		"a list with a foreign topic":      {"T/good,T/get-only", 403, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuarded(t)
+			form := url.Values{"hub.mode": {"publish"}, "hub.url": {strings.ReplaceAll(row.value, "T/", g.topicURL+"/")}}
+			status, _, body := g.post(t, formType, form.Encode(), bearer(g.token))
+			if pings := g.pings.waiting(); status != row.want || pings != row.pings {
+				t.Errorf("%d %s, %d topics; want %d, %d", status, body, pings, row.want, row.pings)
+			}
+		})
+	}
+}
+
 // A ping is taken whole or refused whole.
 func TestAPingOfSeveralTopics(t *testing.T) {
 	g := newGuarded(t)

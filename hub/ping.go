@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	registered "carillon/source"
 	"carillon/subscription"
 )
 
@@ -19,7 +20,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	if err != nil {
 		return err
 	}
-	topics, err := h.pingTopics(values)
+	topics, err := h.pingTopics(values, grant)
 	if err != nil {
 		return err
 	}
@@ -52,13 +53,13 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	return nil
 }
 
-// pingTopics returns the topics that a ping names, each once.
-func (h *Hub) pingTopics(values url.Values) ([]string, error) {
+// pingTopics returns the topics that a ping names, each once. grant is the Source's; nil: none is needed.
+func (h *Hub) pingTopics(values url.Values, grant *registered.Grant) ([]string, error) {
 	var topics []string
 	seen := make(map[string]bool)
 	for _, name := range []string{"hub.url", "hub.topic"} {
 		for _, value := range values[name] {
-			for _, topic := range h.listed(value) {
+			for _, topic := range h.listed(value, grant) {
 				key := subscription.Key(topic)
 				if topic == "" || seen[key] {
 					continue
@@ -85,25 +86,31 @@ var betweenURLs = regexp.MustCompile(`(?i),\s*https?://`)
 
 // listed returns the topics that one value of a ping means. Some Sources join several topics by commas,
 // which a URL may contain as well. So a value that is known as a topic is one. Otherwise its parts are
-// topics; and so is the value itself unless one of the parts is known, or it is no URL.
-func (h *Hub) listed(value string) []string {
+// topics; and so is the value itself unless one of the parts is known, or it is no URL. If the grant covers
+// the value but not all parts, the value is one topic. If it does not cover the value, that is a list.
+func (h *Hub) listed(value string, grant *registered.Grant) []string {
 	cuts := betweenURLs.FindAllStringIndex(value, -1)
 	if len(cuts) == 0 || h.fetcher.known(value) {
 		return []string{value}
 	}
+	covers := func(topic string) bool { return grant == nil || grant.Covers(topic) }
 	var parts []string
-	known, from := false, 0
+	known, all, from := false, true, 0
 	for _, cut := range append(cuts, []int{len(value), 0}) {
 		part := strings.TrimSpace(value[from:cut[0]])
 		if h.parts.Addresses.CheckURL(part) != nil {
 			return []string{value}
 		}
 		known = known || h.fetcher.known(part)
+		all = all && covers(part)
 		parts = append(parts, part)
 		from = cut[0] + 1
 	}
-	if !known && h.checkAddress("hub.url", value) == nil {
-		parts = append(parts, value)
+	switch whole := !known && covers(value) && h.checkAddress("hub.url", value) == nil; {
+	case whole && all:
+		return append(parts, value)
+	case whole:
+		return []string{value}
 	}
 	return parts
 }
