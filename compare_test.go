@@ -22,6 +22,8 @@ var maySayEqual = map[string]string{
 	"notifier/token.go: token != got.sent":                        "both are the notifier's own: what its file has now, with what it had",
 	"source/source.go: s.TokenHash == other.TokenHash":            "both are the hub's own: records of one Source, compared when stores are merged",
 	"store/pebblestore/subscriptions.go: stored.Token != r.Token": "the token of a request tells it from a later one; nobody outside knows or sends any",
+	"store/redisstore/subscriptions.go: now.Token != r.Token":     "as in store/pebblestore",
+	"store/redisstore/subscriptions.go: record != r.Token":        "as in store/pebblestore",
 	"subscription/books.go: stored.Secret == sub.Secret":          "both are the hub's own: what it has stored, with what it is about to store",
 	"subscription/job.go: j.req.Token == token":                   "as in store/pebblestore",
 	"transfer/record.go: l.Token != uuid.Nil":                     "as in store/pebblestore",

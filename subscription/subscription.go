@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"crypto/subtle"
 	"fmt"
 	"io"
 	"log/slog"
@@ -140,7 +141,11 @@ func (r Request) Replacing(old Request) Request {
 // same reports whether the two ask for the same, so that one confirmation is enough.
 func (r Request) same(o Request) bool {
 	return r.Mode == o.Mode && r.Topic == o.Topic && r.Callback == o.Callback &&
-		r.Secret == o.Secret && r.VerifyToken == o.VerifyToken && r.Lease == o.Lease
+		equalSecrets(r.Secret, o.Secret) && equalSecrets(r.VerifyToken, o.VerifyToken) && r.Lease == o.Lease
+}
+
+func equalSecrets(a, b Secret) bool {
+	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
 // StartingAt returns r with start as its Start, unless it has an earlier one.
