@@ -91,9 +91,14 @@ func (d *Dispatcher) handOver(sh *shardTable) {
 		return // fenced meanwhile
 	}
 	last, _ := sh.batch() // and whatever of it is in doubt counts no more
+	underWay := sh.flying
 	d.drop(s)
 	d.metrics.lost.WithLabelValues(lostHandedOver).Inc()
 	d.mu.Unlock()
+	if underWay > 0 {
+		d.log.Info("a shard was lost with attempts under way: what they deliver may come twice",
+			"shard", s, "attempts", underWay)
+	}
 	if err == nil {
 		if len(last.Advances)+len(last.Gaps) == 0 {
 			return

@@ -74,6 +74,7 @@ func TestLostFinishes(t *testing.T) {
 		for _, a := range s.take() {
 			equal(t, "sent to", a.callback, other)
 		}
+		equal(t, "reports of attempts under way", strings.Count(d.logs.String(), "attempts under way"), 0)
 	})
 }
 
@@ -147,6 +148,8 @@ func TestLostWaitsOnceForWhatHangs(t *testing.T) {
 		equal(t, "a late answer changes nothing", len(e.positions), 1)
 		_, known := d.Position(subs[0].ID)
 		equal(t, "still known", known, false)
+		d.stop()
+		equal(t, "reports of attempts under way", strings.Count(d.logs.String(), "a shard was lost with attempts under way"), 3)
 	})
 }
 

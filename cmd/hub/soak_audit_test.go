@@ -17,10 +17,10 @@ import (
 // soakAudit is what a soak comes to.
 type soakAudit struct {
 	accepted, delivered, duplicates int
-	// Of the duplicates: those whose answer was lost on the way, and those that came
-	// again after a trouble. The rest must not be.
-	lostAnswers, troubled int
-	gaps, lost            int
+	// Of the duplicates: those whose answer was lost on the way, those that came again
+	// after a trouble, and those of a shard that its owner lost. The rest must not be.
+	lostAnswers, troubled, lostShards int
+	gaps, lost                        int
 }
 
 // audit holds what each subscriber got against what was accepted.
@@ -30,6 +30,10 @@ func (s *soak) audit() {
 	faults, failed := s.faults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.losses = map[*soakSender]map[subscription.Shard][]time.Time{}
+	for _, sender := range s.senders {
+		s.losses[sender] = sender.process.losses()
+	}
 	a := &soakAudit{}
 	for _, topic := range soakTopics {
 		s.auditTopic(a, topic)
@@ -41,8 +45,8 @@ func (s *soak) audit() {
 	}
 	a.accepted += s.pings
 	a.gaps += s.storedGaps()
-	t.Logf("soak %s: accepted %d, delivered %d, duplicates %d (answer lost %d, a trouble just after the first %d), gaps %d, lost %d; kills %d, faults injected %d, of which %d failed a call or a request (engine by kind: %s)",
-		s.engine, a.accepted, a.delivered, a.duplicates, a.lostAnswers, a.troubled, a.gaps, a.lost,
+	t.Logf("soak %s: accepted %d, delivered %d, duplicates %d (answer lost %d, a trouble just after the first %d, a shard lost %d), gaps %d, lost %d; kills %d, faults injected %d, of which %d failed a call or a request (engine by kind: %s)",
+		s.engine, a.accepted, a.delivered, a.duplicates, a.lostAnswers, a.troubled, a.lostShards, a.gaps, a.lost,
 		s.kills, faults, failed, byKind(s.engineFaults))
 	t.Logf("by call: %s", inWords(s.engineFaults))
 	for _, failure := range s.failures {
@@ -51,8 +55,8 @@ func (s *soak) audit() {
 	if a.lost != 0 || a.gaps != 0 {
 		t.Errorf("%d notifications were lost, there are %d gaps; want none", a.lost, a.gaps)
 	}
-	if a.duplicates != a.lostAnswers+a.troubled {
-		t.Errorf("%d notifications came again although nothing had happened", a.duplicates-a.lostAnswers-a.troubled)
+	if unexplained := a.duplicates - a.lostAnswers - a.troubled - a.lostShards; unexplained != 0 {
+		t.Errorf("%d notifications came again although nothing had happened", unexplained)
 	}
 	if s.kills < soakKills || failed < soakFaults {
 		t.Errorf("%d kills and %d faults that failed something, want %d and %d", s.kills, failed, soakKills, soakFaults)
@@ -209,16 +213,13 @@ func (s *soak) auditBodies(u *soakSubscriber) {
 	}
 }
 
-// What came again after a trouble had come at most soakUnsaved before it, as positions
-// are saved that often and a Save that fails is repeated; or soakLate after it, when the
-// last that a dead process had sent was read.
-const (
-	soakUnsaved = flushInterval + diskSlack*slowness
-	soakLate    = 100 * time.Millisecond * slowness
-)
+// soakUnsaved bounds how long before a trouble something had come that comes again:
+// positions are saved that often, and a Save that fails is repeated.
+const soakUnsaved = flushInterval + diskSlack*slowness
 
 // auditDuplicates looks for what explains that something came again: an answer that was
-// lost, or a trouble that began between the two, just after the first.
+// lost, a trouble of the first sender's or the second's that began between the two, or the
+// first sender's report that it lost the shard. The last two follow soon on the first.
 func (s *soak) auditDuplicates(a *soakAudit, u *soakSubscriber) {
 	before := map[string]soakArrival{}
 	for _, d := range u.got {
@@ -231,15 +232,41 @@ func (s *soak) auditDuplicates(a *soakAudit, u *soakSubscriber) {
 		switch {
 		case first.lost:
 			a.lostAnswers++
-		case slices.ContainsFunc(s.troubles, func(trouble time.Time) bool {
-			since := trouble.Sub(first.at)
-			return trouble.Before(d.at) && -soakLate < since && since < soakUnsaved
-		}):
+		case s.troubled(u, &first, &d):
 			a.troubled++
+		case s.lostShard(u, &first, &d):
+			a.lostShards++
 		default:
-			s.faultf("%s got %q again after %s; %s", u.name, d.body, d.at.Sub(first.at), s.nearest(first.at))
+			s.faultf("%s got %q from hub %d and again from hub %d (another process: %t) after %s; %s",
+				u.name, d.body, first.by.place, d.by.place, first.by != d.by, d.at.Sub(first.at), s.nearest(first.at))
 		}
 	}
+}
+
+// soon reports whether something was so soon after an arrival was sent that the arrival
+// may not have been saved.
+func (a *soakArrival) soon(at time.Time) bool {
+	since := at.Sub(a.sent())
+	return 0 <= since && since < soakUnsaved
+}
+
+// troubled reports whether a trouble explains that something came again. A restless
+// subscriber comes back by requests that any hub serves, so the trouble of any hub counts.
+func (s *soak) troubled(u *soakSubscriber, first, again *soakArrival) bool {
+	return slices.ContainsFunc(s.troubles, func(trouble soakTrouble) bool {
+		its := u.restless || trouble.of == nil || trouble.of == first.by || trouble.of == again.by
+		return its && trouble.at.Before(again.at) && first.soon(trouble.at)
+	})
+}
+
+// lostShard reports whether the first sender lost the subscriber's shard and said so.
+// Where another process sent the second, the shard had gone before it, and the first
+// sender may learn that later.
+func (s *soak) lostShard(u *soakSubscriber, first, again *soakArrival) bool {
+	losses := s.losses[first.by][subscription.ShardOf(subscription.NewID(u.topicURL, u.callback))]
+	return slices.ContainsFunc(losses, func(at time.Time) bool {
+		return first.soon(at) && (at.Before(again.at) || first.by != again.by)
+	})
 }
 
 // nearest tells when the trouble next to an arrival was, as it excuses nothing.
@@ -247,8 +274,12 @@ func (s *soak) nearest(at time.Time) string {
 	if len(s.troubles) == 0 {
 		return "there was no trouble"
 	}
-	next := slices.MinFunc(s.troubles, func(a, b time.Time) int { return cmp.Compare(a.Sub(at).Abs(), b.Sub(at).Abs()) })
-	return fmt.Sprintf("the nearest trouble was %s after the first arrival", next.Sub(at))
+	next := slices.MinFunc(s.troubles, func(a, b soakTrouble) int { return cmp.Compare(a.at.Sub(at).Abs(), b.at.Sub(at).Abs()) })
+	whose := "of all hubs"
+	if next.of != nil {
+		whose = fmt.Sprintf("of hub %d", next.of.place)
+	}
+	return fmt.Sprintf("the nearest trouble, %s, was %s after the first arrival", whose, next.at.Sub(at))
 }
 
 // last is what came last. mu is held.

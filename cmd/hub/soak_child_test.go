@@ -10,7 +10,6 @@ import (
 	ossignal "os/signal"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -83,7 +82,7 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], slices.Concat(s.args, args)...), ready: map[string]string{}, log: &logText{}}
 	p.cmd.Env = hubEnvironment()
-	p.cmd.Stderr = io.MultiWriter(p.log, unsavedWatch{s})
+	p.cmd.Stderr = p.log
 	var err error
 	if p.out, err = p.cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
@@ -104,17 +103,6 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 	t.Cleanup(p.kill)
 	p.awaitReady(t)
 	return p
-}
-
-// unsavedWatch looks for what a hub says of shards that it lost with positions that
-// were not saved: what was delivered comes again from another hub.
-type unsavedWatch struct{ *soak }
-
-func (w unsavedWatch) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), "a shard was lost with positions not saved") {
-		w.trouble(0)
-	}
-	return len(p), nil
 }
 
 // hear counts what a process tells of its faults, until its end.

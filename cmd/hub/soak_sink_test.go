@@ -46,7 +46,8 @@ type soakArrival struct {
 	at       time.Time
 	lost     bool // the answer may not have reached the hub
 	period   int
-	secret   int // of those of the period
+	secret   int         // of those of the period
+	by       *soakSender // the process that sent it
 }
 
 // answer is what callbacks answer.
@@ -95,10 +96,11 @@ func (u *soakSubscriber) take(r *http.Request, body string, lost bool) {
 	s := u.soak
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := soakArrival{id: r.Header.Get("X-Hub-Notification-Id"), body: body, at: time.Now(), lost: lost, period: -1}
+	signature := r.Header.Get("X-Hub-Signature")
+	a := soakArrival{id: r.Header.Get("X-Hub-Notification-Id"), body: body, at: time.Now(), lost: lost, period: -1, by: s.sender(signature)}
 	for i := len(u.periods) - 1; i >= 0 && a.period < 0; i-- {
 		for n, secret := range u.periods[i].secrets {
-			if signed(r.Header.Get("X-Hub-Signature"), secret, body) {
+			if signed(signature, secret, body) {
 				a.period, a.secret = i, n
 			}
 		}

@@ -103,9 +103,11 @@ type soak struct {
 	pings        int       // that were accepted
 	chained      time.Time // the end of the last change notification
 	kills        int
-	troubles     []time.Time
-	engineFaults map[string]int // by call and kind
-	failures     []string       // the first of them
+	troubles     []soakTrouble
+	senders      []*soakSender                                      // in the order of their starts
+	losses       map[*soakSender]map[subscription.Shard][]time.Time // what they say in their logs
+	engineFaults map[string]int                                     // by call and kind
+	failures     []string                                           // the first of them
 }
 
 func newSoak(t *testing.T, engine string, seed uint64, args ...string) *soak {

@@ -10,9 +10,16 @@ import (
 // signatures are the methods that processes sign with, in turn.
 var signatures = []string{"sha256", "sha384", "sha512", "sha1"}
 
-// start starts a hub in a place, whose engine fails by the seed.
+// start starts a hub in a place, whose engine fails by the seed. The hub signs by a method
+// of its own, so that its signatures show which process sent a request.
 func (s *soak) start(i int, seed uint64) {
-	s.hubs[i] = s.startHub(seed, "--signature", signatures[s.random.IntN(len(signatures))])
+	sender := &soakSender{place: i}
+	s.locked(func() {
+		sender.method = s.freeMethod()
+		s.senders = append(s.senders, sender)
+	})
+	sender.process = s.startHub(seed, "--signature", sender.method)
+	s.hubs[i] = sender.process
 	s.tell()
 }
 
@@ -38,7 +45,7 @@ func (s *soak) killHub(i int) {
 func (s *soak) replaceHub(i int, seed uint64) {
 	s.t.Helper()
 	s.hubs[i].kill()
-	s.trouble(1)
+	s.silence(i, 1)
 	s.hubs[i] = nil
 	s.tell()
 	s.start(i, seed)
@@ -51,11 +58,11 @@ func (s *soak) stopHub(i int) {
 	p := s.hubs[i]
 	s.hubs[i] = nil
 	s.tell()
-	s.trouble(0)
+	s.locked(func() { s.trouble(s.senderAt(i), 0) })
 	if err := p.stop(s.t); err != nil {
 		s.t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
 	}
-	s.trouble(0)
+	s.silence(i, 0)
 	s.start(i, s.seeds.Uint64())
 }
 
@@ -63,28 +70,40 @@ func (s *soak) stopHub(i int) {
 func (s *soak) killRedis(redis *redistest.Server) {
 	s.t.Helper()
 	redis.Kill(s.t)
-	s.trouble(1)
+	s.locked(func() { s.trouble(nil, 1) })
 	<-time.After(time.Duration(s.random.IntN(500)) * time.Millisecond)
 	redis.Restart(s.t)
-	s.trouble(0)
+	s.locked(func() { s.trouble(nil, 0) })
 }
 
 // pauseHub stops one for longer than its leases last, and lets it go on.
 func (s *soak) pauseHub(i int) {
 	s.t.Helper()
 	signal(s.t, s.hubs[i], syscall.SIGSTOP)
-	s.trouble(0)
+	s.silence(i, 0)
 	<-time.After(time.Second + time.Duration(s.random.IntN(1500))*time.Millisecond)
-	s.trouble(0)
+	s.locked(func() {
+		sender := s.senderAt(i)
+		sender.silent[len(sender.silent)-1].to = s.trouble(sender, 0)
+	})
 	signal(s.t, s.hubs[i], syscall.SIGCONT)
 }
 
-// trouble notes that something of it is now, and with so many kills.
-func (s *soak) trouble(kills int) {
+// silence records that the process of a place sends nothing from now on, and counts kills.
+func (s *soak) silence(place, kills int) {
 	s.locked(func() {
-		s.troubles = append(s.troubles, time.Now())
-		s.kills += kills
+		sender := s.senderAt(place)
+		sender.silent = append(sender.silent, soakSilence{from: s.trouble(sender, kills)})
 	})
+}
+
+// trouble records a trouble of a process, or of all where it is nil, counts kills, and
+// returns the time. mu is held.
+func (s *soak) trouble(of *soakSender, kills int) time.Time {
+	now := time.Now()
+	s.troubles = append(s.troubles, soakTrouble{now, of})
+	s.kills += kills
+	return now
 }
 
 // calmHubs ends the faults of the hubs that run.
