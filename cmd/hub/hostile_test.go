@@ -17,8 +17,10 @@ const (
 	hostileCallbacks = 100
 	hostileNotes     = 30
 	hostilePace      = 150 * time.Millisecond
-	// hostileWithin is how soon a healthy subscriber has what was published.
+	// hostileWithin is how much later a healthy subscriber may have what was published than
+	// hostileTimes what the same takes at that moment through a hub without villains.
 	hostileWithin = 2 * time.Second * slowness
+	hostileTimes  = 4
 	// hostileLarge and floodLarge are the larger bodies that are delivered: to somebody
 	// healthy too, and to callbacks only that hang.
 	hostileLarge = 20 << 20 / slowness
@@ -50,28 +52,29 @@ func TestHostileCallbacks(t *testing.T) {
 	for i, trick := range trickNames() {
 		others.Go(func() { hostileRequests(ctx, t, s, vs, vs.origin(i%len(vs.listeners)), trick) })
 	}
-	own, shared := hostileDeliveries(t, s, hub)
+	own, shared := hostileDeliveries(t, s, hub, newCalmTown(t))
 	stop()
 	others.Wait()
-	var unmet []string
-	for _, callback := range callbacks {
-		// Of those behind TLS some see no request: the trick is played before.
-		if vs.count(callback) == 0 && !strings.HasPrefix(callback, "https:") {
-			unmet = append(unmet, callback)
-		}
-	}
 	// Large bodies wait for their turn beside those that hang on the same host.
-	if len(unmet) > hostileUnmet {
-		t.Errorf("%d were never delivered to, and not %d at most: %s", len(unmet), hostileUnmet, unmet)
-	}
+	eventually(t, fmt.Sprintf("deliveries to all villains but %d", hostileUnmet), func() bool {
+		unmet := 0
+		for _, callback := range callbacks {
+			// Of those behind TLS some see no request: the trick is played before.
+			if vs.count(callback) == 0 && !strings.HasPrefix(callback, "https:") {
+				unmet++
+			}
+		}
+		return unmet <= hostileUnmet
+	})
 	bound := hostileBound()
 	peak, now := memoryOf(t, p.cmd.Process.Pid)
-	t.Logf("hostile: %d callbacks, %d notifications, control max %d ms (on a host with villains %d ms), RSS peak %d MB, at the end %d MB (bound %d MB)",
+	t.Logf("hostile: %d callbacks, %d notifications, control max %d ms beyond a calm hub (on a host with villains %d ms), RSS peak %d MB, at the end %d MB (bound %d MB)",
 		len(callbacks), hostileNotes, own.Milliseconds(), shared.Milliseconds(), peak>>20, now>>20, bound>>20)
 	t.Logf("hostile: %d deliveries, of no answer more than %d KB taken (bound %d KB); %d verifications and topic checks, %d KB",
 		vs.posts.Load(), vs.most[delivered].Load()>>10, hostileSent>>10, vs.asked.Load(), vs.most[asked].Load()>>10)
 	if own > hostileWithin || shared > hostileWithin {
-		t.Errorf("a healthy subscriber waited for %s, on a host with villains for %s; the bound is %s", own, shared, hostileWithin)
+		t.Errorf("a healthy subscriber waited for %s more than %d times as long as at a hub without villains, on a host with villains for %s more; the bound is %s",
+			own, hostileTimes, shared, hostileWithin)
 	}
 	if peak > bound {
 		t.Errorf("the process took %d MB; the bound is %d MB", peak>>20, bound>>20)
@@ -93,9 +96,37 @@ func hostileBound() int64 {
 	return (bytes + bytes/4) * heaviness
 }
 
+// calmTown is a hub with one subscriber and no villains: what it needs shows how fast the
+// machine is at that moment.
+type calmTown struct {
+	sink *sink
+	hub  string
+}
+
+func newCalmTown(t *testing.T) *calmTown {
+	t.Helper()
+	c := &calmTown{sink: newSink(t)}
+	c.hub = startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir()).ready["url"]
+	c.sink.setHub(c.hub, 0)
+	if status, text, err := subscribe(c.hub, c.sink.topicURL("town"), c.sink.callbackURL("calm"), nil); err != nil || status != http.StatusAccepted {
+		t.Fatalf("subscribing: %d %s %v", status, text, err)
+	}
+	c.sink.await(t, "the verification at the calm hub", func() bool { return c.sink.verified["calm"] == 1 })
+	return c
+}
+
+// publish publishes a body and returns how long its delivery took.
+func (c *calmTown) publish(t *testing.T, body string) time.Duration {
+	t.Helper()
+	accepted := hostilePublish(t, c.hub, c.sink.topicURL("town"), body)
+	c.sink.await(t, "the calm subscriber", func() bool { return c.sink.has("calm", body) })
+	return c.sink.lag("calm", body, accepted)
+}
+
 // hostileDeliveries publishes, each tenth time a large body to the healthy callback that has
-// a host of its own, and returns for how long the two waited at most.
-func hostileDeliveries(t *testing.T, s *sink, hub string) (own, shared time.Duration) {
+// a host of its own. It returns how much longer the two waited at most than hostileTimes
+// as long as the calm town did for the same body.
+func hostileDeliveries(t *testing.T, s *sink, hub string, calm *calmTown) (own, shared time.Duration) {
 	t.Helper()
 	for i := range floodTopics {
 		hostilePublish(t, hub, s.topicURL(fmt.Sprint("flood-", i)), strings.Repeat("x", floodLarge))
@@ -106,12 +137,13 @@ func hostileDeliveries(t *testing.T, s *sink, hub string) (own, shared time.Dura
 			topic, body = "great", body+strings.Repeat("x", hostileLarge)
 		}
 		accepted := hostilePublish(t, hub, s.topicURL(topic), body)
+		usual := hostileTimes * calm.publish(t, body)
 		s.await(t, "the healthy subscribers", func() bool {
 			return s.has("own", body) && (topic == "great" || s.has("shared", body))
 		})
-		own = max(own, s.lag("own", body, accepted))
+		own = max(own, s.lag("own", body, accepted)-usual)
 		if topic == "town" {
-			shared = max(shared, s.lag("shared", body, accepted))
+			shared = max(shared, s.lag("shared", body, accepted)-usual)
 		}
 		<-time.After(hostilePace)
 	}
