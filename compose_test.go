@@ -239,7 +239,7 @@ func megabytes(t *testing.T, size string) int {
 	return n
 }
 
-// The hubs learn from the balancer, and from nobody else, who a client is.
+// The hubs learn a client's address from the balancer alone.
 func TestComposeClients(t *testing.T) {
 	c := composed(t)
 	var networks struct {

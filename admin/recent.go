@@ -13,7 +13,7 @@ const recentFor = time.Second
 // that costs something must not run for each request. The zero value is ready for use.
 type Recent struct {
 	mu   sync.Mutex
-	last *answer // guarded by mu; nil: nobody has asked
+	last *answer // guarded by mu; nil: there was no question yet
 }
 
 // answer is what one run of a check returned.
@@ -24,7 +24,7 @@ type answer struct {
 }
 
 // Ask returns what ready returned within the last second, or runs it. Never do two runs overlap,
-// and never does one begin within a second of the one before. A run is nobody's own: it goes on,
+// and never does one begin within a second of the one before. A run belongs to no single request: it goes on,
 // for checkTimeout, when a caller leaves.
 func (r *Recent) Ask(ctx context.Context, ready func(context.Context) error) error {
 	a := r.answer(ctx, ready)

@@ -62,7 +62,7 @@ func TestReadyzAsksTheStoreOncePerSecond(t *testing.T) {
 	})
 }
 
-// A store that hangs is asked one thing at a time; nobody waits for longer than a check may take.
+// A store that hangs is asked one thing at a time; no request waits for longer than a check may take.
 func TestReadyzAsksAHangingStoreOneThing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -138,7 +138,7 @@ func (d *Dispatcher) rest(e *entry, now int64) {
 	d.await(e, t.resting)
 }
 
-// rests tells whether an entry waits as its log could not be read, and has it wait. One whose
+// rests reports whether an entry waits as its log could not be read, and has it wait. One whose
 // notification is in memory need not. mu is held.
 func (d *Dispatcher) rests(e *entry, now int64) bool {
 	if e.topic.resting <= now {
@@ -164,7 +164,7 @@ type trouble struct {
 // away, calls about others succeed.
 const calm = 2 * engineRetryMax
 
-// failure notes that a call has failed, and tells whether that is a new trouble.
+// failure records a failed call and reports whether that is a new trouble.
 func (t *trouble) failure() (begins bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +176,7 @@ func (t *trouble) failure() (begins bool) {
 	return begins
 }
 
-// success notes that a call has succeeded, and tells whether a trouble is over, how many calls
+// success notes that a call has succeeded, and reports whether a trouble is over, how many calls
 // failed in it, and how long it took.
 func (t *trouble) success() (ends bool, failed int, took time.Duration) {
 	t.mu.Lock()

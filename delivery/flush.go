@@ -215,7 +215,7 @@ func (d *Dispatcher) missed(of group, all []collected, err error) (missed []coll
 	return missed, nil
 }
 
-// settled counts the outcomes of a shard as saved, and tells whether its deliveries may go on
+// settled counts the outcomes of a shard as saved, and reports whether its deliveries may go on
 // again as it was sidelined. mu is held.
 func (d *Dispatcher) settled(c collected) (back bool) {
 	c.sh.saving = nil

@@ -105,7 +105,7 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	return from, end, nil
 }
 
-// keeps tells whether what a flush was to save of a shard, as it was held before, is stored.
+// keeps reports whether what a flush was to save of a shard, as it was held before, is stored.
 func (d *Dispatcher) keeps(sh *shardTable) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,7 +16,7 @@ type signer struct {
 	macs   sync.Pool // of *mac
 }
 
-// CheckSignature returns an error for what is no method of WebSub §7.1.
+// CheckSignature returns an error unless method is one of WebSub §7.1.
 func CheckSignature(method string) error {
 	_, err := newSigner(method)
 	return err

@@ -168,7 +168,7 @@ func TestGoneAfterTheShard(t *testing.T) {
 	}
 }
 
-// What an earlier subscription with the same ID has missed is no gap of the next one, whether
+// A gap of an earlier subscription with the same ID does not become one of the next, whether
 // that is saved yet, being saved, or could not be.
 func TestGapOfAnEarlierLife(t *testing.T) {
 	for name, saving := range map[string]func(context.Context) error{

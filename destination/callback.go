@@ -32,7 +32,7 @@ const (
 	// told to come again.
 	maxBodies = 4
 	// bodyIdle, bodyRate (bytes a second) and bodyTimeout say how slow a delivery may be: who sends
-	// a byte now and then keeps nobody else out.
+	// a byte now and then does not keep others out.
 	bodyIdle    = 10 * time.Second
 	bodyRate    = 32 << 10
 	bodyTimeout = 2 * time.Minute

@@ -100,7 +100,7 @@ type Hub struct {
 	nonce    string                     // of SelfAddress
 	origin   http.CrossOriginProtection // of the hub's own pages only
 	outage   outage
-	// lookalikes reports what was published and is no notification.
+	// lookalikes reports publications that look like notifications and are not.
 	lookalikes *lookalikes
 	logger     *slog.Logger
 	metrics    *metrics

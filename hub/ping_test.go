@@ -14,7 +14,7 @@ import (
 )
 
 // TestPingOfAList: several topics in one value, joined by commas, are taken apart unless the value is
-// known as a topic. Where nobody knows, it may be either, and all are fetched.
+// known as a topic. If no topic is known, it may be either, and all are fetched.
 func TestPingOfAList(t *testing.T) {
 	const a, b, c = "http://a.example/x", "https://b.example/y?p=1,2", "http://c.example/,z"
 	for name, tt := range map[string]struct {

@@ -44,7 +44,7 @@ type Likeness int
 const (
 	// Unlike is a body that has nothing of a notification.
 	Unlike Likeness = iota
-	// Lookalike is a body that has something of a notification and is none: a Miss says why.
+	// Lookalike is a body that resembles a notification and is not one: a Miss says why.
 	Lookalike
 	// Notification is what IsNotification reports, and the same with sitemapindex as its root:
 	// ValidateNotification judges both.

@@ -239,7 +239,7 @@ func TestEachStepHasItsSchedule(t *testing.T) {
 	})
 }
 
-// A topic that hangs, or that nobody can reach, is given up within 30 s, and the callback is told; that
+// A topic that hangs or cannot be reached is given up within 30 s, and the callback is told; that
 // a check waits for its turn is not counted.
 func TestTopicIsGivenUpSoon(t *testing.T) {
 	for name, tt := range map[string]struct {

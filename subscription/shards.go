@@ -150,7 +150,7 @@ func (s *Service) Sure(until time.Time, doubted ...Shard) {
 	s.sure.Vouch(until, doubted...)
 }
 
-// isSure tells whether nobody else can own the shard, which is one of this process.
+// isSure reports whether no other process can own the shard, which is one of this process.
 func (s *Service) isSure(shard Shard) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

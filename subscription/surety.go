@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Surety is until when nobody else can own each shard of this process, by the monotonic
+// Surety is until when no other process can own each shard of this process, by the monotonic
 // clock. The zero value is sure for ever. It has no mutex of its own.
 type Surety struct {
 	bounded bool // Vouch was called
@@ -26,10 +26,10 @@ func (s *Surety) Vouch(until time.Time, doubted ...Shard) {
 	}
 }
 
-// Of returns whether nobody else can own the shard.
+// Of reports whether no other process can own the shard.
 func (s *Surety) Of(shard Shard, now time.Time) bool {
 	return !s.bounded || now.Before(s.until[shard])
 }
 
-// OfAny returns whether there may be a shard that nobody else can own.
+// OfAny reports whether there may be a shard that no other process can own.
 func (s *Surety) OfAny(now time.Time) bool { return !s.bounded || now.Before(s.latest) }

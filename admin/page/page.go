@@ -207,7 +207,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, view string, s shee
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(legible.HTML(page.Bytes())) // the client is gone: nobody to tell
+	_, _ = w.Write(legible.HTML(page.Bytes())) // the client is gone
 }
 
 // readViews parses every view with the layout and the parts that views share.

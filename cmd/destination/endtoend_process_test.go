@@ -92,7 +92,7 @@ func launch(t *testing.T, program string, args ...string) *child {
 	t.Helper()
 	c := &child{t: t, ready: map[string]string{}, changed: make(chan struct{})}
 	c.cmd = exec.Command(filepath.Join(programs(t), program), args...)
-	c.cmd.Env = append(os.Environ(), "HUB_DRAIN=0s") // there is no balancer
+	c.cmd.Env = append(os.Environ(), "HUB_DRAIN=0s") // no balancer asks
 	stdout, err := c.cmd.StdoutPipe()
 	stderr, err2 := c.cmd.StderrPipe()
 	if err := errors.Join(err, err2, c.cmd.Start()); err != nil {

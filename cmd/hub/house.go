@@ -41,7 +41,7 @@ type house struct {
 	reloads    *program.Reloader // nil: there are none
 	around     *surroundings
 	chosen     []string        // warnings of what the operator chose
-	back       *wayBack        // nil where nobody gave a --url
+	back       *wayBack        // nil without a --url
 	screen     *program.Screen // nil: nobody looks on
 	metrics    *prometheus.Registry
 	public     *program.Listener

@@ -217,7 +217,7 @@ func (d *masterDrill) await(what string, done func() bool) {
 	}
 }
 
-// lives tells whether the shard of a subscription is on another master than the dead one.
+// lives reports whether the shard of a subscription is on another master than the dead one.
 func (d *masterDrill) lives(at, i int) bool {
 	id := subscription.NewID(d.c.sink.topicURL(d.topics[at]), d.c.sink.callbackURL(drillCallback(at, i)))
 	return d.masters.Owner(d.t, fmt.Sprintf("{shard-%02d}", subscription.ShardOf(id))) != d.dead

@@ -15,7 +15,7 @@ import (
 )
 
 // wayBack knows whether --url leads back to this hub. Publishers and subscribers know the hub by that
-// URL only, and a wrong port or path, or a proxy that is not set up, is otherwise seen by nobody here.
+// URL only, and a wrong port or path, or a proxy that is not set up, would otherwise go unnoticed here.
 type wayBack struct {
 	ask func(context.Context) error // by the URL; nil: it leads back
 

@@ -272,7 +272,7 @@ func TestUndatedListBegunAnew(t *testing.T) {
 }
 
 // A notification that repeats changes from before its interval (CN §3) undoes no later change of their
-// resource, and nothing of it is handed on twice; what it told nobody before is handed on.
+// resource, and nothing of it is handed on twice; what it did not announce before is handed on.
 func TestRepeated(t *testing.T) {
 	for name, longAgo := range map[string]time.Duration{"since the start": 0, "before the start": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pace Pace, held *
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	// Where there is no room for what was announced, nobody need send it.
+	// Without room for the announced size the client need not send it.
 	if err := held.Grow(max(0, r.ContentLength)); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func TakeIn(h *Held, announced, limit int64, fill func([]byte) (int, error)) ([]
 		if err := h.Grow(next); err != nil {
 			return nil, err
 		}
-		// One byte beyond the limit tells that the body is too long.
+		// One byte beyond the limit shows that the body is too long.
 		part := make([]byte, max(next, 1))
 		n, err := fill(part)
 		parts = append(parts, part[:n])
@@ -124,7 +124,7 @@ func join(parts [][]byte) []byte {
 	return body
 }
 
-// A body that nobody wants any more is still taken in, so that the client comes to
+// A body that is no longer wanted is still read, so that the client comes to
 // read the answer: until nothing comes for lingering, and within these bounds.
 const (
 	lingering      = time.Second

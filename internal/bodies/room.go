@@ -9,7 +9,7 @@ import "sync"
 // the rest of it in the share for long bodies, so that these never keep out the short ones.
 const Long = 1 << 20
 
-// Room is the memory for bodies that are being taken in. Nobody waits for it: a
+// Room is the memory for bodies that are being taken in. No request waits for it: a
 // client that is told to come again holds nothing meanwhile.
 type Room struct {
 	full error

@@ -59,7 +59,7 @@ func decode(path string) string {
 	return b.String()
 }
 
-// digit is the value of a hexadecimal digit; -1: it is none.
+// digit returns the value of a hexadecimal digit, or -1.
 func digit(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':

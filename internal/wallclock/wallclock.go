@@ -119,7 +119,7 @@ func (c *Clock) Latest() time.Time {
 	return time.Unix(0, max(c.wall(system), c.told+int64(system.Sub(c.epoch)-c.toldAt)))
 }
 
-// Reached tells of a time that has been, as something is dated by it. A clock that is behind it is
+// Reached records a time that has been, as something is dated by it. A clock that is behind it is
 // believed up to there when it is set forward.
 func (c *Clock) Reached(t time.Time) {
 	c.mu.Lock()

@@ -49,7 +49,7 @@ func (e *engine) reroute() {
 	}()
 }
 
-// next tells whether there is a reason for one more reading.
+// next reports whether there is a reason for one more reading.
 func (r *reroute) next() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

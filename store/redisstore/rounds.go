@@ -144,7 +144,7 @@ func (k *keeper) apply(r round) {
 	}
 }
 
-// reached tells whether something of a round was answered.
+// reached reports whether something of a round was answered.
 func (r *round) reached() bool {
 	return slices.ContainsFunc(r.answers, func(a answer) bool {
 		return a.err == nil && (a.verb == join || a.verb == renew)

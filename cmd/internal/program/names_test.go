@@ -74,7 +74,7 @@ func TestForeignNamesAreLogged(t *testing.T) {
 	})
 }
 
-// Names are taken as operators write them, and what is none is refused.
+// Names are accepted as operators write them; anything else is refused.
 func TestHostName(t *testing.T) {
 	for text, want := range map[string]string{
 		"Hub.Example.": "hub.example", "hub-1": "hub-1", "my_hub": "my_hub", "10.0.0.1": "10.0.0.1",
