@@ -57,8 +57,8 @@ func TestCovers(t *testing.T) {
 		},
 		{
 			prefix: "http://[2001:DB8::1]:8080/%c3%a9/%7ex",
-			yes:    []string{"http://[2001:db8::1]:8080/%C3%A9/~x/1", "http://[2001:db8::1]:8080/%c3%a9/%7Ex"},
-			no:     []string{"http://[2001:db8::1]/%C3%A9/~x", "http://[2001:db8::2]:8080/%c3%a9/~x", "http://[2001:db8::1]:8080/\u00e9/~x"},
+			yes:    []string{"http://[2001:db8::1]:8080/%C3%A9/~x/1", "http://[2001:db8::1]:8080/%c3%a9/%7Ex", "http://[2001:db8::1]:8080/\u00e9/~x"},
+			no:     []string{"http://[2001:db8::1]/%C3%A9/~x", "http://[2001:db8::2]:8080/%c3%a9/~x"},
 		},
 		{
 			prefix: "http://a.example:80/",

@@ -4,12 +4,34 @@ import "strings"
 
 // Key returns the form of a topic or callback URL by which it is compared: the
 // URL with every percent-encoded unreserved character decoded (WebSub §5.1.1;
-// RFC 3986 §2.3), so that "%7Ea" and "~a" are one. Everything else, the case of
+// RFC 3986 §2.3), so that "%7Ea" and "~a" are one; with every byte that is not ASCII
+// percent-encoded (RFC 3987 §3.1), so that an IRI and its URI are one; and with the
+// scheme http or https in lower case (RFC 3986 §3.1). Everything else, the case of
 // other escapes included, stays as it is, and so does the whole of what is no
 // URL because an escape in it is broken: decoding it could make new escapes.
+//
+// Stores keep what belongs to a topic or a subscription under its Key. A change of Key is a
+// change of their layouts.
 func Key(rawURL string) string {
-	if strings.IndexByte(rawURL, '%') < 0 {
+	key, ok := decoded(rawURL)
+	if !ok {
 		return rawURL
+	}
+	return lowerScheme(asASCII(key))
+}
+
+// FormerKey returns what Key was before it compared IRIs with URIs, and schemes in any case.
+// It finds what a store of that time holds.
+func FormerKey(rawURL string) string {
+	key, _ := decoded(rawURL)
+	return key
+}
+
+// decoded decodes the percent-encoded unreserved characters. It returns the text as it is, and
+// false, if an escape in it is broken.
+func decoded(rawURL string) (string, bool) {
+	if strings.IndexByte(rawURL, '%') < 0 {
+		return rawURL, true
 	}
 	var b strings.Builder
 	b.Grow(len(rawURL))
@@ -21,7 +43,7 @@ func Key(rawURL string) string {
 		c, ok := unescape(rawURL[i:])
 		switch {
 		case !ok:
-			return rawURL
+			return rawURL, false
 		case unreserved(c):
 			b.WriteByte(c)
 		default:
@@ -29,7 +51,40 @@ func Key(rawURL string) string {
 		}
 		i += 2
 	}
-	return b.String()
+	return b.String(), true
+}
+
+// asASCII percent-encodes the bytes that are not ASCII.
+func asASCII(s string) string {
+	others := 0
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			others++
+		}
+	}
+	if others == 0 {
+		return s
+	}
+	const digits = "0123456789ABCDEF"
+	b := make([]byte, 0, len(s)+2*others)
+	for i := range len(s) {
+		if c := s[i]; c < 0x80 {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(b)
+}
+
+// lowerScheme writes the scheme in lower case if it is that of a topic or callback.
+func lowerScheme(s string) string {
+	for _, scheme := range []string{"http://", "https://"} {
+		if n := len(scheme); len(s) >= n && s[:n] != scheme && strings.EqualFold(s[:n], scheme) {
+			return scheme + s[n:]
+		}
+	}
+	return s
 }
 
 // unescape reads the percent-encoded byte at the start of s, which is a '%'.

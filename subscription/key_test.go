@@ -2,6 +2,9 @@ package subscription_test
 
 import (
 	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"carillon/subscription"
@@ -15,11 +18,20 @@ func TestKey(t *testing.T) {
 		{"every kind", "%41%7a%30%2D%2e%5F%7E", "Az0-._~"},
 		{"reserved stays", "http://a.example/%2F%3f?x=%26", "http://a.example/%2F%3f?x=%26"},
 		{"percent stays", "http://a.example/%257E", "http://a.example/%257E"},
-		{"not ASCII stays", "http://a.example/%C3%A9", "http://a.example/%C3%A9"},
+		{"an escape of what is not ASCII stays", "http://a.example/%C3%A9%c3%a9", "http://a.example/%C3%A9%c3%a9"},
+		{"IRI", "http://a.example/café/?ü=ß", "http://a.example/caf%C3%A9/?%C3%BC=%C3%9F"},
+		{"IRI with an unreserved escape", "http://a.example/caf\xc3\xa9/%7E", "http://a.example/caf%C3%A9/~"},
+		{"not UTF-8", "http://a.example/\xff", "http://a.example/%FF"},
 		{"query", "http://a.example/?%71=%61", "http://a.example/?q=a"},
 		{"broken escapes are no URL", "http://a.example/%4%31%7E", "http://a.example/%4%31%7E"},
 		{"broken at the end", "http://a.example/%7", "http://a.example/%7"},
-		{"host and path case stay", "HTTP://A.example/B", "HTTP://A.example/B"},
+		{"an IRI with a broken escape is no URL", "HTTP://a.example/é%4", "HTTP://a.example/é%4"},
+		{"host and path case stay", "HTTP://A.example/B", "http://A.example/B"},
+		{"scheme", "hTTpS://a.example/", "https://a.example/"},
+		{"scheme written with escapes", "%48TTP://a.example/", "http://a.example/"},
+		{"another scheme stays", "URN:x", "URN:x"},
+		{"a path that begins like a scheme", "/HTTP://a", "/HTTP://a"},
+		{"letters that fold to ASCII are no scheme", "httpſ://a", "http%C5%BF://a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := subscription.Key(c.in); got != c.want {
@@ -36,6 +48,10 @@ func TestNewID(t *testing.T) {
 	if got := subscription.NewID("http://t.example/%7Ex", "http://c.example/?%6b=a"); got != id {
 		t.Errorf("another spelling gave %s, want %s", got, id)
 	}
+	iri := subscription.NewID("http://t.example/é", "http://c.example/ü")
+	if uri := subscription.NewID("HTTP://t.example/%C3%A9", "http://c.example/%C3%BC"); uri != iri {
+		t.Errorf("the URIs gave %s, the IRIs %s", uri, iri)
+	}
 	if got := subscription.NewID("http://t.example/~x", "http://c.example/?k=b"); got == id {
 		t.Error("another callback gave the same ID")
 	}
@@ -45,13 +61,17 @@ func TestNewID(t *testing.T) {
 }
 
 func FuzzKey(f *testing.F) {
-	for _, s := range []string{"", "http://a.example/%7E%2f", "%4%31", "%", "%%41", "%25%37%45", "http://a.example/\xff%C3"} {
+	for _, s := range []string{"", "http://a.example/%7E%2f", "%4%31", "%", "%%41", "%25%37%45", "http://a.example/\xff%C3", "HTTP://a/é", "%48ttp://", "HTTP%3A//"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		key := subscription.Key(raw)
 		if again := subscription.Key(key); again != key {
 			t.Errorf("Key(%q) = %q, but of that %q", raw, key, again)
+		}
+		former := subscription.FormerKey(raw)
+		if got := subscription.Key(former); got != key {
+			t.Errorf("Key(%q) = %q, but of what it was before %q", raw, key, got)
 		}
 		want, err := url.PathUnescape(raw)
 		if err != nil {
@@ -60,8 +80,37 @@ func FuzzKey(f *testing.F) {
 			}
 			return
 		}
-		if got, err := url.PathUnescape(key); err != nil || got != want {
+		for i := range len(key) {
+			if key[i] >= 0x80 {
+				t.Fatalf("Key(%q) = %q is not ASCII", raw, key)
+			}
+		}
+		if iri := subscription.Key(asIRI(key)); iri != subscription.Key(upperEscapes(key)) {
+			t.Errorf("Key(%q) = %q, but of its IRI %q", raw, key, iri)
+		}
+		if got, err := url.PathUnescape(key); err != nil || lowScheme(got) != lowScheme(want) {
 			t.Errorf("Key(%q) = %q means %q (%v), want %q", raw, key, got, err, want)
 		}
 	})
+}
+
+// asIRI decodes the escapes of what is not ASCII, and writes the others in upper case.
+func asIRI(uri string) string {
+	return escapes.ReplaceAllStringFunc(uri, func(escape string) string {
+		c, err := strconv.ParseUint(escape[1:], 16, 8)
+		if err != nil || c < 0x80 {
+			return strings.ToUpper(escape)
+		}
+		return string([]byte{byte(c)})
+	})
+}
+
+// upperEscapes writes the digits of escapes in upper case.
+func upperEscapes(uri string) string { return escapes.ReplaceAllStringFunc(uri, strings.ToUpper) }
+
+var escapes = regexp.MustCompile("%[0-9A-Fa-f]{2}")
+
+// lowScheme writes the scheme in lower case.
+func lowScheme(s string) string {
+	return regexp.MustCompile("^(?i:https?)://").ReplaceAllStringFunc(s, strings.ToLower)
 }

@@ -40,6 +40,10 @@
 // Neither direction holds more than one notification and a few batches in memory,
 // beside the names of the topics and one shard's subscriptions.
 //
+// Every record in the stream has the key that subscription.Key returns, also if the store has
+// keys of an earlier form: subscriptions have other IDs then, and the logs of a topic, in
+// several spellings, are one.
+//
 // # What it does not
 //
 // The export of an engine on which hubs are working is not a single moment in time:
@@ -63,6 +67,9 @@ type Source struct {
 	Log           delivery.Log
 	Pings         delivery.Pings
 	Sources       source.Store // nil: it has none
+	// FormerKeys: the store has keys of an earlier form (delivery.FormerKeysError), and
+	// Log.Read takes topics as Log.Topics lists them.
+	FormerKeys bool
 }
 
 // Target is an engine that takes in what a stream holds, beside what the hub works

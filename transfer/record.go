@@ -82,7 +82,7 @@ func (l sourceLine) record() (record, error) {
 func (l topicLine) record() (record, error) {
 	err := errors.Join(
 		must(l.Topic != "", "topic is empty"),
-		must(subscription.Key(string(l.Topic)) == string(l.Topic), "topic is not in the form to compare by"),
+		must(subscription.Key(string(l.Topic)) == string(l.Topic), "topic is not in the form to compare by"+older),
 		within("head", l.Head, 1),
 		must(l.LastID != uuid.Nil, "last_id is missing"),
 	)
@@ -169,6 +169,9 @@ func (l gapLine) record() (record, error) {
 	)
 }
 
+// older says what to do with a stream whose keys are of an earlier form.
+const older = " (if an older version made the export, import it with that version, and export it again with this one)"
+
 func must(ok bool, message string) error {
 	if ok {
 		return nil
@@ -196,5 +199,5 @@ func given(field string, t time.Time) error { return must(!t.IsZero(), field+" i
 // identified checks the names of a subscription: the ID follows from the others, and
 // only by that would it be found again.
 func identified(id uuid.UUID, topic, callback text) error {
-	return must(id == subscription.NewID(string(topic), string(callback)), "id is not that of the topic and the callback")
+	return must(id == subscription.NewID(string(topic), string(callback)), "id is not that of the topic and the callback"+older)
 }

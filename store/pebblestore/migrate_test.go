@@ -86,7 +86,7 @@ func TestLayout1(t *testing.T) {
 			t.Errorf("the record %x is left", it.Key())
 		}
 		format, closer, err := db.Get([]byte("\x00format"))
-		if err != nil || string(format) != "\x01\x0ccarillon hub\x05" {
+		if err != nil || string(format) != "\x01\x0ccarillon hub\x06" {
 			t.Errorf("the format record is %q, error %v", format, err)
 		}
 		return errors.Join(it.Close(), closer.Close())

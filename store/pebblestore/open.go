@@ -41,13 +41,19 @@ type layout struct {
 	// moveOn brings what an earlier layout has left to this one. It is made at
 	// every start, and made again where it was cut short.
 	moveOn func(*engine) error
+	// held is the version that a store of an earlier one gets first, until whoever opens it
+	// has checked its records and calls writeFormat; 0: the same as version.
+	held uint64
 }
 
 // hubLayout is a hub's. Layout 2 has the requests by shard, and heads of
 // notifications that say what came before them; layout 3 has the bytes of logs; layout 4
 // has replays in positions, and gaps that were replayed; layout 5 has starts and verify
-// tokens in requests.
-func hubLayout() layout { return layout{kind: "carillon hub", version: 5, moveOn: (*engine).moveOn} }
+// tokens in requests; layout 6 has the keys of subscription.Key where earlier ones have those of
+// subscription.FormerKey.
+func hubLayout() layout {
+	return layout{kind: "carillon hub", version: 6, held: 5, moveOn: (*engine).moveOn}
+}
 
 // openEngine opens the directory as a store of the layout, or makes it one.
 func openEngine(cfg Config, want layout) (*engine, error) {
@@ -303,8 +309,13 @@ func (e *engine) checkFormat(want layout) error {
 		return fmt.Errorf("%w (it is a store of the kind %q)", ErrForeign, got.kind)
 	case got.version > want.version:
 		return fmt.Errorf("%w (layout %d; this one knows up to %d)", ErrNewer, got.version, want.version)
-	case got.version < want.version:
+	case got.version < want.version && want.held == 0:
 		return e.writeFormat(want)
+	case got.version < want.version:
+		e.held = true
+		if got.version < want.held {
+			return e.writeFormat(layout{kind: want.kind, version: want.held})
+		}
 	}
 	return nil
 }

@@ -98,9 +98,9 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"a newer version": {
 			prepare: func(t *testing.T, fs *vfs.MemFS) {
-				plainPebble(t, fs, dir, "\x00format", "\x01\x0ccarillon hub\x06")
+				plainPebble(t, fs, dir, "\x00format", "\x01\x0ccarillon hub\x07")
 			},
-			want: pebblestore.ErrNewer, says: "layout 6",
+			want: pebblestore.ErrNewer, says: "layout 7",
 		},
 		"a damaged format record": {
 			prepare: func(t *testing.T, fs *vfs.MemFS) { plainPebble(t, fs, dir, "\x00format", "\x01\xffcar") },

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 // noteVersion begins every record of a notification of this layout.
@@ -78,7 +77,7 @@ func decodeHead(key string, e entry, length int) (*delivery.Notification, error)
 	if length != bodyLen {
 		return nil, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, length, bodyLen)
 	}
-	if subscription.Key(n.Topic) != key {
+	if !keyed(n.Topic, key) {
 		return nil, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, n.Topic)
 	}
 	return n, nil

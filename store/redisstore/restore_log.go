@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 // putTopicScript sets what is known of a topic's log, unless its head is above. One
@@ -87,7 +86,7 @@ func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) e
 			if t.Head > delivery.MaxSeq {
 				return fmt.Errorf("restore topics: head %d of %q: %w", t.Head, t.Topic, errNumber)
 			}
-			names[i] = subscription.Key(t.Topic)
+			names[i] = r.db.key(t.Topic)
 			calls[i] = call{putTopicScript, []string{e.keys.head(names[i])}, []any{
 				names[i], uint64(t.Head), t.Last.ID.String(), t.Last.Until, digestText(t.Last.Digest),
 			}}
@@ -128,8 +127,8 @@ func (r *Restore) putNotifications(ctx context.Context, notifications []*deliver
 		if len(n.Body) > maxBody {
 			return fmt.Errorf("number %d of %q: %w", n.Seq, n.Topic, &http.MaxBytesError{Limit: maxBody})
 		}
-		names[i] = subscription.Key(n.Topic)
-		calls[i] = putNote(n, e.keys.log(names[i]), e.keys.times(names[i]), e.keys.head(names[i]), "bytes")
+		names[i] = r.db.key(n.Topic)
+		calls[i] = putNote(names[i], n, e.keys.log(names[i]), e.keys.times(names[i]), e.keys.head(names[i]), "bytes")
 	}
 	done, err := r.putLogs(ctx, names, calls)
 	if err != nil {
@@ -149,11 +148,11 @@ func (r *Restore) putNotifications(ctx context.Context, notifications []*deliver
 	return nil
 }
 
-// putNote is the call that stores n in the log with the keys, whose bytes are in the
+// putNote is the call that stores n, of the topic with the key, in the log with the keys, whose bytes are in the
 // field of the head.
-func putNote(n *delivery.Notification, log, times, head, bytes string) call {
+func putNote(key string, n *delivery.Notification, log, times, head, bytes string) call {
 	return call{putNoteScript, []string{log, times, head}, []any{
-		subscription.Key(n.Topic), uint64(n.Seq), uint64(n.After), n.ID.String(), n.Until, digestOf(n.Publication),
+		key, uint64(n.Seq), uint64(n.After), n.ID.String(), n.Until, digestOf(n.Publication),
 		order(n.Accepted), encodeNote(n.Publication, n.ID, n.Accepted), n.Body, bytes,
 		encodeSummary(n.Publication, n.ID),
 	}}
@@ -193,7 +192,7 @@ func (r *Restore) merge(ctx context.Context, key string, notifications []*delive
 		return e.failed(ctx, err)
 	}
 	put := func(n *delivery.Notification) error {
-		c := putNote(n, log, times, e.keys.head(key), "bytes-new")
+		c := putNote(key, n, log, times, e.keys.head(key), "bytes-new")
 		_, err := e.run(ctx, c.script, c.keys, c.args...)
 		return err
 	}
