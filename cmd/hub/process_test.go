@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/redistest"
 )
 
 // beHub in the environment makes the test binary a hub: the tests start real
@@ -126,12 +126,11 @@ func (p *process) stop(t *testing.T) error {
 // freePort returns a port for a hub that must come back at the same one.
 func freePort(t *testing.T) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := redistest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 func subscribe(hub, topic, callback string, more url.Values) (int, string, error) {

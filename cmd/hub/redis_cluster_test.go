@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -228,6 +229,8 @@ func (d *masterDrill) check() {
 	d.t.Helper()
 	d.end()
 	ended := time.Now()
+	d.c.sink.mu.Lock() // deliveries go on
+	defer d.c.sink.mu.Unlock()
 	for at := range d.topics {
 		if at != d.dead && d.refused[at] != "" {
 			d.t.Errorf("a publication to the topic of master %d was refused, and master %d died: %s", at, d.dead, d.refused[at])
@@ -235,7 +238,7 @@ func (d *masterDrill) check() {
 		living, all := time.Duration(0), time.Duration(0)
 		for i := range drillCallbacks {
 			pause, last := time.Duration(0), d.killed
-			for _, a := range append(d.c.sink.got[drillCallback(at, i)], arrival{at: ended}) {
+			for _, a := range slices.Concat(d.c.sink.got[drillCallback(at, i)], []arrival{{at: ended}}) {
 				if a.at.After(last) {
 					pause, last = max(pause, a.at.Sub(last)), a.at
 				}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,9 +58,10 @@ func TestAskBack(t *testing.T) {
 // TestWayBack: three tries within a minute, then a warning, which ends when the URL leads back.
 func TestWayBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		works, tries := false, 0
+		var works atomic.Bool
+		var tries atomic.Int32
 		b := &wayBack{ask: func(context.Context) error {
-			if tries++; works {
+			if tries.Add(1); works.Load() {
 				return nil
 			}
 			return errors.New("no answer")
@@ -70,19 +72,19 @@ func TestWayBack(t *testing.T) {
 		go func() { b.run(ctx, slog.New(slog.DiscardHandler)); close(done) }()
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
-		if tries != 2 || b.Warning() != "" {
-			t.Errorf("after %d tries: %q", tries, b.Warning())
+		if tries.Load() != 2 || b.Warning() != "" {
+			t.Errorf("after %d tries: %q", tries.Load(), b.Warning())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if tries != 3 || !strings.Contains(b.Warning(), "does not seem to lead back to this hub: no answer. Check its port and path") {
-			t.Errorf("after %d tries: %q", tries, b.Warning())
+		if tries.Load() != 3 || !strings.Contains(b.Warning(), "does not seem to lead back to this hub: no answer. Check its port and path") {
+			t.Errorf("after %d tries: %q", tries.Load(), b.Warning())
 		}
-		works = true
+		works.Store(true)
 		time.Sleep(askBackEvery)
 		<-done
-		if tries != 4 || b.Warning() != "" {
-			t.Errorf("after %d tries: %q", tries, b.Warning())
+		if tries.Load() != 4 || b.Warning() != "" {
+			t.Errorf("after %d tries: %q", tries.Load(), b.Warning())
 		}
 	})
 }

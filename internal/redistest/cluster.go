@@ -69,7 +69,7 @@ func ReplicatedCluster(t testing.TB, options ...string) (primaries, replicas Nod
 // clusterNode starts a server that knows of no other node yet.
 func clusterNode(t testing.TB, options ...string) *Server {
 	t.Helper()
-	bus, err := freePort()
+	bus, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -235,7 +236,7 @@ func (s *Server) start(t testing.TB) {
 	t.Helper()
 	var errs []error
 	for range startTries {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,12 +338,16 @@ func (s *Server) end() {
 	}
 }
 
-// freePort returns a port that nothing listens on.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// FreePort returns a port that nothing listens on. It is below those that systems give to
+// connections and to port 0 (32768 and up), so that another process does not get it meanwhile.
+func FreePort() (port int, err error) {
+	for range 100 {
+		port = 28_000 + rand.IntN(4_000)
+		l, failed := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if failed == nil {
+			return port, l.Close()
+		}
+		err = failed
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
