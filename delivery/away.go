@@ -16,8 +16,7 @@ import (
 //	*HeadsError               those heads are read again, the others count
 //	*SaveError                no attempt of those shards starts until they are saved
 //
-// An ErrUnavailable that is none of these is of the engine as a whole: then all
-// deliveries pause.
+// Every other ErrUnavailable concerns the engine as a whole: then all deliveries pause.
 
 // ErrPartAway is ErrUnavailable for what one part of the engine keeps. The other
 // parts may work.
@@ -61,7 +60,7 @@ func (e *SaveError) Unwrap() []error { return []error{ErrPartAway, e.Err} }
 const awayRetryMax = time.Second
 
 // sideline has no attempt of a shard start until its positions are saved. Its outcomes
-// hold up nobody else. mu is held.
+// do not delay other shards. mu is held.
 func (d *Dispatcher) sideline(sh *shardTable) {
 	if !sh.away {
 		sh.away = true

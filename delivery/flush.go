@@ -185,7 +185,7 @@ func (d *Dispatcher) saved(of group, all []collected, err error) (back []*shardT
 }
 
 // missed returns what may not be written, after a Save that ended with err. Shards
-// of those that a part of the engine keeps are sidelined: that is no error of healthy ones. mu is
+// that an absent part of the engine keeps are sidelined, and the healthy ones get no error. mu is
 // held.
 func (d *Dispatcher) missed(of group, all []collected, err error) (missed []collected, _ error) {
 	part := (*SaveError)(nil)

@@ -142,8 +142,8 @@ func TestOneAtATimeOverTenures(t *testing.T) {
 	}
 }
 
-// A callback that says 410 when its shard is no longer this process's ends nothing here: who
-// has the shard hears it too.
+// A 410 from a callback whose shard has moved to another process ends nothing here: the owner
+// of the shard gets its own 410.
 func TestGoneAfterTheShard(t *testing.T) {
 	for name, again := range map[string]bool{"lost": false, "gained again": true} {
 		t.Run(name, func(t *testing.T) {

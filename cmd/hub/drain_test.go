@@ -50,7 +50,7 @@ func TestDrainServesOn(t *testing.T) {
 	}
 }
 
-// Without a drain a second signal ends the process at once, as it does where nobody heeds
+// Without a drain a second signal ends the process at once, as it does if no one listens for
 // signals.
 func TestASecondSignalEndsTheProcess(t *testing.T) {
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())

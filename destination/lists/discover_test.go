@@ -107,8 +107,8 @@ func TestDiscoverBySite(t *testing.T) {
 	}
 }
 
-// A list that leads to no Capability List is taken by itself; of what is no list that is read, the error says
-// what is missing.
+// A list without a link to a Capability List is read by itself. For any other document the error
+// names what is missing.
 func TestDiscoverBare(t *testing.T) {
 	pages := map[string]page{
 		"/resources.xml": {body: urlset(md(`capability="resourcelist" at="2026-03-01T10:00:00Z"`), resource("a"))},
