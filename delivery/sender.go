@@ -135,7 +135,8 @@ func NewHTTPSender(cfg SenderConfig, out Outlet) (*HTTPSender, error) {
 		Dial: out.DialContext, TLS: out.TLSConfig(),
 		Timeout: cmp.Or(cfg.DeliveryTimeout, 30*time.Second), HandshakeTimeout: limits.DialTimeout,
 		MaxHeaderBytes: limits.MaxHeaderBytes, MaxConnsPerHost: limits.MaxConnsPerHost,
-		IdlePerHost: limits.IdlePerHost, IdleConns: limits.IdleConns, IdleTimeout: limits.IdleTimeout,
+		MaxConns: limits.MaxConns, IdlePerHost: limits.IdlePerHost, IdleBytes: limits.IdleBytes, IdleTimeout: limits.IdleTimeout,
+		SessionBytes: limits.SessionBytes,
 	})
 	if err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func (h *house) join(f serveCommand, held shares) error {
 	}
 	h.proxy = way.Proxy
 	ask := way
-	ask.IdleConns = out.asking
+	ask.MaxConns = out.asking
 	if h.asking, err = egress.New(ask); err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
@@ -199,7 +199,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
-	way.MaxConnsPerHost, way.IdlePerHost, way.IdleConns = cfg.ConnsPerHost(), maxPerHost, out.idle
+	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost(), maxPerHost, out.idle+out.inFlight+out.slow
 	sending, err := egress.New(way)
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)

@@ -28,12 +28,11 @@ const (
 	DefaultMaxHeaderBytes  = 64 << 10
 	DefaultMaxConnsPerHost = 64
 	DefaultIdlePerHost     = 4
-	DefaultIdleConns       = 1024
+	DefaultMaxConns        = 1024
+	DefaultIdleBytes       = 256 << 20
+	DefaultSessionBytes    = 64 << 20
 	DefaultIdleTimeout     = 90 * time.Second
 )
-
-// tlsSessions is how many TLS sessions are kept for resumption.
-const tlsSessions = 1024
 
 // Config says where connections may go and how many there may be. Its zero
 // value is a good setting for the open internet.
@@ -58,10 +57,16 @@ type Config struct {
 	// MaxConnsPerHost bounds the connections to one host and port, in use and
 	// idle together; 64 if 0. A request beyond it waits for one.
 	MaxConnsPerHost int
-	// IdlePerHost and IdleConns bound the connections kept open without a
-	// request, for one host and in all; 4 and 1,024 if 0.
+	// MaxConns bounds the connections that are open, for want of files: idle ones are closed
+	// where there are more; 1,024 if 0.
+	MaxConns int
+	// IdlePerHost bounds the connections to one host that are kept open without a request, 4 if
+	// 0; IdleBytes the memory of all that are, by estimate, 256 MiB if 0.
 	IdlePerHost int
-	IdleConns   int
+	IdleBytes   int64
+	// SessionBytes bounds the memory of TLS sessions that are kept to be resumed, by estimate;
+	// 64 MiB if 0.
+	SessionBytes int64
 	// IdleTimeout is how long a connection is kept without a request; 90 s if 0.
 	IdleTimeout time.Duration
 	// Names finds the addresses of names; several Dialers may share them. Nil: the
@@ -81,7 +86,9 @@ func (c Config) withDefaults() Config {
 	c.MaxHeaderBytes = orDefault(c.MaxHeaderBytes, DefaultMaxHeaderBytes)
 	c.MaxConnsPerHost = orDefault(c.MaxConnsPerHost, DefaultMaxConnsPerHost)
 	c.IdlePerHost = orDefault(c.IdlePerHost, DefaultIdlePerHost)
-	c.IdleConns = orDefault(c.IdleConns, DefaultIdleConns)
+	c.MaxConns = orDefault(c.MaxConns, DefaultMaxConns)
+	c.IdleBytes = orDefault(c.IdleBytes, DefaultIdleBytes)
+	c.SessionBytes = orDefault(c.SessionBytes, DefaultSessionBytes)
 	c.IdleTimeout = orDefault(c.IdleTimeout, DefaultIdleTimeout)
 	return c
 }
@@ -104,8 +111,8 @@ func (c Config) validate() error {
 			return fmt.Errorf("egress: %s is not a range of ports", r)
 		}
 	}
-	if c.DialTimeout < 0 || c.MaxHeaderBytes < 0 || c.MaxConnsPerHost < 0 ||
-		c.IdlePerHost < 0 || c.IdleConns < 0 || c.IdleTimeout < 0 {
+	if c.DialTimeout < 0 || c.MaxHeaderBytes < 0 || c.MaxConnsPerHost < 0 || c.MaxConns < 0 ||
+		c.IdlePerHost < 0 || c.IdleBytes < 0 || c.SessionBytes < 0 || c.IdleTimeout < 0 {
 		return errors.New("egress: a limit is negative")
 	}
 	if c.Names != nil && c.Resolver != nil {
@@ -260,7 +267,7 @@ func (d *Dialer) Transport() *http.Transport {
 		MaxResponseHeaderBytes: d.cfg.MaxHeaderBytes,
 		MaxConnsPerHost:        d.cfg.MaxConnsPerHost,
 		MaxIdleConnsPerHost:    d.cfg.IdlePerHost,
-		MaxIdleConns:           d.cfg.IdleConns,
+		MaxIdleConns:           d.cfg.MaxConns,
 		IdleConnTimeout:        d.cfg.IdleTimeout,
 	}
 }
@@ -273,7 +280,7 @@ func (d *Dialer) tlsConfig() *tls.Config {
 	cfg.InsecureSkipVerify = false
 	cfg.MinVersion = max(cfg.MinVersion, tls.VersionTLS12)
 	if cfg.ClientSessionCache == nil {
-		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(tlsSessions)
+		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	return cfg
 }

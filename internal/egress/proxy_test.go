@@ -173,7 +173,7 @@ func postByH1(t *testing.T, d *egress.Dialer, secure bool) {
 	cfg := d.Config()
 	c, err := h1.New(h1.Config{
 		Dial: d.DialContext, TLS: d.TLSConfig(), Timeout: time.Minute, MaxHeaderBytes: cfg.MaxHeaderBytes,
-		MaxConnsPerHost: 2, IdlePerHost: 2, IdleConns: 2, IdleTimeout: time.Minute,
+		MaxConnsPerHost: 2, IdlePerHost: 2, MaxConns: 2, IdleBytes: 1 << 20, SessionBytes: 1 << 20, IdleTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

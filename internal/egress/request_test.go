@@ -43,7 +43,7 @@ func TestRequestTargetCostsNoMemory(t *testing.T) {
 func TestDialerTellsItsConfig(t *testing.T) {
 	d := newDialer(t, egress.Config{MaxConnsPerHost: 7})
 	cfg := d.Config()
-	if cfg.MaxConnsPerHost != 7 || cfg.IdleConns != egress.DefaultIdleConns {
+	if cfg.MaxConnsPerHost != 7 || cfg.MaxConns != egress.DefaultMaxConns {
 		t.Errorf("%+v", cfg)
 	}
 	if tlsCfg := d.TLSConfig(); tlsCfg.InsecureSkipVerify || tlsCfg.MinVersion < 0x0303 || tlsCfg.ClientSessionCache == nil {

@@ -101,7 +101,7 @@ func TestNoAnswer(t *testing.T) {
 				}
 				equal(t, "answer", a, h1.Answer{})
 				equal(t, "connections", s.connections(), 1)
-				equal(t, "left", client.Stats(), h1.Stats{})
+				equal(t, "left", held(client), h1.Stats{})
 			})
 		})
 	}

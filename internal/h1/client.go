@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -28,11 +29,19 @@ type Config struct {
 	// MaxConnsPerHost bounds the connections to one host and port, in use and
 	// idle together. A request beyond it waits for one.
 	MaxConnsPerHost int
-	// IdlePerHost and IdleConns bound the connections kept without a request,
-	// for one host and in all.
-	IdlePerHost, IdleConns int
+	// MaxConns bounds the connections that are open, as each takes a file: where there are
+	// more, idle ones are closed. Requests are not held up by it.
+	MaxConns int
+	// IdlePerHost bounds the connections to one host that are kept without a request.
+	IdlePerHost int
+	// IdleBytes bounds the memory of all that are kept without a request, by estimate: PlainBytes
+	// for one without TLS, TLSBytes and the size of the certificates for one with TLS.
+	IdleBytes int64
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration
+	// SessionBytes bounds the memory of TLS sessions, kept to be resumed, of which each host has
+	// one, by estimate.
+	SessionBytes int64
 }
 
 func (c Config) validate() error {
@@ -41,7 +50,8 @@ func (c Config) validate() error {
 		return errors.New("h1: field Dial is missing")
 	case c.Timeout <= 0 || c.IdleTimeout <= 0 || c.HandshakeTimeout < 0:
 		return errors.New("h1: a time limit is not positive")
-	case c.MaxHeaderBytes <= 0 || c.MaxConnsPerHost <= 0 || c.IdlePerHost <= 0 || c.IdleConns <= 0:
+	case c.MaxHeaderBytes <= 0 || c.MaxConnsPerHost <= 0 || c.MaxConns <= 0 ||
+		c.IdlePerHost <= 0 || c.IdleBytes <= 0 || c.SessionBytes <= 0:
 		return errors.New("h1: a limit is not positive")
 	}
 	return nil
@@ -90,9 +100,14 @@ type Client struct {
 	exchanges  sync.Pool
 	joined     sync.Pool // of *[]byte: requests while they are written in one piece
 
-	mu    sync.Mutex // guards everything below
-	hosts map[hostKey]*host
-	idle  idleList
+	mu           sync.Mutex // guards everything below
+	hosts        map[hostKey]*host
+	conns        int // open ones and those being opened
+	idle         idleSet
+	remembered   []*host // those without connections, in no order
+	sessionBytes int64
+	pace         pace
+	counts       Counts
 	clock
 }
 
@@ -106,6 +121,7 @@ func New(cfg Config) (*Client, error) {
 		errTimeout: fmt.Errorf("no answer within %s: %w", cfg.Timeout, context.DeadlineExceeded),
 		errWait:    fmt.Errorf("no connection became free within %s: %w", cfg.Timeout, context.DeadlineExceeded),
 		hosts:      map[hostKey]*host{},
+		pace:       pace{free: runtime.GOMAXPROCS(0)},
 		clock:      newClock(cfg.Timeout),
 	}
 	c.exchanges.New = func() any { return newExchange(c) }
@@ -124,7 +140,7 @@ func (c *Client) Post(ctx context.Context, r *Request) (Answer, error) {
 		return Answer{}, context.Cause(ctx)
 	}
 	x := c.exchanges.Get().(*exchange)
-	h, cn, w, err := c.begin(ctx, x, r)
+	h, cn, w, err := c.begin(ctx, x, r.Secure, r.Authority)
 	if err == nil && cn == nil {
 		cn, err = c.connect(ctx, x, h, w)
 	}
@@ -173,22 +189,38 @@ func (c *Client) CloseIdleConnections() {
 	closeAll(closing)
 }
 
-// Stats is what a Client holds at the moment.
+// Stats is what a Client holds at the moment, and what it has done.
 type Stats struct {
-	// Hosts is the number of hosts with connections, Conns that of their
-	// connections, being dialed included, Idle that of the idle ones.
-	Hosts, Conns, Idle int
+	// Hosts is the number of hosts with connections or requests, Remembered that of the others
+	// that gave a TLS session.
+	Hosts, Remembered int
+	// Conns is the number of connections, those being opened included, Idle that of the idle
+	// ones, IdleBytes what these take, by estimate.
+	Conns, Idle int
+	IdleBytes   int64
+	// SessionBytes is what the TLS sessions take, by estimate.
+	SessionBytes int64
 	// UnderWay is the number of requests that were begun and are not broken off.
 	UnderWay int
+	Counts
+}
+
+// Counts are what a Client has done since it was made.
+type Counts struct {
+	// Opened counts the connections without TLS, Handshakes those with a full handshake, Resumed
+	// those that resumed a session.
+	Opened, Handshakes, Resumed uint64
+	// Dropped counts the idle connections that were closed for want of files or memory.
+	Dropped uint64
 }
 
 // Stats counts what is held.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Stats{Hosts: len(c.hosts), Idle: c.idle.n}
-	for _, h := range c.hosts {
-		s.Conns += h.conns
+	s := Stats{
+		Hosts: len(c.hosts) - len(c.remembered), Remembered: len(c.remembered),
+		Conns: c.conns, Idle: len(c.idle.all), IdleBytes: c.idle.bytes, SessionBytes: c.sessionBytes, Counts: c.counts,
 	}
 	for x := c.first; x != nil; x = x.next {
 		s.UnderWay++

@@ -127,7 +127,9 @@ func TestConfig(t *testing.T) {
 		"MaxHeaderBytes":  func(c *h1.Config) { c.MaxHeaderBytes = 0 },
 		"MaxConnsPerHost": func(c *h1.Config) { c.MaxConnsPerHost = 0 },
 		"IdlePerHost":     func(c *h1.Config) { c.IdlePerHost = 0 },
-		"IdleConns":       func(c *h1.Config) { c.IdleConns = -1 },
+		"MaxConns":        func(c *h1.Config) { c.MaxConns = -1 },
+		"IdleBytes":       func(c *h1.Config) { c.IdleBytes = 0 },
+		"SessionBytes":    func(c *h1.Config) { c.SessionBytes = 0 },
 	} {
 		cfg := config()
 		spoil(&cfg)
@@ -193,7 +195,7 @@ func TestEarlyAnswer(t *testing.T) {
 		})
 		client := newClient(t, w.cfg)
 		equal(t, "status", s.status(t, client, strings.Repeat("b", 32<<20)), 413)
-		equal(t, "left", client.Stats(), h1.Stats{})
+		equal(t, "left", held(client), h1.Stats{})
 	})
 }
 
@@ -268,7 +270,7 @@ func TestConnectionBound(t *testing.T) {
 // Idle connections are bounded, for a host and in all, and end after a time.
 func TestIdleBounds(t *testing.T) {
 	ways(t, func(t *testing.T, w way) {
-		w.cfg.IdlePerHost, w.cfg.IdleConns = 2, 3
+		w.cfg.IdlePerHost, w.cfg.MaxConns = 2, 5
 		release := make(chan bool)
 		handle := func(_ int, c net.Conn, r *bufio.Reader) {
 			for {
@@ -298,7 +300,7 @@ func TestIdleBounds(t *testing.T) {
 			equal(t, "hosts", stats.Hosts, i+1)
 		}
 		client.CloseIdleConnections()
-		equal(t, "left", client.Stats(), h1.Stats{})
+		equal(t, "left", held(client), h1.Stats{})
 	})
 }
 
@@ -308,7 +310,7 @@ func TestNoRoomToIdle(t *testing.T) {
 	server, client := tlsPair(t)
 	w := way{secure: true, cfg: config(), listen: listenPlain}
 	w.cfg.TLS = client
-	for name, bound := range map[string]*int{"of a host": &w.cfg.IdlePerHost, "in all": &w.cfg.IdleConns} {
+	for name, bound := range map[string]*int{"of a host": &w.cfg.IdlePerHost, "in all": &w.cfg.MaxConns} {
 		t.Run(name, func(t *testing.T) {
 			was := *bound
 			defer func() { *bound = was }()

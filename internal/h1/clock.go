@@ -63,15 +63,8 @@ func (c *Client) enlist(ctx context.Context, x *exchange, now time.Duration) {
 	// Whoever got hold of mu later may have looked at the time earlier: never mind
 	// these nanoseconds, the order of the list is what counts.
 	x.deadline = now + c.cfg.Timeout
-	x.broken, x.conn, x.listed = nil, nil, true
-	x.prev, x.next = c.last, nil
-	if c.last != nil {
-		x.deadline = max(x.deadline, c.last.deadline)
-		c.last.next = x
-	} else {
-		c.first = x
-	}
-	c.last = x
+	x.broken, x.conn, x.waiter = nil, nil, nil
+	c.link(x)
 	c.begun = true
 	if !c.ticking {
 		c.ticking = true
@@ -98,6 +91,29 @@ func (c *Client) delist(x *exchange) {
 	}
 }
 
+// link puts an exchange at the end of the list. mu is held.
+func (c *Client) link(x *exchange) {
+	x.listed = true
+	x.prev, x.next = c.last, nil
+	if c.last != nil {
+		x.deadline = max(x.deadline, c.last.deadline)
+		c.last.next = x
+	} else {
+		c.first = x
+	}
+	c.last = x
+}
+
+// restart has the time of an exchange begin now: until here it waited for our own processors.
+// mu is held.
+func (c *Client) restart(x *exchange) {
+	if x.listed {
+		c.unlink(x)
+		x.deadline = c.now() + c.cfg.Timeout
+		c.link(x)
+	}
+}
+
 // unlink takes an exchange out of the list. mu is held.
 func (c *Client) unlink(x *exchange) {
 	if !x.listed {
@@ -117,14 +133,21 @@ func (c *Client) unlink(x *exchange) {
 	x.prev, x.next = nil, nil
 }
 
-// breakOff ends an exchange that is under way, for a reason. Whoever waits for a
-// connection or dials one sees the end of a context instead. mu is held.
+// breakOff ends an exchange that is under way, for a reason. One that dials sees
+// the end of a context instead. mu is held.
 func (c *Client) breakOff(x *exchange, why error) {
-	if x.broken == nil {
-		x.broken = why
-		if x.conn != nil {
-			_ = x.conn.nc.SetDeadline(longAgo)
+	if x.broken != nil {
+		return
+	}
+	x.broken = why
+	if x.conn != nil {
+		_ = x.conn.nc.SetDeadline(longAgo)
+	}
+	if x.waiter != nil {
+		if why == c.errTimeout {
+			x.broken = c.errWait
 		}
+		c.giveUp(x.waiter)
 	}
 }
 
@@ -144,6 +167,10 @@ func (c *Client) sweep() {
 	c.mu.Lock()
 	c.seen = max(c.seen, now)
 	for x := c.first; x != nil && x.deadline <= now; x = c.first {
+		if x.waiter != nil && x.waiter.host.queued {
+			c.restart(x)
+			continue
+		}
 		c.breakOff(x, c.errTimeout)
 		c.unlink(x)
 	}

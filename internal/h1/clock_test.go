@@ -85,7 +85,7 @@ func TestDeadline(t *testing.T) {
 					if late := min(max(timeout/32, time.Millisecond), 100*time.Millisecond); took < timeout || took > timeout+late {
 						t.Errorf("it took %s", took)
 					}
-					equal(t, "left", client.Stats(), h1.Stats{})
+					equal(t, "left", held(client), h1.Stats{})
 					time.Sleep(2 * time.Hour) // its server ends
 				})
 			})
@@ -112,7 +112,7 @@ func TestCancel(t *testing.T) {
 				if _, err := client.Post(ctx, request(t, c.body)); !errors.Is(err, cause) {
 					t.Errorf("begun under it: %v", err)
 				}
-				equal(t, "left", client.Stats(), h1.Stats{})
+				equal(t, "left", held(client), h1.Stats{})
 				time.Sleep(2 * time.Hour)
 			})
 		})
@@ -185,7 +185,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 		if _, err := client.Post(t.Context(), request(t, "fourth")); err != nil {
 			t.Errorf("with the slot of the one broken off: %v", err)
 		}
-		equal(t, "left", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
+		equal(t, "left", held(client), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
 		client.CloseIdleConnections()
 	})
 }
@@ -213,7 +213,7 @@ func TestDrippingBody(t *testing.T) {
 					t.Errorf("got %v, %v", a, err)
 				}
 				equal(t, "it took", time.Since(begun), time.Second)
-				equal(t, "left", client.Stats(), h1.Stats{})
+				equal(t, "left", held(client), h1.Stats{})
 				time.Sleep(time.Minute) // its server ends
 			})
 		})
@@ -235,7 +235,7 @@ func TestIdleTimeout(t *testing.T) {
 			if _, err := client.Post(t.Context(), request(t, "")); err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "idle", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
+			equal(t, "idle", held(client), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
 			time.Sleep(cfg.IdleTimeout - time.Second)
 		}
 		last := time.Now()
@@ -244,7 +244,7 @@ func TestIdleTimeout(t *testing.T) {
 		if took < 800*time.Millisecond || took > 1100*time.Millisecond {
 			t.Errorf("closed %s after the last look", took)
 		}
-		equal(t, "left", client.Stats(), h1.Stats{})
+		equal(t, "left", held(client), h1.Stats{})
 		synctest.Wait()
 		ticking, watches := client.Tells()
 		equal(t, "the clock runs", ticking, false)
@@ -311,7 +311,7 @@ func TestDeadlineOnSockets(t *testing.T) {
 				if _, err := s.post(ctx, t, client, c.body); !errors.Is(err, context.Canceled) {
 					t.Errorf("cancelled: %v", err)
 				}
-				equal(t, "left", client.Stats(), h1.Stats{})
+				equal(t, "left", held(client), h1.Stats{})
 			})
 		}
 	})
@@ -335,7 +335,7 @@ func TestLateConnection(t *testing.T) {
 		if _, err := client.Post(t.Context(), request(t, "")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the first: %v", err)
 		}
-		equal(t, "left", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
+		equal(t, "left", held(client), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
 		if _, err := client.Post(t.Context(), request(t, "")); err != nil {
 			t.Errorf("the second: %v", err)
 		}
@@ -364,13 +364,13 @@ func TestSlotIsHandedOn(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		equal(t, "while one dials", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, UnderWay: 3})
+		equal(t, "while one dials", held(client), h1.Stats{Hosts: 1, Conns: 1, UnderWay: 3})
 		for range cap(errs) {
 			if err := <-errs; !errors.Is(err, io.ErrClosedPipe) {
 				t.Error(err)
 			}
 		}
 		equal(t, "dials", dials, 3)
-		equal(t, "left", client.Stats(), h1.Stats{})
+		equal(t, "left", held(client), h1.Stats{})
 	})
 }

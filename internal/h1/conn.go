@@ -15,23 +15,37 @@ type conn struct {
 	nc   net.Conn
 	// raw is nc's socket where bytes may go past nc, else nil.
 	raw syscall.RawConn
-	// socket is the socket under TLS, nil where there is no TLS or no socket.
+	// socket is what is under TLS, nil where there is no TLS.
 	socket *socket
+	bytes  int64 // what it takes while it is idle, about
 
 	// Guarded by Client.mu:
 	used         bool // it was in the pool
 	since        time.Duration
-	prev, next   *conn // in idleList
+	place        int   // in idleSet.all
+	prev, next   *conn // in idleSet
 	above, below *conn // among the idle ones of its host
 }
 
-// dial makes a connection, TLS included.
-func (c *Client) dial(ctx context.Context, h *host) (*conn, error) {
+// What an idle connection takes in memory, without what the kernel has for it: measured, and
+// as much again for the collector. With TLS the certificate of the host comes on top.
+const (
+	PlainBytes = 2 << 10
+	TLSBytes   = 12 << 10
+)
+
+// dial makes a connection, TLS included. It gives its slot back whenever it waits for the
+// network for long.
+func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
+	begin := c.now()
+	if s != nil {
+		defer time.AfterFunc(dialHold, func() { c.release(s) }).Stop()
+	}
 	nc, err := c.cfg.Dial(ctx, "tcp", h.address)
 	if err != nil {
 		return nil, err
 	}
-	cn := &conn{host: h, nc: nc}
+	cn := &conn{host: h, nc: nc, bytes: PlainBytes}
 	// Only a socket as net gives it: what wraps one may have something to say to
 	// its bytes.
 	if tcp, ok := nc.(*net.TCPConn); ok && canStep {
@@ -40,21 +54,58 @@ func (c *Client) dial(ctx context.Context, h *host) (*conn, error) {
 			return nil, err
 		}
 	}
-	if !h.key.secure {
-		return cn, nil
+	resumed := false
+	if h.key.secure {
+		if resumed, err = c.secure(ctx, cn, s); err != nil {
+			_ = nc.Close()
+			return nil, fmt.Errorf("TLS handshake: %w", err)
+		}
 	}
-	if cn.raw != nil {
-		cn.socket = &socket{Conn: nc, raw: cn.raw}
-		cn.raw, nc = nil, cn.socket
-	}
-	if cn.nc, err = c.handshake(ctx, h, nc); err != nil {
-		_ = nc.Close()
-		return nil, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	average(&h.opens, c.now()-begin)
+	switch {
+	case resumed:
+		c.counts.Resumed++
+	case h.key.secure:
+		c.counts.Handshakes++
+	default:
+		c.counts.Opened++
 	}
 	return cn, nil
 }
 
-func (c *Client) handshake(ctx context.Context, h *host, nc net.Conn) (net.Conn, error) {
+// secure puts TLS over a connection. It computes while it holds the slot.
+func (c *Client) secure(ctx context.Context, cn *conn, s *slot) (resumed bool, err error) {
+	if c.cfg.HandshakeTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.HandshakeTimeout)
+		defer cancel()
+	}
+	if err := c.acquire(ctx, s); err != nil {
+		return false, err
+	}
+	cn.socket = &socket{Conn: cn.nc, raw: cn.raw}
+	cn.socket.wait = func(read func()) error {
+		c.release(s)
+		read()
+		return c.acquire(ctx, s)
+	}
+	secured := tls.Client(cn.socket, c.tlsConfig(cn.host))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return false, err
+	}
+	cn.socket.wait = nil
+	cn.raw, cn.nc = nil, secured
+	state := secured.ConnectionState()
+	cn.bytes = TLSBytes
+	if len(state.PeerCertificates) > 0 {
+		cn.bytes += int64(len(state.PeerCertificates[0].Raw))
+	}
+	return state.DidResume, nil
+}
+
+func (c *Client) tlsConfig(h *host) *tls.Config {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.cfg.TLS != nil {
 		cfg = c.cfg.TLS.Clone()
@@ -63,16 +114,8 @@ func (c *Client) handshake(ctx context.Context, h *host, nc net.Conn) (net.Conn,
 		cfg.ServerName = h.name
 	}
 	cfg.NextProtos = []string{"http/1.1"}
-	if c.cfg.HandshakeTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.cfg.HandshakeTimeout)
-		defer cancel()
-	}
-	secured := tls.Client(nc, cfg)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("TLS handshake: %w", err)
-	}
-	return secured, nil
+	cfg.ClientSessionCache = sessions{c, h}
+	return cfg
 }
 
 // close closes a connection that is well.

@@ -54,6 +54,8 @@ type exchange struct {
 	conn       *conn         // the one to break, nil while there is none
 	broken     error         // why it was broken off
 	watch      *watch
+	waiter     *waiter       // in the line of a host, nil if it is in none
+	began      time.Duration // when it got its connection
 
 	// Of the goroutine of Post:
 	look     bool   // the connection was used: see whether it is quiet first

@@ -21,7 +21,7 @@ func config() h1.Config {
 	return h1.Config{
 		Dial:    new(net.Dialer).DialContext,
 		Timeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
-		MaxConnsPerHost: 8, IdlePerHost: 4, IdleConns: 16, IdleTimeout: time.Minute,
+		MaxConnsPerHost: 8, IdlePerHost: 4, MaxConns: 16, IdleBytes: 1 << 20, SessionBytes: 1 << 20, IdleTimeout: time.Minute,
 	}
 }
 
@@ -194,3 +194,9 @@ const (
 	ok204 = "HTTP/1.1 204 No Content\r\n\r\n"
 	ok200 = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 )
+
+// held is what a client holds of hosts, connections and requests.
+func held(c *h1.Client) h1.Stats {
+	s := c.Stats()
+	return h1.Stats{Hosts: s.Hosts, Conns: s.Conns, Idle: s.Idle, UnderWay: s.UnderWay}
+}

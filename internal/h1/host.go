@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/idna"
@@ -17,23 +18,72 @@ type hostKey struct {
 	authority string
 }
 
-// host is a server with connections. It is forgotten with the last of them. All
-// fields below waiting are guarded by Client.mu, as that is.
+// host is a server. One with https is remembered for a while after its last
+// connection has closed. All fields below waiting are guarded by Client.mu, as
+// that is.
 type host struct {
 	key     hostKey
 	address string // what is dialed
 	name    string // whom its certificate is for
 	line    []byte // the end of the request line, and the Host header
 
-	conns   int   // open ones and those being dialed
+	conns   int   // open ones and those being opened
 	idle    *conn // the one used last; the others follow
 	idleN   int
 	waiting []*waiter // for a connection, the longest first
+
+	habits
+	pacing
+	session
 }
 
-// waiter waits for a connection to be handed on, or for the right to dial one: a
-// nil.
-type waiter struct{ got chan *conn }
+// habits are what the requests to a host have shown. Guarded by Client.mu.
+type habits struct {
+	// used is when a connection of the host was last given back.
+	used time.Duration
+	// away is how long the host went without a request before it was used again: the
+	// longest time of late. 0: not known.
+	away      time.Duration
+	awayUntil time.Duration // up to when a shorter one does not replace it
+	// answer is how long the host takes to answer, opens how long opening a connection
+	// takes: moving averages, 0 where not known.
+	answer, opens time.Duration
+}
+
+// unknownAway stands for habits.away where that is not known.
+const unknownAway = 45 * time.Second
+
+// begins notes that a request finds the host with no other under way.
+func (h *habits) begins(now time.Duration) {
+	if gap := now - h.used; h.used > 0 && (gap >= h.away || now > h.awayUntil) {
+		h.away, h.awayUntil = gap, now+2*gap
+	}
+}
+
+// nextUse forecasts when a host whose connection has been idle since then will be used
+// again. A host that has stayed away for twice as long as before is not expected at all.
+func (h *habits) nextUse(since, now time.Duration) time.Duration {
+	away := h.away
+	if away == 0 {
+		away = unknownAway
+	}
+	if now-since > 2*away {
+		return never
+	}
+	return since + away
+}
+
+// never is later than any forecast.
+const never = time.Duration(1<<63 - 1)
+
+// average moves a moving average a quarter of the way to a sample.
+func average(of *time.Duration, sample time.Duration) {
+	if *of == 0 {
+		*of = max(sample, 1)
+		return
+	}
+	*of += (sample - *of) / 4
+}
 
 // newHost reads an authority as net/http does.
 func newHost(key hostKey) (*host, error) {

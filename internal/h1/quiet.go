@@ -17,7 +17,7 @@ func (x *exchange) quiet(cn *conn) bool {
 		quiet := false
 		err := cn.raw.Read(func(fd uintptr) bool { quiet = nothingThere(fd); return true })
 		return err == nil && quiet
-	case cn.socket != nil:
+	case cn.socket != nil && cn.socket.raw != nil:
 		// TLS gives out what it has read already, and then asks the socket.
 		cn.socket.looking = true
 		quiet := readsNothing(cn.nc)

@@ -90,18 +90,8 @@ func nothingThere(fd uintptr) bool {
 	}
 }
 
-// socket is a connection under TLS that can be read without waiting.
-type socket struct {
-	net.Conn
-	raw     syscall.RawConn
-	looking bool // of whoever reads
-}
-
-// Read ends as at a deadline where it would wait and shall not.
-func (s *socket) Read(b []byte) (n int, err error) {
-	if !s.looking {
-		return s.Conn.Read(b)
-	}
+// readNow ends as at a deadline where a read would wait.
+func (s *socket) readNow(b []byte) (n int, err error) {
 	broken := s.raw.Read(func(fd uintptr) bool {
 		for {
 			n, err = readFD(fd, b)

@@ -50,7 +50,7 @@ func TestUnasked(t *testing.T) {
 				arrived(t, last)
 				equal(t, "status", s.status(t, client, "two"), 204)
 				equal(t, "connections", s.connections(), 2)
-				equal(t, "left", client.Stats(), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
+				equal(t, "left", held(client), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
 				equal(t, "status", s.status(t, client, "three"), 204)
 				equal(t, "connections, all being quiet", s.connections(), 2)
 			})

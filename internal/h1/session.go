@@ -1,0 +1,91 @@
+package h1
+
+import (
+	"crypto/tls"
+	"time"
+)
+
+// session is what a host gave to resume TLS by. Guarded by Client.mu.
+type session struct {
+	resume *tls.ClientSessionState
+	bytes  int64 // what it takes, about
+	// remembered: it is in Client.remembered, at place.
+	remembered bool
+	place      int
+}
+
+// sessionBytes is about what a session takes.
+func sessionBytes(resume *tls.ClientSessionState) int64 {
+	ticket, _, err := resume.ResumptionState()
+	if err != nil {
+		return 0
+	}
+	return sessionBase + int64(len(ticket))
+}
+
+// sessionBase is what a session takes without its ticket: the certificates, mostly.
+const sessionBase = 4 << 10
+
+// hostBytes is about what a host takes that is remembered, without its session.
+const hostBytes = 1 << 10
+
+// sessions is the session cache of one host. The key that crypto/tls makes of its name
+// is not needed: no other name, port or certificate is ever looked up in it.
+type sessions struct {
+	client *Client
+	host   *host
+}
+
+// Get returns the session that the host gave last.
+func (s sessions) Get(string) (*tls.ClientSessionState, bool) {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	return s.host.resume, s.host.resume != nil
+}
+
+// Put stores a session for the next connection; nil removes it.
+func (s sessions) Put(_ string, resume *tls.ClientSessionState) {
+	bytes := int64(0)
+	if resume != nil {
+		bytes = hostBytes + sessionBytes(resume)
+	}
+	c := s.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessionBytes += bytes - s.host.bytes
+	s.host.resume, s.host.bytes = resume, bytes
+	for c.sessionBytes > c.cfg.SessionBytes && len(c.remembered) > 0 {
+		c.drop(c.leastNeeded(c.seen))
+	}
+	if c.sessionBytes > c.cfg.SessionBytes {
+		c.sessionBytes -= s.host.bytes
+		s.host.resume, s.host.bytes = nil, 0
+	}
+}
+
+// leastNeeded is a host without connections that is expected late or not at all. mu is held.
+func (c *Client) leastNeeded(now time.Duration) *host {
+	return latest(c.remembered, func(h *host) time.Duration { return h.nextUse(h.used, now) })
+}
+
+// remember keeps a host without connections that gave a session. mu is held.
+func (c *Client) remember(h *host) {
+	h.remembered, h.place = true, len(c.remembered)
+	c.remembered = append(c.remembered, h)
+}
+
+// recall takes a host that is remembered back into use. mu is held.
+func (c *Client) recall(h *host) {
+	last := len(c.remembered) - 1
+	moved := c.remembered[last]
+	c.remembered[h.place], moved.place = moved, h.place
+	c.remembered[last], c.remembered = nil, c.remembered[:last]
+	h.remembered = false
+}
+
+// drop forgets a host that is remembered. mu is held.
+func (c *Client) drop(h *host) {
+	c.recall(h)
+	c.sessionBytes -= h.bytes
+	delete(c.hosts, h.key)
+}
