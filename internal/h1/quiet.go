@@ -22,9 +22,10 @@ func (x *exchange) quiet(cn *conn) bool {
 		cn.socket.looking = true
 		quiet := readsNothing(cn.nc)
 		cn.socket.looking = false
-		return quiet
+		return quiet && cn.socket.between()
 	}
-	return x.limit(cn.nc.SetReadDeadline, lookTime) && readsNothing(cn.nc) && x.lift(cn)
+	return x.limit(cn.nc.SetReadDeadline, lookTime) && readsNothing(cn.nc) && x.lift(cn) &&
+		(cn.socket == nil || cn.socket.between())
 }
 
 // stillQuiet is quiet for a connection that may have a deadline for reading.

@@ -15,9 +15,17 @@ type socket struct {
 	looking bool
 	// wait is called, while a handshake is under way, with a read that waits.
 	wait func(read func()) error
+	framing
 }
 
-func (s *socket) Read(b []byte) (n int, err error) {
+// Read reads some bytes of TLS records.
+func (s *socket) Read(b []byte) (int, error) {
+	n, err := s.read(b)
+	s.pass(b[:n])
+	return n, err
+}
+
+func (s *socket) read(b []byte) (n int, err error) {
 	switch {
 	case s.looking:
 		return s.readNow(b)
