@@ -247,7 +247,8 @@ func classOfError(err error) Class {
 		return ClassDNS
 	case errors.As(err, &certErr), errors.As(err, &hostErr), errors.As(err, &recErr),
 		// An alert of the other side, or one of ours to it.
-		errors.As(err, &opErr) && (opErr.Op == "remote error" || opErr.Op == "local error"):
+		errors.As(err, &opErr) && (opErr.Op == "remote error" || opErr.Op == "local error"),
+		isOfTLS(err):
 		return ClassTLS
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return ClassTimeout
@@ -256,4 +257,15 @@ func classOfError(err error) Class {
 		return ClassRefused
 	}
 	return ClassProtocol
+}
+
+// isOfTLS reports whether crypto/tls made the error. Most of its errors have no type of
+// their own, but all of their texts begin alike.
+func isOfTLS(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), "tls: ") {
+			return true
+		}
+	}
+	return false
 }

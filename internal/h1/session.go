@@ -29,6 +29,11 @@ const sessionBase = 4 << 10
 // hostBytes is about what a host takes that is remembered, without its session.
 const hostBytes = 1 << 10
 
+// maxTicket is the size of the largest ticket that is kept, in bytes. A client sends its ticket with each
+// handshake; one of nearly 64 KiB makes a message longer than TLS allows, so no handshake
+// with that host would begin any more.
+const maxTicket = 16 << 10
+
 // sessions is the session cache of one host. The key that crypto/tls makes of its name
 // is not needed: no other name, port or certificate is ever looked up in it.
 type sessions struct {
@@ -48,6 +53,9 @@ func (s sessions) Put(_ string, resume *tls.ClientSessionState) {
 	bytes := int64(0)
 	if resume != nil {
 		bytes = hostBytes + sessionBytes(resume)
+	}
+	if bytes > hostBytes+sessionBase+maxTicket {
+		resume, bytes = nil, 0
 	}
 	c := s.client
 	c.mu.Lock()
