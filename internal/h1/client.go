@@ -104,7 +104,9 @@ type Client struct {
 	hosts        map[hostKey]*host
 	conns        int // open ones and those being opened
 	idle         idleSet
-	remembered   []*host // those without connections, in no order
+	looked       int           // at which of the idle ones the last look was
+	lookAt       time.Duration // when the next is
+	remembered   []*host       // those without connections, in no order
 	sessionBytes int64
 	pace         pace
 	counts       Counts

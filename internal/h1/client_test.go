@@ -271,12 +271,13 @@ func TestConnectionBound(t *testing.T) {
 func TestIdleBounds(t *testing.T) {
 	ways(t, func(t *testing.T, w way) {
 		w.cfg.IdlePerHost, w.cfg.MaxConns = 2, 5
-		release := make(chan bool)
+		asked, release := make(chan bool, 4), make(chan bool)
 		handle := func(_ int, c net.Conn, r *bufio.Reader) {
 			for {
 				if _, ok := take(r); !ok {
 					return
 				}
+				asked <- true
 				<-release
 				if _, err := io.WriteString(c, ok204); err != nil {
 					return
@@ -289,6 +290,9 @@ func TestIdleBounds(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() { s.status(t, client, "x") })
+			}
+			for range 4 {
+				<-asked
 			}
 			for range 4 {
 				release <- true

@@ -60,8 +60,6 @@ func newClock(timeout time.Duration) clock {
 
 // enlist notes that an exchange begins. mu is held.
 func (c *Client) enlist(ctx context.Context, x *exchange, now time.Duration) {
-	// Whoever got hold of mu later may have looked at the time earlier: never mind
-	// these nanoseconds, the order of the list is what counts.
 	x.deadline = now + c.cfg.Timeout
 	x.broken, x.conn, x.waiter = nil, nil, nil
 	c.link(x)
@@ -91,25 +89,35 @@ func (c *Client) delist(x *exchange) {
 	}
 }
 
-// link puts an exchange at the end of the list. mu is held.
+// link puts an exchange into the list, at its end or not far from it. mu is held.
 func (c *Client) link(x *exchange) {
 	x.listed = true
-	x.prev, x.next = c.last, nil
-	if c.last != nil {
-		x.deadline = max(x.deadline, c.last.deadline)
-		c.last.next = x
-	} else {
-		c.first = x
+	before := c.last
+	for before != nil && before.deadline > x.deadline {
+		before = before.prev
 	}
-	c.last = x
+	if x.prev = before; before != nil {
+		x.next, before.next = before.next, x
+	} else {
+		x.next, c.first = c.first, x
+	}
+	if x.next != nil {
+		x.next.prev = x
+	} else {
+		c.last = x
+	}
 }
 
-// restart has the time of an exchange begin now: until here it waited for our own processors.
+// extend gives an exchange in line back the time for which it waited for our own processors.
 // mu is held.
-func (c *Client) restart(x *exchange) {
+func (c *Client) extend(x *exchange) {
+	now := c.now()
+	w := x.waiter
+	since := max(w.since, w.host.queuedAt)
+	w.since = now
 	if x.listed {
 		c.unlink(x)
-		x.deadline = c.now() + c.cfg.Timeout
+		x.deadline += now - since
 		c.link(x)
 	}
 }
@@ -168,7 +176,7 @@ func (c *Client) sweep() {
 	c.seen = max(c.seen, now)
 	for x := c.first; x != nil && x.deadline <= now; x = c.first {
 		if x.waiter != nil && x.waiter.host.queued {
-			c.restart(x)
+			c.extend(x)
 			continue
 		}
 		c.breakOff(x, c.errTimeout)
@@ -178,6 +186,7 @@ func (c *Client) sweep() {
 	for cn := c.idle.oldest(); cn != nil && cn.since+c.cfg.IdleTimeout <= now; cn = c.idle.oldest() {
 		closing = append(closing, c.dropIdle(cn))
 	}
+	spoken := c.look(now)
 	for _, w := range c.watches {
 		if w.users == 0 && !w.recent {
 			c.unwatch(w)
@@ -189,10 +198,11 @@ func (c *Client) sweep() {
 	if c.ticking {
 		c.arm(c.tick)
 	} else if cn := c.idle.oldest(); cn != nil {
-		c.arm(max(cn.since+c.cfg.IdleTimeout-now, c.tick))
+		c.arm(max(min(cn.since+c.cfg.IdleTimeout, c.lookAt)-now, c.tick))
 	}
 	c.mu.Unlock()
 	closeAll(closing)
+	c.hear(spoken)
 }
 
 // watchOf returns the watch of a context, nil for one that never ends. mu is held.

@@ -38,10 +38,7 @@ const (
 // network for long.
 func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
 	begin := c.now()
-	if s != nil {
-		defer time.AfterFunc(dialHold, func() { c.release(s) }).Stop()
-	}
-	nc, err := c.cfg.Dial(ctx, "tcp", h.address)
+	nc, err := c.reach(ctx, h, s)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +70,14 @@ func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
 		c.counts.Opened++
 	}
 	return cn, nil
+}
+
+// reach connects to a host. It holds the slot for dialHold at most.
+func (c *Client) reach(ctx context.Context, h *host, s *slot) (net.Conn, error) {
+	if s != nil {
+		defer time.AfterFunc(dialHold, func() { c.release(s) }).Stop()
+	}
+	return c.cfg.Dial(ctx, "tcp", h.address)
 }
 
 // secure puts TLS over a connection. It computes while it holds the slot.

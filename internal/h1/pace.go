@@ -40,8 +40,9 @@ type pace struct {
 
 // pacing is the part of a host that pace owns.
 type pacing struct {
-	queued bool // in pace.hosts
-	urgent bool // a request has waited for longer than was expected
+	queued   bool // in pace.hosts
+	queuedAt time.Duration
+	urgent   bool // a request has waited for longer than was expected
 }
 
 // slot is the right of one handshake to compute.
@@ -55,6 +56,7 @@ type waiter struct {
 	x        *exchange
 	host     *host
 	patience time.Duration // 0: for ever
+	since    time.Duration // from when its time in line counts
 	fresh    bool          // a connection that was used before will not do
 	got      chan grant
 }
@@ -76,7 +78,7 @@ func (c *Client) wait(x *exchange, h *host) *waiter {
 
 // line puts a request into the line of its host. mu is held.
 func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
-	w := &waiter{x: x, host: h, fresh: fresh, got: make(chan grant, 1)}
+	w := &waiter{x: x, host: h, since: c.now(), fresh: fresh, got: make(chan grant, 1)}
 	if h.key.secure {
 		w.patience = h.patience()
 	}
@@ -119,10 +121,15 @@ func (c *Client) want(h *host) {
 	case !h.key.secure:
 		c.open(h, nil)
 	case !h.queued:
-		h.queued = true
-		c.pace.hosts = append(c.pace.hosts, h)
+		c.queue(h)
 		c.share()
 	}
+}
+
+// queue has a host wait for a slot. mu is held.
+func (c *Client) queue(h *host) {
+	h.queued, h.queuedAt = true, c.now()
+	c.pace.hosts = append(c.pace.hosts, h)
 }
 
 // share gives away the slots that are free. mu is held.
@@ -145,11 +152,10 @@ func (c *Client) share() {
 			}
 			p.free--
 			h.urgent = false
-			c.restart(h.waiting[0].x)
+			c.extend(h.waiting[0].x)
 			c.open(h, &slot{held: true, got: make(chan struct{}, 1)})
 			if c.wants(h) {
-				h.queued = true
-				p.hosts = append(p.hosts, h)
+				c.queue(h)
 			}
 		default:
 			return

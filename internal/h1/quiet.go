@@ -18,14 +18,33 @@ func (x *exchange) quiet(cn *conn) bool {
 		err := cn.raw.Read(func(fd uintptr) bool { quiet = nothingThere(fd); return true })
 		return err == nil && quiet
 	case cn.socket != nil && cn.socket.raw != nil:
-		// TLS gives out what it has read already, and then asks the socket.
-		cn.socket.looking = true
-		quiet := readsNothing(cn.nc)
-		cn.socket.looking = false
-		return quiet && cn.socket.between()
+		return cn.quietTLS()
 	}
 	return x.limit(cn.nc.SetReadDeadline, lookTime) && readsNothing(cn.nc) && x.lift(cn) &&
 		(cn.socket == nil || cn.socket.between())
+}
+
+// quietTLS is quiet for a connection under TLS: TLS gives out what it has read already, and then
+// asks the socket.
+func (cn *conn) quietTLS() bool {
+	cn.socket.looking = true
+	quiet := readsNothing(cn.nc)
+	cn.socket.looking = false
+	return quiet && cn.socket.between()
+}
+
+// hasSomething tells whether something has come on an idle connection, an end included, as
+// far as that can be told without waiting.
+func (cn *conn) hasSomething() bool {
+	raw := cn.raw
+	if cn.socket != nil {
+		raw = cn.socket.raw
+	}
+	something := false
+	if raw != nil {
+		_ = raw.Control(func(fd uintptr) { something = !emptyFD(fd) })
+	}
+	return something
 }
 
 // stillQuiet is quiet for a connection that may have a deadline for reading.

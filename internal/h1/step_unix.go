@@ -90,6 +90,17 @@ func nothingThere(fd uintptr) bool {
 	}
 }
 
+// emptyFD tells whether a read would wait. It takes nothing away.
+func emptyFD(fd uintptr) bool {
+	var one [1]byte
+	for {
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		if err != syscall.EINTR {
+			return err == syscall.EAGAIN
+		}
+	}
+}
+
 // readNow ends as at a deadline where a read would wait.
 func (s *socket) readNow(b []byte) (n int, err error) {
 	broken := s.raw.Read(func(fd uintptr) bool {
