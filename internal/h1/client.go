@@ -1,12 +1,12 @@
 package h1
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -123,7 +123,7 @@ func New(cfg Config) (*Client, error) {
 		errTimeout: fmt.Errorf("no answer within %s: %w", cfg.Timeout, context.DeadlineExceeded),
 		errWait:    fmt.Errorf("no connection became free within %s: %w", cfg.Timeout, context.DeadlineExceeded),
 		hosts:      map[hostKey]*host{},
-		pace:       pace{free: runtime.GOMAXPROCS(0)},
+		pace:       newPace(cmp.Or(cfg.HandshakeTimeout, cfg.Timeout)),
 		clock:      newClock(cfg.Timeout),
 	}
 	c.exchanges.New = func() any { return newExchange(c) }

@@ -28,6 +28,7 @@ type host struct {
 	line    []byte // the end of the request line, and the Host header
 
 	conns   int   // open ones and those being opened
+	opening int   // those being opened
 	idle    *conn // the one used last; the others follow
 	idleN   int
 	waiting []*waiter // for a connection, the longest first

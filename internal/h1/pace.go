@@ -2,6 +2,7 @@ package h1
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -31,11 +32,32 @@ const dialHold = 200 * time.Microsecond
 // opened, where it is not known how long the host takes to answer.
 const unknownPatience = 250 * time.Millisecond
 
+// Handshakes that have begun share the slots. So that none takes too long by that, for us or for
+// its server, no more are begun than can compute in an eighth of the time limit.
+const (
+	begunPart = 8
+	// firstCost is what a handshake is taken to compute before one has shown it.
+	firstCost = 5 * time.Millisecond
+)
+
 // pace hands out the slots of the processors. Guarded by Client.mu.
 type pace struct {
-	free  int
-	ready []*slot // of handshakes under way that have something to compute
-	hosts []*host // that want a connection
+	slots, free int
+	limit       time.Duration // of a handshake
+	begun       int           // handshakes under way
+	cost        time.Duration // what one computes: a moving average
+	ready       []*slot       // of those under way that have something to compute
+	hosts       []*host       // that want a connection
+}
+
+func newPace(limit time.Duration) pace {
+	slots := runtime.GOMAXPROCS(0)
+	return pace{slots: slots, free: slots, limit: limit, cost: firstCost}
+}
+
+// full tells whether no more handshakes should begin.
+func (p *pace) full() bool {
+	return p.begun >= max(p.slots, int(p.limit/begunPart/p.cost)*p.slots)
 }
 
 // pacing is the part of a host that pace owns.
@@ -45,10 +67,12 @@ type pacing struct {
 	urgent   bool // a request has waited for longer than was expected
 }
 
-// slot is the right of one handshake to compute.
+// slot is the right of one handshake to compute. Guarded by Client.mu.
 type slot struct {
-	held bool // guarded by Client.mu
-	got  chan struct{}
+	held  bool
+	since time.Duration // when it was taken
+	spent time.Duration // how long it was held before that
+	got   chan struct{}
 }
 
 // waiter is a request that waits for a connection, or for the right to open one.
@@ -80,7 +104,7 @@ func (c *Client) wait(x *exchange, h *host) *waiter {
 func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 	w := &waiter{x: x, host: h, since: c.now(), fresh: fresh, got: make(chan grant, 1)}
 	if h.key.secure {
-		w.patience = h.patience()
+		w.patience = c.patience(h)
 	}
 	h.urgent = h.urgent || fresh
 	x.waiter = w
@@ -88,30 +112,46 @@ func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 	return w
 }
 
-// expected is how long the last of the waiting requests waits for one of the connections that
-// there are, and of those that are being opened. 0 where that is not known.
-func (h *host) expected() time.Duration {
-	return h.answer * time.Duration(len(h.waiting)) / time.Duration(max(h.conns, 1))
-}
-
-// patience is how long one more request waits before it has another connection opened whatever
-// was expected: a tenth longer than what opening and answering take together.
-func (h *host) patience() time.Duration {
-	if h.answer == 0 || h.opens == 0 {
-		return unknownPatience
+// openingTime is how long it would take now to open a connection to a host, 0 where that is not
+// known: as long as it took of late, and the time that the handshakes ahead compute.
+func (c *Client) openingTime(h *host) time.Duration {
+	if h.opens == 0 || h.answer == 0 {
+		return 0
 	}
-	return max(min(h.expected()+h.answer, h.opens)+(h.opens+h.answer)/10, time.Millisecond)
+	p := &c.pace
+	return h.opens + time.Duration(p.begun+len(p.hosts))*p.cost/time.Duration(p.slots)
 }
 
-// wants tells whether a host should have another connection opened. mu is held.
+// tenth is by how much a request may be later, for having waited for a connection, than it
+// would be with one of its own.
+const tenth = 10
+
+// wants tells whether a host should have another connection opened: because those that it has
+// cannot carry all that wait in the time in which one that opens a connection has its answer,
+// and a tenth. mu is held.
 func (c *Client) wants(h *host) bool {
+	opens := c.openingTime(h)
 	switch {
 	case len(h.waiting) == 0 || h.conns >= c.cfg.MaxConnsPerHost:
 		return false
-	case h.conns == 0 || h.urgent || !h.key.secure || h.answer == 0 || h.opens == 0:
+	case h.conns == 0 || h.urgent || !h.key.secure || opens == 0:
 		return true
 	}
-	return h.expected() > h.opens
+	more := (opens + h.answer) / tenth
+	// Each that is open carries one already, and each that is being opened will.
+	carried := (h.conns-h.opening)*int((opens+more)/h.answer) + h.opening*int(more/h.answer)
+	return len(h.waiting) > carried
+}
+
+// patience is how long one more request waits before it has another connection opened whatever
+// was expected. mu is held.
+func (c *Client) patience(h *host) time.Duration {
+	opens := c.openingTime(h)
+	if opens == 0 {
+		return unknownPatience
+	}
+	expected := h.answer * time.Duration(len(h.waiting)+1) / time.Duration(max(h.conns-h.opening, 1))
+	return max(min(expected, opens)+h.answer+(opens+h.answer)/tenth, time.Millisecond)
 }
 
 // want has a connection opened for a host that should have one, in its turn. mu is held.
@@ -140,20 +180,20 @@ func (c *Client) share() {
 		case len(p.ready) > 0:
 			s := p.ready[0]
 			p.ready[0], p.ready = nil, p.ready[1:]
-			p.free--
-			s.held = true
+			c.take(s)
 			s.got <- struct{}{}
-		case len(p.hosts) > 0:
+		case len(p.hosts) > 0 && !p.full():
 			h := p.hosts[0]
 			p.hosts[0], p.hosts = nil, p.hosts[1:]
 			h.queued = false
 			if !c.wants(h) {
 				continue
 			}
-			p.free--
 			h.urgent = false
-			c.extend(h.waiting[0].x)
-			c.open(h, &slot{held: true, got: make(chan struct{}, 1)})
+			p.begun++
+			s := &slot{got: make(chan struct{}, 1)}
+			c.take(s)
+			c.open(h, s)
 			if c.wants(h) {
 				c.queue(h)
 			}
@@ -163,34 +203,44 @@ func (c *Client) share() {
 	}
 }
 
-// open has the request that waits longest open a connection. mu is held.
+// open has one of the waiting requests open a connection: the last in line, as the others are
+// served before it by the connections that there are. One that can use no other goes first.
+// mu is held.
 func (c *Client) open(h *host, s *slot) {
 	h.conns++
+	h.opening++
 	c.conns++
-	c.hand(h, grant{open: true, slot: s})
+	i := len(h.waiting) - 1
+	if j := slices.IndexFunc(h.waiting, func(w *waiter) bool { return w.fresh }); j >= 0 {
+		i = j
+	}
+	if s != nil {
+		c.extend(h.waiting[i].x)
+	}
+	c.hand(h, i, grant{open: true, slot: s})
 }
 
-// hand gives the request that waits longest something, and tells whether there was one to
-// take it. mu is held.
-func (c *Client) hand(h *host, g grant) bool {
-	for i, w := range h.waiting {
-		if g.conn != nil && w.fresh {
-			continue
-		}
-		h.waiting = slices.Delete(h.waiting, i, i+1)
-		w.x.waiter = nil
-		w.got <- g
-		return true
+// serve gives a connection to the request that waits longest, if there is one that can use it.
+// mu is held.
+func (c *Client) serve(cn *conn) bool {
+	i := slices.IndexFunc(cn.host.waiting, func(w *waiter) bool { return !w.fresh })
+	if i >= 0 {
+		c.hand(cn.host, i, grant{conn: cn})
 	}
-	return false
+	return i >= 0
+}
+
+// hand gives a waiting request something. mu is held.
+func (c *Client) hand(h *host, i int, g grant) {
+	w := h.waiting[i]
+	h.waiting = slices.Delete(h.waiting, i, i+1)
+	w.x.waiter = nil
+	w.got <- g
 }
 
 // giveUp takes a request that is broken off out of the line. mu is held.
 func (c *Client) giveUp(w *waiter) {
-	i := slices.Index(w.host.waiting, w)
-	w.host.waiting = slices.Delete(w.host.waiting, i, i+1)
-	w.x.waiter = nil
-	w.got <- grant{}
+	c.hand(w.host, slices.Index(w.host.waiting, w), grant{})
 }
 
 // await returns what the waiter gets.
@@ -221,17 +271,40 @@ func (c *Client) hurry(w *waiter) {
 	}
 }
 
-// release gives a slot back, if it is held. Nil is none.
-func (c *Client) release(s *slot) {
-	if s == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// take takes a slot that is free. mu is held.
+func (c *Client) take(s *slot) {
+	c.pace.free--
+	s.held, s.since = true, c.now()
+}
+
+// give gives a slot back, if it is held. mu is held.
+func (c *Client) give(s *slot) {
 	if s.held {
 		s.held = false
+		s.spent += c.now() - s.since
 		c.pace.free++
+	}
+}
+
+// release gives a slot back, for a handshake that waits for the network.
+func (c *Client) release(s *slot) {
+	if s != nil {
+		c.mu.Lock()
+		c.give(s)
 		c.share()
+		c.mu.Unlock()
+	}
+}
+
+// finish notes that a handshake is over, whatever came of it.
+func (c *Client) finish(s *slot) {
+	if s != nil {
+		c.mu.Lock()
+		c.give(s)
+		c.pace.begun--
+		average(&c.pace.cost, s.spent)
+		c.share()
+		c.mu.Unlock()
 	}
 }
 
@@ -243,8 +316,7 @@ func (c *Client) acquire(ctx context.Context, s *slot) error {
 	c.mu.Lock()
 	if s.held || len(c.pace.ready) == 0 && c.pace.free > 0 {
 		if !s.held {
-			s.held = true
-			c.pace.free--
+			c.take(s)
 		}
 		c.mu.Unlock()
 		return nil
@@ -261,5 +333,5 @@ func (c *Client) acquire(ctx context.Context, s *slot) error {
 		c.pace.ready = slices.Delete(c.pace.ready, i, i+1)
 	}
 	c.mu.Unlock()
-	return context.Cause(ctx) // a slot that it got at the last moment is released with it
+	return context.Cause(ctx) // a slot that it got at the last moment goes with it
 }

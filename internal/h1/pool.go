@@ -68,7 +68,7 @@ func (c *Client) connect(ctx context.Context, x *exchange, h *host, w *waiter) (
 
 // openFor opens a connection for an exchange that may.
 func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*conn, error) {
-	defer c.release(s)
+	defer c.finish(s)
 	c.mu.Lock()
 	left := x.deadline - c.now()
 	var dropped *conn
@@ -80,10 +80,13 @@ func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*c
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	cn, err := c.dial(ctx, h, s)
+	c.mu.Lock()
+	h.opening--
 	if err != nil {
-		c.mu.Lock()
 		c.lose(h)
-		c.mu.Unlock()
+	}
+	c.mu.Unlock()
+	if err != nil {
 		if ctx.Err() != nil {
 			// Whatever came of it: there was no more time.
 			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -192,7 +195,7 @@ func (c *Client) giveBack(cn *conn) *conn {
 	// From now on it may end without a fault of whoever uses it, also where it has not
 	// carried anything yet.
 	cn.used, cn.since, h.used = true, c.seen, c.seen
-	if c.hand(h, grant{conn: cn}) {
+	if c.serve(cn) {
 		return nil
 	}
 	if h.idleN >= c.cfg.IdlePerHost {
