@@ -28,3 +28,14 @@ func (c *Client) Tells() (ticking bool, watches int) {
 	defer c.mu.Unlock()
 	return c.ticking, len(c.watches)
 }
+
+// LookAround looks at all idle connections, as is done in parts by and by.
+func (c *Client) LookAround() {
+	for range lookPart {
+		c.mu.Lock()
+		c.lookAt = 0
+		spoken := c.look(c.now())
+		c.mu.Unlock()
+		c.hear(spoken)
+	}
+}

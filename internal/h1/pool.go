@@ -73,7 +73,7 @@ func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*c
 	left := x.deadline - c.now()
 	var dropped *conn
 	if c.conns > c.cfg.MaxConns && len(c.idle.all) > 0 {
-		dropped = c.dropIdle(c.idle.leastNeeded(c.seen))
+		dropped = c.dropLeastNeeded()
 	}
 	c.mu.Unlock()
 	dropped.abort()
@@ -204,7 +204,7 @@ func (c *Client) giveBack(cn *conn) *conn {
 	}
 	c.idle.push(cn)
 	if c.conns > c.cfg.MaxConns || c.idle.bytes > c.cfg.IdleBytes {
-		return c.dropIdle(c.idle.leastNeeded(c.seen))
+		return c.dropLeastNeeded()
 	}
 	return nil
 }
@@ -238,4 +238,10 @@ func (c *Client) dropIdle(cn *conn) *conn {
 	c.idle.remove(cn)
 	c.lose(cn.host)
 	return cn
+}
+
+// dropLeastNeeded does so for want of files or memory. mu is held.
+func (c *Client) dropLeastNeeded() *conn {
+	c.counts.Dropped++
+	return c.dropIdle(c.idle.leastNeeded(c.seen))
 }
