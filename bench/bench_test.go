@@ -64,6 +64,8 @@ var goals = []goal{
 	goalsSick[0], goalsSick[1], goalsSickEach[0], goalsSickEach[1], goalsSickAlone[0], goalsSickAlone[1],
 	goalsSickEachAlone[0], goalsSickEachAlone[1], goalsSlow[0], goalsSlow[1],
 	goalFirst, goalDocuments, goalLists, goalListsMemory, goalMirror, goalPushed, goalBounded, goalRefused, goalGaps,
+	goalTLSThousands, goalTLSThousandsOpen, goalTLSTen, goalTLSTenOpen, goalTLSFive, goalTLSFiveOpen, goalTLSTwenty, goalTLSTwentyOpen,
+	goalTLSClosing, goalTLSClosingFull, goalTLSFarFirst, goalTLSFarLater, goalTLSVerified, goalTLSFailed, goalTLSMemory,
 }
 
 func TestUsage(t *testing.T) {

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"syscall"
+	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // The sink's sockets never block, so that the scheduler need not be told of its calls:
@@ -18,4 +23,28 @@ func call(number uintptr, fd int, p []byte) (int, error) {
 		return 0, errno
 	}
 	return int(n), nil
+}
+
+// sharePort lets several sockets listen on one port, each with a backlog of its own.
+func sharePort(_, _ string, raw syscall.RawConn) (err error) {
+	failed := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	return errors.Join(failed, err)
+}
+
+// processCPU is what a process has used, in nanoseconds rather than in the steps of 10 ms
+// that /proc has: a round over TLS may take less than a second.
+func processCPU(pid int) (time.Duration, error) {
+	const scheduled = 2 // CPUCLOCK_SCHED: which of a process's clocks
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|scheduled, &t); err != nil {
+		return 0, fmt.Errorf("the CPU time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// mostFiles is how many files a process may open.
+func mostFiles() (int, error) {
+	var limit syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
+	return int(min(limit.Max, 1<<30)), err
 }

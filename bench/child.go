@@ -17,17 +17,23 @@ const (
 	roleSink     = "sink"
 	roleNetHTTP  = "net/http"
 	roleFastHTTP = "fasthttp"
+	roleTLSSink  = "sink, TLS"
+	roleTLSLoop  = "net/http, TLS"
 )
 
 // child is one such process.
 type child struct {
 	role        string
 	hosts       int    // sink
-	target      string // of a loop: host:port; of a reader: a file
+	target      string // of a loop: host:port, over TLS the port; of a reader: a file
 	requests    int
 	callbacks   int
 	connections int
 	bodyBytes   int
+
+	// Over TLS:
+	authority             string // the directory of one
+	roundTrip, closeAfter time.Duration
 }
 
 func (c *child) flags(flags *flag.FlagSet) {
@@ -39,6 +45,9 @@ func (c *child) flags(flags *flag.FlagSet) {
 	flags.IntVar(&c.callbacks, "callbacks", 1, own)
 	flags.IntVar(&c.connections, "connections", 1, own)
 	flags.IntVar(&c.bodyBytes, "body", 0, own)
+	flags.StringVar(&c.authority, "authority", "", own)
+	flags.DurationVar(&c.roundTrip, "round-trip", 0, own)
+	flags.DurationVar(&c.closeAfter, "close-after", 0, own)
 }
 
 func (c child) run(ctx context.Context, stdout io.Writer) error {
@@ -49,6 +58,10 @@ func (c child) run(ctx context.Context, stdout io.Writer) error {
 		return c.loop(ctx, stdout, c.netHTTPPost())
 	case roleFastHTTP:
 		return c.loop(ctx, stdout, c.fastHTTPPost())
+	case roleTLSSink:
+		return c.runTLSSink(ctx, stdout)
+	case roleTLSLoop:
+		return c.tlsLoop(ctx, os.Stdin, stdout)
 	}
 	return c.readRole(stdout)
 }
@@ -66,14 +79,19 @@ func (c child) readRole(stdout io.Writer) error {
 	return fmt.Errorf("there is no role %q", c.role)
 }
 
+// ownCommand is this program once more, in a role.
+func ownCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	return exec.CommandContext(ctx, self, args...), err
+}
+
 // runLoop runs one bare loop in a process of its own.
 func (e *env) runLoop(ctx context.Context, role string, requests int) (usage, error) {
-	self, err := os.Executable()
+	cmd, err := ownCommand(ctx, "-role", role, "-target", e.town.hosts[0], "-requests", fmt.Sprint(requests),
+		"-callbacks", fmt.Sprint(e.plan.callbacks), "-connections", fmt.Sprint(e.plan.connections), "-body", fmt.Sprint(e.plan.bodyBytes))
 	if err != nil {
 		return usage{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "-role", role, "-target", e.town.hosts[0], "-requests", fmt.Sprint(requests),
-		"-callbacks", fmt.Sprint(e.plan.callbacks), "-connections", fmt.Sprint(e.plan.connections), "-body", fmt.Sprint(e.plan.bodyBytes))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -52,11 +52,17 @@ func build(ctx context.Context, dir, program string) error {
 // startHub starts a hub on the store, as it comes: the flags are those that a
 // scenario is about.
 func startHub(ctx context.Context, binary, store string, flags ...string) (*hub, error) {
+	return startHubIn(ctx, nil, binary, store, flags...)
+}
+
+// startHubIn starts one with more in its environment.
+func startHubIn(ctx context.Context, environment []string, binary, store string, flags ...string) (*hub, error) {
 	args := append([]string{
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", hubURL, "--store", store, "--log-level", "error", "--drain", "0s",
 	}, flags...)
 	begin := time.Now()
 	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), environment...)
 	line, stop, err := start(cmd)
 	if err != nil {
 		return nil, err
@@ -150,6 +156,20 @@ func (p *publication) try() (status int, took time.Duration, err error) {
 	return resp.StatusCode(), time.Since(begin), nil
 }
 
+// subscribe asks for a subscription, without a secret: this is plain HTTP.
+func (h *hub) subscribe(topic, callback string) error {
+	args := fasthttp.AcquireArgs()
+	defer fasthttp.ReleaseArgs(args)
+	args.Set("hub.mode", "subscribe")
+	args.Set("hub.topic", topic)
+	args.Set("hub.callback", callback)
+	status, _, err := h.client.Post(nil, "http://"+h.intake+"/websub/", args)
+	if err == nil && status != http.StatusAccepted {
+		err = fmt.Errorf("a subscription request was answered %d", status)
+	}
+	return err
+}
+
 // metric reads one figure from the hub's metrics, by its name with its labels.
 func (h *hub) metric(name string) (float64, error) {
 	values, err := h.metrics(name)
@@ -204,6 +224,21 @@ func (h *hub) attempts() (map[string]float64, error) {
 		}
 	}
 	return classes, nil
+}
+
+// awaitDelivered returns the attempts when the hub has counted so many that were taken.
+func (h *hub) awaitDelivered(ctx context.Context, n int) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, deliverWithin)
+	defer cancel()
+	for {
+		classes, err := h.attempts()
+		if err != nil || int(classes[classDelivered]) >= n {
+			return classes, err
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("the hub counted %v attempts, not %d of class %q: %w", classes, n, classDelivered, err)
+		}
+	}
 }
 
 // cpu is what the process has used, in steps of 10 ms.

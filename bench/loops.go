@@ -59,17 +59,20 @@ func (c child) netHTTPPost() post {
 	client := &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: c.connections, MaxConnsPerHost: c.connections, DisableCompression: true,
 	}}
-	return func(i int) error {
-		resp, err := client.Post(c.callback(i), "application/octet-stream", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			return err
-		}
-		return want2xx(resp.StatusCode)
+	return func(i int) error { return netHTTPPost(client, c.callback(i), body) }
+}
+
+// netHTTPPost is one bare POST.
+func netHTTPPost(client *http.Client, address string, body []byte) error {
+	resp, err := client.Post(address, "application/octet-stream", bytes.NewReader(body))
+	if err != nil {
+		return err
 	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	return want2xx(resp.StatusCode)
 }
 
 func (c child) fastHTTPPost() post {

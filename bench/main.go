@@ -2,7 +2,7 @@
 // let its subscribers feel: a real hub process, as it comes, beside yardsticks
 // in the same run, on Pebble and, where a redis-server is installed, on Redis.
 //
-//	go run ./bench                          everything, some twelve minutes
+//	go run ./bench                          everything, some twenty minutes
 //	go run ./bench -only throughput,million these scenarios
 //	go run ./bench -engines pebble -quick   a small run, whose figures mean nothing
 //	go run ./bench -markdown >bench/RESULTS.md
@@ -88,6 +88,7 @@ var scenarios = []scenario{
 	{"lists", lists},
 	{"mirror", mirror},
 	{"retention", retention},
+	{"tls", overTLS},
 }
 
 func names() []string {

@@ -131,7 +131,11 @@ type weight struct{ resident, live, goroutines float64 }
 
 // weigh reads it when the process has settled.
 func (e *env) weigh(ctx context.Context, h *hub) (w weight, err error) {
-	if err := pause(ctx, e.plan.settle); err != nil {
+	return e.weighAfter(ctx, e.plan.settle, h)
+}
+
+func (e *env) weighAfter(ctx context.Context, rest time.Duration, h *hub) (w weight, err error) {
+	if err := pause(ctx, rest); err != nil {
 		return w, err
 	}
 	const resident, live, goroutines = "process_resident_memory_bytes", "go_gc_heap_live_bytes", "go_goroutines"

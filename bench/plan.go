@@ -46,6 +46,15 @@ type plan struct {
 	retainFor   time.Duration
 	retainRate  int64 // bytes a second
 	retainBytes int   // of a body
+
+	// tls
+	hostShare  int           // one of so many of the hosts that the figures are named for
+	tlsRounds  int           // that count as later ones
+	tlsSettle  time.Duration // after a round, within what is measured
+	closeAfter time.Duration // a host that closes connections does so after this time without a request
+	closePause time.Duration // after that, before the next round
+	roundTrip  time.Duration // to hosts that are far away
+	tlsRest    time.Duration // until memory is read
 }
 
 var fullPlan = plan{
@@ -56,6 +65,8 @@ var fullPlan = plan{
 	healthyHosts: 100, crowdRounds: 2, bursts: 14, burstEvery: 500 * time.Millisecond,
 	firsts: 200, entries: 50_000, listRounds: 7, mirrored: 100_000, changed: 1000,
 	keepBytes: 200_000_000, retainFor: 45 * time.Second, retainRate: 40_000_000, retainBytes: 100_000,
+	hostShare: 1, tlsRounds: 3, tlsSettle: time.Second, closeAfter: time.Second, closePause: 500 * time.Millisecond, roundTrip: 100 * time.Millisecond,
+	tlsRest: 10 * time.Second,
 }
 
 var quickPlan = plan{
@@ -66,6 +77,8 @@ var quickPlan = plan{
 	healthyHosts: 20, crowdRounds: 1, bursts: 2, burstEvery: 100 * time.Millisecond,
 	firsts: 3, entries: 100, listRounds: 1, mirrored: 100, changed: 20,
 	keepBytes: 5_000_000, retainFor: 2 * time.Second, retainRate: 5_000_000, retainBytes: 50_000,
+	hostShare: 100, tlsRounds: 1, tlsSettle: 10 * time.Millisecond, closeAfter: 50 * time.Millisecond, closePause: 100 * time.Millisecond, roundTrip: 10 * time.Millisecond,
+	tlsRest: 10 * time.Millisecond,
 }
 
 // Shares of the callbacks that are in trouble.

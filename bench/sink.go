@@ -41,6 +41,7 @@ const slowAnswer = time.Second
 //	HEAD /topic/NAME                    the links of a topic of the hub at hubURL
 //	GET  /count                         how many POSTs were counted
 //	GET  /await?n=N                     the same, once they are N
+//	GET  /secured                       handshakes and connections of a tlsSink
 //	GET  /ways                          takes what was noted of stamped bodies
 //	POST /hold, /release
 //	POST /check                         looks at every notification from now on
@@ -49,6 +50,7 @@ type sink struct {
 	count   atomic.Int64
 	holds   atomic.Pointer[chan struct{}] // closed by the release; nil: nothing is held
 	checks  atomic.Pointer[checker]       // nil: nobody looks
+	secured secured                       // of a tlsSink
 	arrived chan int64                    // when stamped bodies arrive, Unix nanoseconds; nil: nobody asks
 
 	mu   sync.Mutex
@@ -104,7 +106,10 @@ func listenHosts(n int) (listeners []net.Listener, err error) {
 // hostIP is an address of this machine for each i.
 func hostIP(i int) string { return fmt.Sprintf("127.0.%d.%d", 1+i/250, 1+i%250) }
 
-func (s *sink) accept(ln net.Listener) {
+func (s *sink) accept(ln net.Listener) { acceptAll(ln, s.serve) }
+
+// acceptAll serves each connection, until the listener is closed.
+func acceptAll(ln net.Listener, serve func(*net.TCPConn)) {
 	for {
 		conn, err := ln.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -114,7 +119,7 @@ func (s *sink) accept(ln net.Listener) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		go s.serve(conn.(*net.TCPConn))
+		go serve(conn.(*net.TCPConn))
 	}
 }
 
@@ -195,6 +200,8 @@ func (s *sink) answer(req *http.Request, body []byte) *http.Response {
 		return s.awaitCount(query.Get("n"))
 	case path == "/checked":
 		return s.checked(query.Get("callbacks"), query.Get("each"))
+	case path == "/secured":
+		return answer(http.StatusOK, []byte(s.secured.String()))
 	case path == "/ways":
 		return answer(http.StatusOK, s.takeWays())
 	case strings.HasPrefix(path, pathTopic):

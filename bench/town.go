@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -25,11 +23,11 @@ type town struct {
 
 // startTown starts a sink in a process of its own.
 func startTown(ctx context.Context, hosts int) (*town, error) {
-	self, err := os.Executable()
+	cmd, err := ownCommand(ctx, "-role", roleSink, "-hosts", strconv.Itoa(hosts))
 	if err != nil {
 		return nil, err
 	}
-	line, stop, err := start(exec.CommandContext(ctx, self, "-role", roleSink, "-hosts", strconv.Itoa(hosts)))
+	line, stop, err := start(cmd)
 	if err != nil {
 		return nil, err
 	}
