@@ -44,16 +44,16 @@ func (f *serveCommand) Look(_ context.Context, logger *slog.Logger) error {
 // tell warns of what the hub gives less room for than it could use.
 func (f *serveCommand) tell(logger *slog.Logger) {
 	sharesWithin(memoryLimit(), int64(f.MaxBody)).tell(logger, memoryLimit(), int64(f.MaxBody))
-	outgoingWithin(program.OpenFiles()).tell(logger, program.OpenFiles())
+	partsOf(program.OpenFiles()).tell(logger, program.OpenFiles())
 }
 
 // publicEndpoint and adminEndpoint are the listeners.
 func (f *serveCommand) publicEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Proxies: f.TrustedProxy, Finish: f.stageWithin(), Logger: logger}
+	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Most: partsOf(program.OpenFiles()).public, Proxies: f.TrustedProxy, Finish: f.stageWithin(), Logger: logger}
 }
 
 func (f *serveCommand) adminEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Share: 32, Operators: true, Logger: logger}
+	return program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Most: partsOf(program.OpenFiles()).operator, Operators: true, Logger: logger}
 }
 
 // lookAtToken reads the operator's token, and asks whether the operator's listener may be

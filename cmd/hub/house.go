@@ -146,7 +146,7 @@ func (h *house) listeners() program.Listeners {
 
 // join makes the rooms, from the ground floor up.
 func (h *house) join(f serveCommand, held shares) error {
-	out := outgoingWithin(program.OpenFiles())
+	out := partsOf(program.OpenFiles())
 	out.tell(h.logger, program.OpenFiles())
 	way, err := f.wayOut(h.url, egress.NamesConfig{TTL: f.DNSTTL, MaxQuestions: out.questions}, h.logger, h.metrics)
 	if err != nil {
@@ -154,18 +154,18 @@ func (h *house) join(f serveCommand, held shares) error {
 	}
 	h.proxy = way.Proxy
 	ask := way
-	ask.MaxConns = out.asking
+	ask.MaxConns = out.verifying
 	if h.asking, err = egress.New(ask); err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
 	h.heard = operator.NewListeners()
-	if err := h.joinDelivery(f, way, out, held); err != nil {
+	if err := h.joinDelivery(f, way, out.outgoing, held); err != nil {
 		return err
 	}
 	if err := h.joinSources(f.publisherFlags); err != nil {
 		return err
 	}
-	if err := h.joinHub(f, held, out); err != nil {
+	if err := h.joinHub(f, held, out.outgoing); err != nil {
 		return err
 	}
 	h.holder = &holder{workers: h.workers(), tell: h.sure}
@@ -199,7 +199,8 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
-	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost(), maxPerHost, out.idle+out.inFlight+out.slow
+	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost(), maxPerHost, out.conns
+	way.IdleTimeout = out.idleTimeout()
 	sending, err := egress.New(way)
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
@@ -225,6 +226,7 @@ func (e ender) Remove(ctx context.Context, sub subscription.Subscription) (bool,
 func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: int64(f.MaxBody), TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy, OwnCallbacks: operator.ListenOrigin}
 	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
+	cfg.Fetches = out.fetching
 	transport := h.asking.Transport()
 	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
 	if err != nil {

@@ -5,23 +5,27 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestOutgoingWithin(t *testing.T) {
-	full := outgoing{inFlight: 512, slow: 2048, idle: 2048, questions: 512, asking: 512, verifying: 256, slowVerifying: 1024}
-	half := full
-	half.slowVerifying = 256
-	for files, want := range map[int]outgoing{
-		1 << 30: full,
-		1 << 20: full,
-		65536:   full,
-		16384:   half,
-		16383:   {inFlight: 512, slow: 2040, idle: 2040, questions: 512, asking: 510, verifying: 255, slowVerifying: 255},
-		4096:    {inFlight: 256, slow: 512, idle: 512, questions: 256, asking: 128, verifying: 64, slowVerifying: 64},
-		1024:    {inFlight: 64, slow: 128, idle: 128, questions: 64, asking: 32, verifying: 16, slowVerifying: 16},
-		0:       {inFlight: 1, slow: 1, idle: 1, questions: 1, asking: 1, verifying: 1, slowVerifying: 1},
+func TestPartsOf(t *testing.T) {
+	full := outgoing{inFlight: 512, slow: 2048, verifying: 256, slowVerifying: 1024, fetching: 8}
+	out := func(conns int, o outgoing) outgoing { o.conns = conns; return o }
+	some := func(inFlight, slow, verifying, slowVerifying, fetching int) outgoing {
+		return outgoing{inFlight: inFlight, slow: slow, verifying: verifying, slowVerifying: slowVerifying, fetching: fetching}
+	}
+	for files, want := range map[int]parts{
+		1 << 30: {16384, 256, 512, 768, out(1<<30-17_920, full)},
+		1 << 20: {16384, 256, 512, 768, out(1_030_656, full)},
+		65536:   {16384, 256, 512, 768, out(47_616, full)},
+		20000:   {7488, 256, 512, 768, out(10_976, some(512, 2048, 256, 343, 8))},
+		16384:   {6144, 256, 512, 768, out(8704, some(512, 2048, 256, 272, 8))},
+		4096:    {1536, 128, 256, 256, out(1920, some(240, 480, 60, 60, 8))},
+		1024:    {384, 32, 64, 64, out(480, some(60, 120, 15, 15, 8))},
+		256:     {96, 8, 16, 16, out(120, some(15, 30, 3, 3, 3))},
+		64:      {24, 8, 4, 16, out(12, some(1, 3, 1, 1, 1))},
 	} {
-		got := outgoingWithin(files)
+		got := partsOf(files)
 		if got != want {
 			t.Errorf("%d files: got %+v, want %+v", files, got, want)
 		}
@@ -33,14 +37,39 @@ func TestOutgoingWithin(t *testing.T) {
 	}
 }
 
-// What goes out and the public listener's half leave files to the store, which
-// holds 256 tables open.
-func TestOutgoingLeavesFiles(t *testing.T) {
-	for files := 4096; files <= 1<<20; files += 1024 {
-		o := outgoingWithin(files)
-		out := o.inFlight + o.slow + o.idle + o.questions + o.asking + o.verifying + o.slowVerifying
-		if left := files - files/2 - out; left < 256 {
-			t.Errorf("%d files: %d go out, %d are left", files, out, left)
+// However many files there are, the parts are no more than them, and connections for all that
+// is under way are among those that go out.
+func TestPartsFit(t *testing.T) {
+	for files := leastFiles; files <= 1<<30; files += 1 + files/50 {
+		p := partsOf(files)
+		if all := p.public + p.operator + p.questions + p.other + p.conns; all > files {
+			t.Errorf("%d files: %+v are %d", files, p, all)
+		}
+		if use := p.inFlight + p.slow + p.verifying + p.slowVerifying + p.fetching; use > p.conns {
+			t.Errorf("%d files: %d under way by %d connections", files, use, p.conns)
+		}
+		if p.inFlight < 1 || p.slow < 1 || p.questions < 1 || p.verifying < 1 || p.slowVerifying < 1 || p.fetching < 1 {
+			t.Errorf("%d files: %+v has a part of nothing", files, p)
+		}
+	}
+}
+
+// What nothing else needs is for connections that go out: there is no other bound on them.
+func TestConnectionsByFiles(t *testing.T) {
+	for files, least := range map[int]int{
+		256: 115, 1024: 460, 20_000: 10_900, 65_536: 47_000, 1_000_000: 980_000,
+	} {
+		if got := partsOf(files).conns; got < least {
+			t.Errorf("%d files: %d connections go out, want %d", files, got, least)
+		}
+	}
+}
+
+// Connections are kept for longer where there are many.
+func TestIdleTimeout(t *testing.T) {
+	for files, want := range map[int]time.Duration{64: 90 * time.Second, 4096: 90 * time.Second, 16384: 10 * time.Minute, 1 << 30: 10 * time.Minute} {
+		if got := partsOf(files).idleTimeout(); got != want {
+			t.Errorf("%d files: idle connections are kept for %s, want %s", files, got, want)
 		}
 	}
 }

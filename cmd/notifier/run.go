@@ -135,7 +135,7 @@ func (f *flags) publicEndpoint(logger *slog.Logger) program.Endpoint {
 }
 
 func (f *flags) intakeEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Share: 4, Operators: true, Logger: logger}
+	return program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Most: program.OpenFiles() / 4, Operators: true, Logger: logger}
 }
 
 // Look implements program.Looker.

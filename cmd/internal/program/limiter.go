@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,9 +13,6 @@ import (
 // Bounds on the connections of a listener.
 const (
 	maxConnections = 16_384
-	// defaultShare leaves half of the files that the process may open to the store,
-	// to the other listeners and to what goes out.
-	defaultShare = 2
 	// What one client may have of them, an IPv4 address or an IPv6 network of 64
 	// bits: an eighth; and what the IPv6 network of 48 bits around it may, which a provider
 	// may give to one customer: a quarter. So nobody locks the others out by one line.
@@ -33,10 +31,10 @@ type limits struct {
 	exempt     func(netip.Addr) bool // who may take all there are
 }
 
-// bounds are those of a listener that may have one file in share of those that the
-// process may open.
-func bounds(share int) limits {
-	most := max(clientShare, min(maxConnections, OpenFiles()/share))
+// bounds are those of a listener that may have so many connections. 0: half of the files that
+// the process may open.
+func bounds(most int) limits {
+	most = max(clientShare, min(maxConnections, cmp.Or(most, OpenFiles()/2)))
 	return limits{most: most, perClient: most / clientShare, perNetwork: most / networkShare}
 }
 

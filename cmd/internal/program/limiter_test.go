@@ -202,3 +202,30 @@ func TestWaitingForRoom(t *testing.T) {
 		<-stopped
 	})
 }
+
+// Endpoint.Most bounds the connections of a listener: one beyond it has another closed.
+func TestMostOfAnEndpoint(t *testing.T) {
+	l, err := program.Listen(t.Context(), program.Endpoint{Flag: "listen", Address: "127.0.0.1:0", Most: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var clients []net.Conn
+	for range 10 {
+		client, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		clients = append(clients, client)
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		if idle, _ := l.Closed(); idle != int64(len(clients)/10) {
+			t.Errorf("with %d connections %d are closed", len(clients), idle)
+		}
+	}
+	if n := l.Connections(); n != 9 {
+		t.Errorf("%d connections are open, want 9", n)
+	}
+}

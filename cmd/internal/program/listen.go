@@ -20,9 +20,9 @@ type Endpoint struct {
 	Flag    string // the name of the flag that Address came from
 	Address string // HOST:PORT; port 0 picks one
 	TLS     TLS    // without it the listener speaks plain HTTP
-	// Share is which part of the files that the process may open its connections
-	// take at most: 4 is a quarter. 0: defaultShare.
-	Share int
+	// Most bounds the connections that it has open at a time, from 8 to 16,384. 0: half of
+	// the files that the process may open.
+	Most int
 	// Operators: it is for the operator's own people and systems, and not for the
 	// world. What only browsers that were tricked would ask is refused (ownOnly).
 	Operators bool
@@ -75,7 +75,7 @@ func Prepare(ctx context.Context, e Endpoint) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s: %w", e.Flag, e.Address, err)
 	}
-	l := newListener(e, keeper, bounds(cmp.Or(e.Share, defaultShare)))
+	l := newListener(e, keeper, bounds(e.Most))
 	l.at = at
 	if at.Port == 0 {
 		return l, l.Open(ctx)

@@ -33,7 +33,7 @@ const DrainWithin = 10 * time.Second
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, logger *slog.Logger) error {
 	l, ok := ln.(*Listener)
 	if !ok {
-		l = &Listener{limiter: newLimiter(ln, bounds(defaultShare)), finish: DrainWithin}
+		l = &Listener{limiter: newLimiter(ln, bounds(0)), finish: DrainWithin}
 		l.Listener = l.limiter
 	}
 	srv := l.server(handler, logger)
