@@ -84,7 +84,7 @@ func TestTLSBetweenRequests(t *testing.T) {
 			w.expect(t, "first", nameA, delivery.ClassDelivered)
 			now <- true
 			<-now
-			arrived(t, w.dialed)
+			arrived(t, w.dialed.Load())
 			w.change(nil, (*visit).answer)
 			w.expect(t, "second", nameA, delivery.ClassDelivered)
 			equal(t, "connections", w.history(), c.history)
@@ -116,7 +116,7 @@ func TestHalfARecordBetweenRequests(t *testing.T) {
 				w.expect(t, "first", nameA, delivery.ClassDelivered)
 				now <- true
 				<-now
-				arrived(t, w.dialed)
+				arrived(t, w.dialed.Load())
 				w.change(nil, (*visit).answer)
 				w.expect(t, "second", nameA, delivery.ClassDelivered)
 				equal(t, "connections", w.history(), "full 1, full 1")

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -373,7 +374,7 @@ type world struct {
 	sender    *delivery.HTTPSender
 	// clock is how far the sender's and the host's time is ahead. It is set between requests.
 	clock  time.Duration
-	dialed *net.TCPConn // by the sender, last
+	dialed atomic.Pointer[net.TCPConn] // by the sender, last
 }
 
 // worldConfig is what differs from one world to another. Its zero value is a good setting.
@@ -403,7 +404,7 @@ func newWorld(t testing.TB, cfg worldConfig, names ...string) *world {
 		}
 		nc, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
-			w.dialed = nc.(*net.TCPConn)
+			w.dialed.Store(nc.(*net.TCPConn))
 		}
 		return nc, err
 	}})
