@@ -19,11 +19,11 @@ import (
 // Files of an authority's directory.
 const (
 	rootFile         = "root.pem"         // the certificate that clients trust
-	intermediateFile = "intermediate.pem" // the one that signs for hosts, and its key
+	intermediateFile = "intermediate.pem" // the certificate that signs for hosts, and its key
 )
 
-// authority signs certificates of hosts. It is an intermediate certificate below a root, as
-// on the web: a host sends its own certificate and the intermediate one.
+// authority signs the certificates of hosts. It is an intermediate certificate below a
+// root, as on the web: a host sends its own certificate and the intermediate one.
 type authority struct{ tls.Certificate }
 
 // newAuthority makes a root and an intermediate certificate, and writes them to a directory.
@@ -58,14 +58,14 @@ func newAuthority(dir string) error {
 	return os.WriteFile(filepath.Join(dir, intermediateFile), append(block("CERTIFICATE", der), block("PRIVATE KEY", private)...), 0o600)
 }
 
-// readAuthority reads what newAuthority wrote.
+// readAuthority reads the files that newAuthority wrote.
 func readAuthority(dir string) (authority, error) {
 	file := filepath.Join(dir, intermediateFile)
 	cert, err := tls.LoadX509KeyPair(file, file)
 	return authority{cert}, err
 }
 
-// host makes the certificate of a host, which is an address.
+// host makes the certificate of the host with that address.
 func (a authority) host(serial int, ip netip.Addr, key *ecdsa.PrivateKey) (*tls.Certificate, error) {
 	t := template(serial, ip.String())
 	t.IsCA, t.MaxPathLenZero, t.KeyUsage = false, false, x509.KeyUsageDigitalSignature
@@ -74,7 +74,7 @@ func (a authority) host(serial int, ip netip.Addr, key *ecdsa.PrivateKey) (*tls.
 	return &tls.Certificate{Certificate: [][]byte{der, a.Certificate.Certificate[0]}, PrivateKey: key}, err
 }
 
-// template is the certificate of an authority, before it is signed.
+// template makes the unsigned certificate of an authority.
 func template(serial int, name string) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{

@@ -31,8 +31,8 @@ func sharePort(_, _ string, raw syscall.RawConn) (err error) {
 	return errors.Join(failed, err)
 }
 
-// processCPU is what a process has used, in nanoseconds rather than in the steps of 10 ms
-// that /proc has: a round over TLS may take less than a second.
+// processCPU returns the CPU time of a process in nanoseconds. The metrics of a process
+// have steps of 10 ms, which is too much for a round over TLS.
 func processCPU(pid int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED: which of a process's clocks
 	var t unix.Timespec
@@ -42,7 +42,7 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// mostFiles is how many files a process may open.
+// mostFiles returns how many files a process may open.
 func mostFiles() (int, error) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)

@@ -12,7 +12,7 @@ func readFD(fd int, p []byte) (int, error) { return syscall.Read(fd, p) }
 
 func writeFD(fd int, p []byte) (int, error) { return syscall.Write(fd, p) }
 
-// What follows is for a scenario that is left out here.
+// The scenario that needs these is left out on this system.
 
 func sharePort(_, _ string, _ syscall.RawConn) error { return errors.ErrUnsupported }
 

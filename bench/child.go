@@ -32,7 +32,7 @@ type child struct {
 	bodyBytes   int
 
 	// Over TLS:
-	authority             string // the directory of one
+	authority             string // the directory that newAuthority filled
 	roundTrip, closeAfter time.Duration
 }
 

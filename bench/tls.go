@@ -27,18 +27,18 @@ var (
 	goalTLSMemory        = atMost(16, "tls: RSS for each connection that is kept", " KiB")
 )
 
-// spread is callbacks on hosts.
+// spread is a number of hosts, each with a number of callbacks.
 type spread struct{ hosts, each int }
 
 func (s spread) callbacks() int { return s.hosts * s.each }
 
 func (s spread) String() string { return fmt.Sprintf("%d × %d", s.hosts, s.each) }
 
-// tlsBench is what the parts of this scenario share.
+// tlsBench holds what the parts of this scenario share.
 type tlsBench struct {
 	*env
-	authority string         // the directory of one
-	failed    map[engine]int // attempts, so far
+	authority string         // the directory that newAuthority filled
+	failed    map[engine]int // attempts that failed so far
 }
 
 // overTLS measures deliveries to many hosts over TLS, beside a bare loop.
@@ -69,8 +69,8 @@ func overTLS(ctx context.Context, e *env) error {
 	return nil
 }
 
-// enoughFiles requires that the sink, the hub and the loop may each open a connection to
-// every host.
+// enoughFiles returns an error unless a process may open one connection to every host, and
+// some more files.
 func (b *tlsBench) enoughFiles() error {
 	most := 0
 	for _, r := range b.rows() {
@@ -83,7 +83,8 @@ func (b *tlsBench) enoughFiles() error {
 	return err
 }
 
-// tlsRow is one line of hosts and callbacks, and what it is to show.
+// tlsRow is one line of the first table. first and later report the figures that have a
+// goal, if any.
 type tlsRow struct {
 	spread
 	manner
@@ -126,7 +127,7 @@ func (b *tlsBench) rows() []tlsRow {
 	}
 }
 
-// costs measures CPU and handshakes for each delivery.
+// costs measures the CPU time and the handshakes of each delivery.
 func (b *tlsBench) costs(ctx context.Context) error {
 	b.report.note("Every host is an address, with a certificate of its own (ECDSA P-256) below an intermediate one; TLS 1.3. %d bytes, signed by the hub. "+
 		"The loop: net/http, %d workers, a session cache for all hosts, no bound on idle connections, the callbacks in an order that visits the hosts in turn. "+
@@ -177,7 +178,7 @@ func (b *tlsBench) cost(ctx context.Context, row tlsRow) (lines [][]string, err 
 	return lines, nil
 }
 
-// total is what the i-th contestant needed in all rounds.
+// total sums up the rounds of the i-th contestant.
 func total(rounds [][]tlsUsage, i int) (sum tlsUsage) {
 	for _, r := range rounds {
 		sum = sum.and(r[i])

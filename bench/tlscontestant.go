@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tlsUsage is what one contestant needed for a round, or for several.
+// tlsUsage is what one contestant used in one or more rounds.
 type tlsUsage struct {
 	usage
 	handshakes
@@ -21,8 +21,8 @@ func (u tlsUsage) and(more tlsUsage) tlsUsage {
 	return u
 }
 
-// tlsContestant is a hub or the loop, with a sink of its own, so that every handshake
-// that the sink makes is its own.
+// tlsContestant is a hub or the loop. It has a sink of its own, so that no other client
+// makes the handshakes that the sink counts.
 type tlsContestant struct {
 	on    engine // noEngine: the loop
 	town  *tlsTown
@@ -33,7 +33,7 @@ type tlsContestant struct {
 	loop  *tlsLoopProcess
 	stops []func()
 
-	attempts string // of a hub, when all is over: how many of them were delivered
+	attempts string // of a hub, set by settle: "N of M", delivered attempts of all
 }
 
 func (c *tlsContestant) stop() {
@@ -42,8 +42,7 @@ func (c *tlsContestant) stop() {
 	}
 }
 
-// field starts the loop, and a hub on each engine. What was started by an error is
-// stopped already.
+// field starts the loop, and a hub on each engine. On an error it stops what it started.
 func (b *tlsBench) field(ctx context.Context, s spread, m manner, workers int) (field []*tlsContestant, err error) {
 	for _, on := range append([]engine{noEngine}, b.engines...) {
 		c := &tlsContestant{on: on, n: s.callbacks()}
@@ -90,7 +89,7 @@ func (c *tlsContestant) startHubWith(ctx context.Context, b *tlsBench, living fu
 		return err
 	}
 	c.stops = append(c.stops, store.remove)
-	own := *b.env // with the sink of this hub, and its callbacks
+	own := *b.env // a busyHub finds its sink and the number of its callbacks there
 	own.town, own.plan.callbacks = c.town.town, c.n
 	topic := own.town.topic("tls")
 	who := living(topic)
@@ -107,7 +106,7 @@ func (c *tlsContestant) startHubWith(ctx context.Context, b *tlsBench, living fu
 	return err
 }
 
-// round posts once to each callback, and returns what that took.
+// round posts once to each callback.
 func (c *tlsContestant) round(ctx context.Context, settle time.Duration) (u tlsUsage, err error) {
 	c.owed += c.n
 	return c.measure(ctx, settle, c.n, func() (time.Duration, error) {
@@ -121,8 +120,8 @@ func (c *tlsContestant) round(ctx context.Context, settle time.Duration) (u tlsU
 	})
 }
 
-// measure measures what somebody does, with what is left for later: positions that are
-// saved, connections that are still being opened.
+// measure returns what the contestant uses while do runs, and in the time to settle after
+// it: then a hub saves positions, and connections that nobody waits for are opened.
 func (c *tlsContestant) measure(ctx context.Context, settle time.Duration, n int, do func() (time.Duration, error)) (u tlsUsage, err error) {
 	cpu, err := processCPU(c.pid)
 	if err != nil {
@@ -149,8 +148,8 @@ func (c *tlsContestant) measure(ctx context.Context, settle time.Duration, n int
 	return u, err
 }
 
-// settle requires that all that was owed came, each once: a callback may only have had it
-// again for an attempt that failed. It counts these attempts.
+// settle requires that every delivery arrived, and arrived once. A failed attempt excuses
+// one repetition; settle counts failed attempts.
 func (b *tlsBench) settle(ctx context.Context, c *tlsContestant) error {
 	if err := c.town.quiet(ctx, b.plan.tlsSettle); err != nil {
 		return err
@@ -179,9 +178,9 @@ func (b *tlsBench) settle(ctx context.Context, c *tlsContestant) error {
 	return nil
 }
 
-// tlsRounds are the first round of each contestant, and the later ones but for the second,
-// after which everything is warm.
-type tlsRounds struct{ first, later [][]tlsUsage } // by round and contestant
+// tlsRounds are the first round, and those after the second, by round and contestant. The
+// second one warms up and does not count.
+type tlsRounds struct{ first, later [][]tlsUsage }
 
 func (b *tlsBench) runTLS(ctx context.Context, field []*tlsContestant, m manner) (r tlsRounds, err error) {
 	for i := range 2 + b.plan.tlsRounds {
@@ -216,8 +215,7 @@ func (b *tlsBench) runTLS(ctx context.Context, field []*tlsContestant, m manner)
 	return r, nil
 }
 
-// awaitClosed returns when the sink has closed all connections, and some time after that,
-// in which the client may notice.
+// awaitClosed waits until the sink has closed all connections and the client has noticed.
 func (b *tlsBench) awaitClosed(ctx context.Context, c *tlsContestant) error {
 	if err := c.town.closed(ctx); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// far measures how long a round takes where every host is far away.
+// far measures how long a round takes if every host is far away.
 func (b *tlsBench) far(ctx context.Context) error {
 	s, m := spread{10_000 / b.plan.hostShare, 1}, manner{roundTrip: b.plan.roundTrip}
 	b.log("%s away", m.roundTrip)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// tlsLoop is a bare loop that lives on: it makes a round for each line that it reads, and
-// keeps its connections and sessions.
+// tlsLoop runs one round of a bare loop for each line of stdin. It keeps its connections
+// and sessions between rounds.
 func (c child) tlsLoop(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	client, err := c.tlsClient()
 	if err != nil {
@@ -30,7 +30,7 @@ func (c child) tlsLoop(ctx context.Context, stdin io.Reader, stdout io.Writer) e
 	return nil
 }
 
-// tlsClient keeps every connection and every session.
+// tlsClient returns a client that keeps every connection and every session.
 func (c child) tlsClient() (*http.Client, error) {
 	data, err := os.ReadFile(filepath.Join(c.authority, rootFile))
 	if err != nil {
@@ -44,13 +44,13 @@ func (c child) tlsClient() (*http.Client, error) {
 	}}, nil
 }
 
-// tlsPost posts to the callbacks in an order that visits the hosts in turn.
+// tlsPost makes a post that visits the hosts in turn.
 func (c child) tlsPost(client *http.Client) post {
 	body := bytes.Repeat([]byte("x"), c.bodyBytes)
 	return func(i int) error { return netHTTPPost(client, tlsCallback(c.target, c.hosts, i%c.callbacks), body) }
 }
 
-// tlsLoopProcess is such a loop in a process of its own.
+// tlsLoopProcess is a process that runs tlsLoop.
 type tlsLoopProcess struct {
 	pid     int
 	orders  io.Writer
@@ -79,12 +79,12 @@ func (b *tlsBench) startTLSLoop(ctx context.Context, t *tlsTown, s spread, worke
 	}
 	stop := stopper(cmd)
 	return &tlsLoopProcess{cmd.Process.Pid, orders, json.NewDecoder(results), func() {
-		_ = orders.Close() // without orders it ends
+		_ = orders.Close() // the end of its orders ends the process
 		stop()
 	}}, nil
 }
 
-// round makes one round.
+// round runs one round.
 func (l *tlsLoopProcess) round() (u usage, err error) {
 	if _, err := fmt.Fprintln(l.orders, "round"); err != nil {
 		return u, err

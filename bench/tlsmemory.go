@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// memory measures what the hub holds for each connection that it keeps.
+// memory measures the memory of the hub for each connection that it keeps.
 func (b *tlsBench) memory(ctx context.Context) error {
 	files, err := mostFiles()
 	if err != nil {

@@ -20,35 +20,34 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// tlsSink is a sink with thousands of hosts, which are addresses of 127.0.0.0/8, over
-// TLS 1.3. One port on all addresses accepts for every host. A plain listener beside it
-// answers who measures.
+// tlsSink is a sink that serves thousands of hosts over TLS 1.3. A host is an address of
+// 127.0.0.0/8; one port accepts for all of them. A plain listener beside it answers the
+// questions of town.
 type tlsSink struct {
 	sink
-	roundTrip  time.Duration // how far away the hosts are
-	closeAfter time.Duration // of a connection without a request; 0: it stays open
-	config     *tls.Config
+	manner
+	config *tls.Config
 }
 
-// secured counts what the clients of a tlsSink make it do.
+// secured counts the connections of a tlsSink and their handshakes.
 type secured struct{ accepted, full, resumed, open atomic.Int64 }
 
 func (s *secured) String() string {
 	return fmt.Sprint(s.accepted.Load(), s.full.Load(), s.resumed.Load(), s.open.Load())
 }
 
-// acceptors is how many sockets listen on the port: each has a backlog, and none must
-// overflow where all hosts are connected to at once.
+// acceptors is how many sockets listen on the port, each with a backlog of its own. One
+// backlog would overflow when a client connects to 10,000 hosts at once.
 const acceptors = 8
 
-// runTLSSink serves until ctx ends, and prints the address that answers questions and the
+// runTLSSink serves until ctx ends. It prints the address of the plain listener, and the
 // port of all hosts.
 func (c child) runTLSSink(ctx context.Context, stdout io.Writer) error {
 	certificates, err := c.certificates()
 	if err != nil {
 		return err
 	}
-	s := &tlsSink{roundTrip: c.roundTrip, closeAfter: c.closeAfter}
+	s := &tlsSink{manner: manner{c.roundTrip, c.closeAfter}}
 	s.config = &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -89,7 +88,7 @@ func (c child) runTLSSink(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// certificates are those of all hosts. They have one key, which no client looks at.
+// certificates makes the certificates of all hosts. They share one key, to start sooner.
 func (c child) certificates() (map[netip.Addr]*tls.Certificate, error) {
 	signer, err := readAuthority(c.authority)
 	if err != nil {
@@ -118,13 +117,13 @@ func (c child) certificates() (map[netip.Addr]*tls.Certificate, error) {
 	return all, nil
 }
 
-// localIP is the address that a client connected to.
+// localIP returns the address that a client connected to.
 func localIP(conn net.Conn) netip.Addr {
 	return conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
-// serve serves one connection. Only this machine is served, though the port is open on all
-// its addresses.
+// serve serves one connection. It refuses other machines: the port is open on all addresses
+// of this one.
 func (s *tlsSink) serve(accepted *net.TCPConn) {
 	s.secured.accepted.Add(1)
 	defer accepted.Close()
@@ -146,12 +145,12 @@ func (s *tlsSink) serve(accepted *net.TCPConn) {
 	s.converse(session)
 }
 
-// far is the accepted end of a connection that seems to be far away. The sink's part of the
-// handshake, which is one write, is late by two round trips: its own, and the one that
-// opening the connection would have taken.
+// far is an accepted connection whose client seems to be far away. Its first write is the
+// sink's part of the handshake. far delays it by two round trips: that of the handshake,
+// and that of opening the connection, which the kernel did at once.
 type far struct {
 	net.Conn
-	late time.Duration // 0 after the first write
+	late time.Duration // the delay of the next write
 }
 
 func (f *far) Write(p []byte) (int, error) {
@@ -160,7 +159,8 @@ func (f *far) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// converse answers requests, each after a round trip, until the connection ends, or is idle for too long.
+// converse answers each request after a round trip. It returns when the connection ends, or
+// has been idle for closeAfter.
 func (s *tlsSink) converse(conn *tls.Conn) {
 	in := bufio.NewReader(conn)
 	var out bytes.Buffer
@@ -185,7 +185,7 @@ func (s *tlsSink) converse(conn *tls.Conn) {
 			return
 		}
 		if s.closeAfter > 0 {
-			_ = conn.SetReadDeadline(time.Now().Add(s.closeAfter)) // a connection that has gone needs none
+			_ = conn.SetReadDeadline(time.Now().Add(s.closeAfter)) // an error shows in the next read
 		}
 	}
 }
@@ -196,7 +196,7 @@ type tlsTown struct {
 	port string
 }
 
-// startTLSTown starts a sink with so many hosts in a process of its own.
+// startTLSTown starts a tlsSink in a process of its own.
 func (b *tlsBench) startTLSTown(ctx context.Context, hosts int, manner manner) (*tlsTown, error) {
 	cmd, err := ownCommand(ctx, "-role", roleTLSSink, "-hosts", fmt.Sprint(hosts), "-authority", b.authority,
 		"-round-trip", manner.roundTrip.String(), "-close-after", manner.closeAfter.String())
@@ -211,18 +211,21 @@ func (b *tlsBench) startTLSTown(ctx context.Context, hosts int, manner manner) (
 	return &tlsTown{&town{hosts: []string{asked}, client: newClient(), stop: stop}, port}, nil
 }
 
-// manner is how the hosts of a tlsSink differ from those that are near and keep connections.
-type manner struct{ roundTrip, closeAfter time.Duration }
+// manner is how the hosts of a tlsSink behave.
+type manner struct {
+	roundTrip  time.Duration // how far away they are
+	closeAfter time.Duration // they close connections that are idle for so long; 0: never
+}
 
-// callback is the i-th callback, where each host has every so-manieth.
+// callback returns the i-th callback. Neighbours are on different hosts.
 func (t *tlsTown) callback(hosts, i int) string { return tlsCallback(t.port, hosts, i) }
 
 func tlsCallback(port string, hosts, i int) string {
 	return fmt.Sprintf("https://%s:%s%s%d", hostIP(i%hosts), port, pathCallback, i)
 }
 
-// handshakes are how many a sink has made, and how many connections it has accepted and
-// still has.
+// handshakes are the counts of a tlsSink: connections accepted, handshakes that were full
+// or resumed a session, and connections that are open.
 type handshakes struct{ accepted, full, resumed, open int64 }
 
 func (h handshakes) since(before handshakes) handshakes {
@@ -240,7 +243,7 @@ func (t *tlsTown) handshakes() (h handshakes, err error) {
 	return h, err
 }
 
-// closed returns when the sink has no connection left.
+// closed waits until the sink has no connection open.
 func (t *tlsTown) closed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deliverWithin)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// verified measures subscribing, and the first delivery after it.
+// verified measures verifications over TLS, and the first delivery after each.
 func (b *tlsBench) verified(ctx context.Context) error {
 	n := 3000 / b.plan.hostShare
 	b.report.note("%d hosts × 1 subscribe, %d at a time: the hub looks at the topic (over plain HTTP), verifies the callback, and then delivers a first notification to each.", n, b.plan.writers)
