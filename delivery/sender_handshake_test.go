@@ -167,54 +167,53 @@ func TestHangingHandshakes(t *testing.T) {
 	w.expect(t, "afterwards", nameA, delivery.ClassDelivered)
 }
 
-// Certificates may be many and records small: that alone is no fault.
-func TestUnusualHandshakes(t *testing.T) {
-	t.Run("a record for each byte", func(t *testing.T) {
-		w := newWorld(t, worldConfig{host: &tls.Config{MaxVersion: tls.VersionTLS12}}, nameA)
-		w.change(nil, func(v *visit) {
-			v.secure(&shredding{Conn: v.Conn}, v.config)
-			v.answer()
-		})
-		w.expect(t, "delivery", nameA, delivery.ClassDelivered)
-		equal(t, "connections", w.history(), "full 1")
+// Small records are no fault.
+func TestShreddedHandshake(t *testing.T) {
+	w := newWorld(t, worldConfig{host: &tls.Config{MaxVersion: tls.VersionTLS12}}, nameA)
+	w.change(nil, func(v *visit) {
+		v.secure(&shredding{Conn: v.Conn}, v.config)
+		v.answer()
 	})
+	w.expect(t, "delivery", nameA, delivery.ClassDelivered)
+	equal(t, "connections", w.history(), "full 1")
+}
+
+// The certificates that come with a host's own are bounded, as they take memory for as long as
+// its connections and sessions are kept, and time to verify.
+func TestManyCertificates(t *testing.T) {
 	versions(t, func(t *testing.T, version uint16) {
 		cfg := &tls.Config{MaxVersion: version}
 		w := newWorld(t, worldConfig{host: cfg}, nameA)
 		own := cfg.Certificates[0]
-		other := newAuthority(t)
-		chain := func(first tls.Certificate, size int) tls.Certificate {
-			long := tls.Certificate{Certificate: slices.Clone(first.Certificate), PrivateKey: first.PrivateKey}
-			// All have the name and the key of the issuer that is missing.
-			more := w.authority.intermediate(t, "the root", never).chain[0]
-			for total := 0; total < size; total += len(more) {
-				long.Certificate = append(long.Certificate, more)
-			}
-			return long
+		// All have the name of the issuer, which may be missing, but not its key.
+		more := w.authority.intermediate(t, "the root", never).chain
+		with := func(n int, first tls.Certificate) tls.Certificate {
+			first.Certificate = slices.Concat(first.Certificate, slices.Repeat(more, n))
+			return first
 		}
-
-		long := cfg.Clone()
-		long.Certificates = []tls.Certificate{chain(own, 60<<10)}
-		w.change(long, nil)
-		w.expect(t, "60 KB of certificates", nameA, delivery.ClassDelivered)
-		w.reconnect()
-		w.expect(t, "by a session", nameA, delivery.ClassDelivered)
-		w.reconnect()
-		equal(t, "connections", w.history(), "full 1, resumed 1")
-		for name, certificate := range map[string]tls.Certificate{
-			"a megabyte of certificates":         chain(own, 1<<20),
-			"60 KB that lead to no authority":    chain(other.issue(t, never, nameA), 60<<10),
-			"a key that is too large to compute": w.authority.hugeKey(t, nameA),
+		names := slices.Repeat([]string{nameA}, 64<<10/(len(nameA)+2))
+		for i, c := range []struct {
+			name        string
+			certificate tls.Certificate
+			want        delivery.Class
+		}{
+			{"sixteen", with(15, own), delivery.ClassDelivered},
+			{"seventeen", with(16, own), delivery.ClassTLS},
+			{"60 KB", with(60<<10/len(more[0]), own), delivery.ClassTLS},
+			{"a megabyte", with(1<<20/len(more[0]), own), delivery.ClassTLS},
+			{"60 KB that lead to no authority", with(60<<10/len(more[0]), newAuthority(t).issue(t, never, nameA)), delivery.ClassTLS},
+			{"one of 64 KiB", w.authority.issue(t, never, names...), delivery.ClassTLS},
+			{"one with a huge key", w.authority.hugeKey(t, nameA), delivery.ClassTLS},
+			{"one", own, delivery.ClassDelivered},
 		} {
 			odd := cfg.Clone()
-			odd.Certificates = []tls.Certificate{certificate}
-			odd.SetSessionTicketKeys([][32]byte{{1}})
+			odd.Certificates = []tls.Certificate{c.certificate}
+			odd.SetSessionTicketKeys([][32]byte{{byte(i)}})
 			w.change(odd, nil)
-			w.expect(t, name, nameA, delivery.ClassTLS)
+			w.reconnect()
+			w.expect(t, c.name, nameA, c.want)
 		}
-		equal(t, "requests", w.requests(), 2)
-		w.change(cfg, nil)
-		w.expect(t, "afterwards", nameA, delivery.ClassDelivered)
+		equal(t, "connections", w.history(), "full 1, "+strings.Repeat("refused, ", 6)+"full 1")
 	})
 }
 

@@ -375,7 +375,11 @@ type world struct {
 	// clock is how far the sender's and the host's time is ahead. It is set between requests.
 	clock  time.Duration
 	dialed atomic.Pointer[net.TCPConn] // by the sender, last
+	dead   chan bool                   // the sender dials a dead host
 }
+
+// deadName begins the names of hosts that do not answer at all.
+const deadName = "dead"
 
 // worldConfig is what differs from one world to another. Its zero value is a good setting.
 type worldConfig struct {
@@ -387,7 +391,7 @@ type worldConfig struct {
 // newWorld returns a world whose host has a certificate for names.
 func newWorld(t testing.TB, cfg worldConfig, names ...string) *world {
 	t.Helper()
-	w := &world{authority: newAuthority(t)}
+	w := &world{authority: newAuthority(t), dead: make(chan bool)}
 	host, out := cfg.host, cfg.out
 	if host == nil {
 		host = &tls.Config{}
@@ -399,7 +403,13 @@ func newWorld(t testing.TB, cfg worldConfig, names ...string) *world {
 	out.TLS = &tls.Config{RootCAs: w.authority.roots(), Time: w.now}
 	dialer := outletOf(t, out)
 	w.sender = newSender(t, delivery.SenderConfig{DeliveryTimeout: cfg.within}, dialing{dialer, func(ctx context.Context, address string) (net.Conn, error) {
-		if name, port, _ := net.SplitHostPort(address); net.ParseIP(name) == nil {
+		name, port, _ := net.SplitHostPort(address)
+		if strings.HasPrefix(name, deadName) {
+			w.dead <- true
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		if net.ParseIP(name) == nil {
 			address = net.JoinHostPort("127.0.0.1", port)
 		}
 		nc, err := dialer.DialContext(ctx, "tcp", address)

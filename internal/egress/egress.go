@@ -279,6 +279,7 @@ func (d *Dialer) tlsConfig() *tls.Config {
 	}
 	cfg.InsecureSkipVerify = false
 	cfg.MinVersion = max(cfg.MinVersion, tls.VersionTLS12)
+	cfg.VerifyConnection = boundCertificates(cfg.VerifyConnection)
 	if cfg.ClientSessionCache == nil {
 		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}

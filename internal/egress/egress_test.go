@@ -2,12 +2,17 @@ package egress_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +198,39 @@ func TestClientVerifiesCertificates(t *testing.T) {
 	if resp, err := client.Get(srv.URL); err == nil {
 		resp.Body.Close()
 		t.Error("a certificate of an unknown authority was taken")
+	}
+}
+
+// A server may present sixteen certificates, and what the caller verifies is verified too.
+func TestClientBoundsCertificates(t *testing.T) {
+	errOwn := errors.New("not this one")
+	for _, c := range []struct {
+		n      int
+		verify func(tls.ConnectionState) error
+		want   string
+	}{
+		{16, nil, ""},
+		{17, nil, "17 certificates"},
+		{16, func(tls.ConnectionState) error { return errOwn }, errOwn.Error()},
+	} {
+		srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+		srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+		srv.StartTLS()
+		own := srv.TLS.Certificates[0]
+		own.Certificate = slices.Repeat(own.Certificate, c.n)
+		srv.TLS.Certificates[0] = own
+		roots := x509.NewCertPool()
+		roots.AddCert(srv.Certificate())
+		client := client(newDialer(t, egress.Config{AllowLoopback: true, TLS: &tls.Config{RootCAs: roots, VerifyConnection: c.verify}}))
+		resp, err := client.Get(srv.URL)
+		if err == nil {
+			resp.Body.Close()
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d certificates: %v", c.n, err)
+		}
+		client.CloseIdleConnections()
+		srv.Close()
 	}
 }
 
