@@ -202,7 +202,8 @@ type Stats struct {
 	IdleBytes   int64
 	// SessionBytes is what the TLS sessions take, by estimate.
 	SessionBytes int64
-	// UnderWay is the number of requests that were begun and are not broken off.
+	// UnderWay is the number of requests that were begun and have not timed out. One of
+	// RoundTrip counts until its body ends.
 	UnderWay int
 	Counts
 }
@@ -222,7 +223,8 @@ func (c *Client) Stats() Stats {
 	defer c.mu.Unlock()
 	s := Stats{
 		Hosts: len(c.hosts) - len(c.remembered), Remembered: len(c.remembered),
-		Conns: c.conns, Idle: len(c.idle.all), IdleBytes: c.idle.bytes, SessionBytes: c.sessionBytes, Counts: c.counts,
+		Conns: c.conns, Idle: len(c.idle.all), IdleBytes: c.idle.bytes, SessionBytes: c.sessionBytes,
+		UnderWay: c.untimed, Counts: c.counts,
 	}
 	for x := c.first; x != nil; x = x.next {
 		s.UnderWay++

@@ -3,6 +3,7 @@ package h1
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -37,6 +38,7 @@ type clock struct {
 	// much is going on. It saves a look at the clock for each connection given back.
 	seen        time.Duration
 	first, last *exchange // what is under way
+	untimed     int       // exchanges of RoundTrip under way: these have hooks of their own
 
 	watches map[<-chan struct{}]*watch // by the Done of their contexts
 	latest  *watch                     // the one asked for last, nil if it is gone
@@ -62,12 +64,17 @@ func newClock(timeout time.Duration) clock {
 func (c *Client) enlist(ctx context.Context, x *exchange, now time.Duration) {
 	x.deadline = now + c.cfg.Timeout
 	x.broken, x.conn, x.waiter = nil, nil, nil
-	c.link(x)
 	c.begun = true
 	if !c.ticking {
 		c.ticking = true
 		c.arm(c.tick)
 	}
+	if x.untimed {
+		x.deadline = math.MaxInt64
+		c.untimed++
+		return
+	}
+	c.link(x)
 	if x.watch = c.watchOf(ctx); x.watch != nil {
 		x.watch.users++
 		x.watch.recent = true
@@ -81,6 +88,10 @@ func (c *Client) enlist(ctx context.Context, x *exchange, now time.Duration) {
 func (c *Client) delist(x *exchange) {
 	c.unlink(x)
 	x.conn = nil
+	if x.untimed {
+		x.untimed = false
+		c.untimed--
+	}
 	if w := x.watch; w != nil {
 		x.watch = nil
 		if w.users--; w.users == 0 && len(c.watches) > keptWatches {
@@ -193,7 +204,7 @@ func (c *Client) sweep() {
 		}
 		w.recent = false
 	}
-	c.ticking = c.first != nil || c.begun || len(c.watches) > 0
+	c.ticking = c.first != nil || c.untimed > 0 || c.begun || len(c.watches) > 0
 	c.begun = false
 	if c.ticking {
 		c.arm(c.tick)

@@ -1,11 +1,14 @@
-// Package h1 sends POSTs over kept HTTP/1.1 connections: deliveries, for a hub
-// that makes tens of thousands of them a second. It knows no rooms and never dials
-// by itself; its Config says who does.
+// Package h1 sends requests over kept HTTP/1.1 connections. Post is for deliveries, of
+// which a hub makes tens of thousands a second. RoundTrip is for what a hub reads: GET
+// and HEAD, as an http.RoundTripper. Both use the same connections, so that the
+// verification of a callback and the deliveries to it need one handshake. The package
+// knows no rooms and never dials by itself; its Config says who does.
 //
 // What it guarantees:
 //
 //   - One deadline covers everything from waiting for a connection to the last
 //     byte of the answer, and the end of the context breaks off what is under way.
+//     The deadline of Post is Config.Timeout, that of RoundTrip its context's.
 //   - Connections, open and idle, are bounded for each host and idle ones over all;
 //     idle ones are closed after a while. No goroutine and no timer belongs to a
 //     connection or an attempt, and none is left when nothing is open.
@@ -15,11 +18,13 @@
 //     that look and the request cannot be told from an answer to it.
 //   - A request is repeated once, and only where a kept connection failed before a
 //     byte of an answer came: requests must bear that.
-//   - Headers and what is read of bodies are bounded; redirects are not followed,
-//     bodies are ignored and not decompressed.
+//   - Headers are bounded, and so is what Post reads of bodies, which it ignores. What
+//     is read of a body from RoundTrip is its caller's to bound. Redirects are not
+//     followed, and nothing is decompressed.
 //
-// Only the plainest answers are read here (answer.go). Whatever is unusual goes
-// through http.ReadResponse (odd.go), so that there is one opinion on it.
+// Only the plainest answers to Post are read here (answer.go). Whatever is unusual goes
+// through http.ReadResponse (odd.go), so that there is one opinion on it, and so do all
+// answers to RoundTrip (roundtrip.go).
 //
 // How a request goes:
 //

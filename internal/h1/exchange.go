@@ -53,6 +53,7 @@ type exchange struct {
 	deadline   time.Duration // never changes while under way
 	conn       *conn         // the one to break, nil while there is none
 	broken     error         // why it was broken off
+	untimed    bool          // no deadline: its roundTrip breaks it off. Set before begin.
 	watch      *watch
 	waiter     *waiter       // in the line of a host, nil if it is in none
 	began      time.Duration // when it got its connection

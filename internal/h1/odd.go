@@ -22,26 +22,20 @@ var posted = &http.Request{Method: http.MethodPost}
 func (x *exchange) readOdd(cn *conn) error {
 	src := &oddReader{have: x.in[:x.n], nc: cn.nc, left: x.client.cfg.MaxHeaderBytes}
 	buf := bufio.NewReader(src)
-	for range maxInterim + 1 {
-		resp, err := http.ReadResponse(buf, posted)
-		if err != nil {
-			if src.left <= 0 {
-				return ErrHeaderTooLarge
-			}
-			return err
-		}
-		if resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
-			continue
-		}
-		src.left = math.MaxInt64
-		x.answer = Answer{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
-		whole := x.drainOdd(cn, resp)
-		// Whatever is buffered came unasked.
-		x.keep = whole && !resp.Close && resp.ProtoAtLeast(1, 1) && x.writeErr == nil &&
-			resp.StatusCode >= 200 && buf.Buffered() == 0 && len(src.have) == 0 && x.stillQuiet(cn)
-		return nil
+	resp, err := src.readFinal(buf, posted)
+	if err != nil {
+		return err
 	}
-	return errInterim
+	x.answer = Answer{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
+	x.keep = x.drainOdd(cn, resp) && x.writeErr == nil && x.reusable(cn, resp, src, buf)
+	return nil
+}
+
+// reusable reports whether the connection of a complete answer may carry another request.
+func (x *exchange) reusable(cn *conn, resp *http.Response, src *oddReader, buf *bufio.Reader) bool {
+	// Whatever is buffered came unasked.
+	return !resp.Close && resp.ProtoAtLeast(1, 1) && resp.StatusCode >= 200 &&
+		buf.Buffered() == 0 && len(src.have) == 0 && x.stillQuiet(cn)
 }
 
 // drainOdd reads the body within bounds and tells whether it ended.
@@ -80,4 +74,21 @@ func (r *oddReader) Read(b []byte) (n int, err error) {
 	}
 	r.left -= int64(n)
 	return n, err
+}
+
+// readFinal reads the head of the final answer. What follows it has no bound here.
+func (r *oddReader) readFinal(buf *bufio.Reader, req *http.Request) (*http.Response, error) {
+	for range maxInterim + 1 {
+		resp, err := http.ReadResponse(buf, req)
+		switch {
+		case err != nil && r.left <= 0:
+			return nil, ErrHeaderTooLarge
+		case err != nil:
+			return nil, err
+		case resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols:
+			r.left = math.MaxInt64
+			return resp, nil
+		}
+	}
+	return nil, errInterim
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"net/http"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,8 +28,8 @@ func TestUnasked(t *testing.T) {
 		"an end":         func(c net.Conn) { _ = c.Close() },
 		"half of an end": func(c net.Conn) { _ = c.(interface{ CloseWrite() error }).CloseWrite() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			ways(t, func(t *testing.T, w way) {
+		unasked := func(second func(*server, testing.TB, *h1.Client) int) func(*testing.T, way) {
+			return func(t *testing.T, w way) {
 				var last *net.TCPConn
 				w.cfg.Dial = remembering(w.cfg.Dial, &last)
 				w.cfg.Timeout = 10 * time.Second // to fail by
@@ -48,14 +49,29 @@ func TestUnasked(t *testing.T) {
 				equal(t, "status", s.status(t, client, "one"), 204)
 				now <- true
 				arrived(t, last)
-				equal(t, "status", s.status(t, client, "two"), 204)
+				equal(t, "status", second(s, t, client), 204)
 				equal(t, "connections", s.connections(), 2)
 				equal(t, "left", held(client), h1.Stats{Hosts: 1, Conns: 1, Idle: 1})
 				equal(t, "status", s.status(t, client, "three"), 204)
 				equal(t, "connections, all being quiet", s.connections(), 2)
-			})
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			ways(t, unasked(func(s *server, t testing.TB, c *h1.Client) int { return s.status(t, c, "two") }))
 		})
+		t.Run(name+", before a round trip", func(t *testing.T) { ways(t, unasked((*server).headStatus)) })
 	}
+}
+
+// headStatus makes a HEAD that is answered.
+func (s *server) headStatus(t testing.TB, c *h1.Client) int {
+	t.Helper()
+	resp, err := s.get(t.Context(), t, c, http.MethodHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
 }
 
 // What TLS has read together with an answer is seen, too.
