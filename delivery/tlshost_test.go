@@ -330,9 +330,6 @@ func (v *visit) answer() {
 	}
 }
 
-// tlsDrain reads above TLS until the client has closed.
-func (v *visit) tlsDrain() { _, _ = io.Copy(io.Discard, v.in) }
-
 // closeTLS closes with the farewell of TLS, closeTCP without it.
 func (v *visit) closeTLS() { _ = v.tls.Close() }
 func (v *visit) closeTCP() { _ = v.Close() }
