@@ -43,8 +43,13 @@ func (f *serveCommand) Look(_ context.Context, logger *slog.Logger) error {
 
 // tell warns of what the hub gives less room for than it could use.
 func (f *serveCommand) tell(logger *slog.Logger) {
-	sharesWithin(memoryLimit(), int64(f.MaxBody)).tell(logger, memoryLimit(), int64(f.MaxBody))
+	f.shares().tell(logger, memoryLimit(), int64(f.MaxBody), int64(f.ConnectionBytes))
 	partsOf(program.OpenFiles()).tell(logger, program.OpenFiles())
+}
+
+// shares are the parts that what is large has of the memory.
+func (f *serveCommand) shares() shares {
+	return sharesWithin(memoryLimit(), int64(f.MaxBody), int64(f.ConnectionBytes))
 }
 
 // publicEndpoint and adminEndpoint are the listeners.

@@ -91,7 +91,7 @@ func TestHostileCallbacks(t *testing.T) {
 // taken in, and a quarter of all for garbage.
 func hostileBound() int64 {
 	const small = (maxInFlight + maxSlow) * (64 << 10)
-	s := sharesWithin(math.MaxInt64, floodLarge)
+	s := sharesWithin(math.MaxInt64, floodLarge, 0)
 	bytes := s.sending + s.latest + s.blocks + 4*s.table + small + bodyCopies*3*floodLarge
 	return (bytes + bytes/4) * heaviness
 }

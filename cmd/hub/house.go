@@ -114,8 +114,8 @@ func (h *house) open(ctx context.Context, f serveCommand) (err error) {
 	}
 	h.public.ToldAs(h.url, h.logger)
 	h.public.AnswerTo(h.url, f.Host, h.logger)
-	held := sharesWithin(memoryLimit(), int64(f.MaxBody))
-	held.tell(h.logger, memoryLimit(), int64(f.MaxBody))
+	held := f.shares()
+	held.tell(h.logger, memoryLimit(), int64(f.MaxBody), int64(f.ConnectionBytes))
 	f.takeover, f.maxBody = f.Takeover, int64(f.MaxBody)
 	f.pebble.CacheBytes, f.pebble.MemTableBytes = held.blocks, uint64(held.table)
 	if err := h.openTraces(ctx, f.traceFlags); err != nil {
@@ -200,7 +200,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
 	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost(), maxPerHost, out.conns
-	way.IdleTimeout = out.idleTimeout()
+	way.IdleTimeout, way.IdleBytes, way.SessionBytes = out.idleTimeout(), held.idle, held.sessions
 	sending, err := egress.New(way)
 	if err != nil {
 		return fmt.Errorf("--allow-net: %w", err)

@@ -15,13 +15,17 @@ import (
 
 // wayOutFlags say where the hub may connect to, and by whom.
 type wayOutFlags struct {
-	AllowNet     []netip.Prefix     `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
-	AllowPort    []egress.PortRange `placeholder:"N|N-M" help:"A port, or a range of them, that callbacks and topics may have besides 80, 443 and those above 1023 that no other service is known by; repeatable."`
-	Proxy        string             `placeholder:"URL" help:"The HTTP proxy that all connections to callbacks and topics go by, http://HOST:PORT or https://HOST:PORT, by CONNECT; or environment: the one that HTTPS_PROXY or HTTP_PROXY names, with the exceptions in NO_PROXY. Needs --proxy-filters. Where it asks for a password, set it by the variable: a command line can be seen."`
-	ProxyFilters bool               `help:"The proxy refuses connections to private and other special addresses itself. The hub cannot see what a proxy connects to, and so does not use one that may connect to anything."`
+	AllowNet        []netip.Prefix     `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
+	AllowPort       []egress.PortRange `placeholder:"N|N-M" help:"A port, or a range of them, that callbacks and topics may have besides 80, 443 and those above 1023 that no other service is known by; repeatable."`
+	Proxy           string             `placeholder:"URL" help:"The HTTP proxy that all connections to callbacks and topics go by, http://HOST:PORT or https://HOST:PORT, by CONNECT; or environment: the one that HTTPS_PROXY or HTTP_PROXY names, with the exceptions in NO_PROXY. Needs --proxy-filters. Where it asks for a password, set it by the variable: a command line can be seen."`
+	ProxyFilters    bool               `help:"The proxy refuses connections to private and other special addresses itself. The hub cannot see what a proxy connects to, and so does not use one that may connect to anything."`
+	ConnectionBytes byteSize           `default:"256MiB" placeholder:"SIZE" help:"What connections to callbacks and topics may take in memory while they are kept for the next request, and the TLS sessions of their hosts, by estimate: 1MB or more. Three quarters are for connections, of which one takes some 2 KiB, or with TLS 12 KiB and the host's certificates; a quarter is for sessions, of 5 to 8 KiB each. With GOMEMLIMIT an eighth of that at most. Beyond it those that are expected to be used last are closed: the next request to such a host makes a connection anew. A number of bytes, or with a unit, as of --keep-bytes." range:"1MB or more"`
 
 	resolver *net.Resolver // asks the name servers; the system's if nil
 }
+
+// minConnectionBytes is the least --connection-bytes: with less hardly a connection would be kept.
+const minConnectionBytes = 1_000_000
 
 // proxyFromEnvironment is the --proxy that stands for what the environment names.
 const proxyFromEnvironment = "environment"
@@ -30,6 +34,8 @@ const proxyFromEnvironment = "environment"
 // filters.
 func (f *wayOutFlags) Validate() error {
 	switch {
+	case f.ConnectionBytes < minConnectionBytes:
+		return fmt.Errorf("--connection-bytes must be 1MB or more, not %d bytes; sizes may have units, like 256MiB", int64(f.ConnectionBytes))
 	case f.Proxy == "" && f.ProxyFilters:
 		return errors.New("--proxy-filters says something of --proxy, which is missing")
 	case f.Proxy != "" && !f.ProxyFilters:
