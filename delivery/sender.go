@@ -102,6 +102,7 @@ var _ Outlet = (*egress.Dialer)(nil)
 // connections of its own that it keeps for a while.
 type HTTPSender struct {
 	client    *h1.Client
+	limits    egress.Config // those of its connections
 	sign      *signer
 	signFor   map[string]*signer // by host
 	lines     sync.Pool          // of *[]byte: the lines of one attempt alone
@@ -143,6 +144,7 @@ func NewHTTPSender(cfg SenderConfig, out Outlet) (*HTTPSender, error) {
 	}
 	return &HTTPSender{
 		client:    client,
+		limits:    limits,
 		sign:      sign,
 		signFor:   signFor,
 		lines:     sync.Pool{New: func() any { return new([]byte) }},

@@ -88,6 +88,8 @@ type Config struct {
 	// Checks and Warnings are those of /readyz; nil: there are none.
 	Checks   func(ctx context.Context) []Check
 	Warnings func() []string
+	// Connections returns how the connections to callbacks and topics stand; nil: there are none.
+	Connections func() delivery.Connections
 	// Waiting counts the requests that wait to be verified; nil: there are none.
 	Waiting func() int
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"carillon/delivery"
 )
 
 // Bounds of an overview.
@@ -36,6 +38,9 @@ func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
 	p := &v.Process
 	for _, t := range h.holdings() {
 		p.Shards = append(p.Shards, int(t.Shard))
+	}
+	if h.cfg.Connections != nil {
+		p.Connections = connectionsOf(h.cfg.Connections())
 	}
 	p.Loading, p.Paused, p.Unsure = stats.Loading, stats.Paused, stats.Unsure
 	v.Samples = h.samples.all()
@@ -120,6 +125,7 @@ func (d *Desk) Overview(ctx context.Context) (Overview, error) {
 		v.Process.Self = p.process == d.self
 		o.Processes = append(o.Processes, v.Process)
 		o.Counts.add(v.Process.Counts)
+		o.Connections.add(v.Process.Connections)
 		samples = append(samples, v.Samples)
 		if !v.Oldest.IsZero() && (waiting.IsZero() || v.Oldest.Before(waiting)) {
 			waiting = v.Oldest
@@ -148,6 +154,33 @@ func (c *Counts) add(o Counts) {
 	c.Requests += o.Requests
 	c.HeldBytes += o.HeldBytes
 	c.MaxHeldBytes += o.MaxHeldBytes
+}
+
+// connectionsOf are the connections of this process, as they are told.
+func connectionsOf(c delivery.Connections) Connections {
+	return Connections{
+		Open: c.Open, Idle: c.Idle, MaxOpen: c.MaxOpen, Hosts: c.Hosts, RememberedHosts: c.RememberedHosts,
+		IdleBytes: c.IdleBytes, MaxIdleBytes: c.MaxIdleBytes, SessionBytes: c.SessionBytes, MaxSessionBytes: c.MaxSessionBytes,
+		Plain: c.Plain, Full: c.Full, Resumed: c.Resumed, Dropped: c.Dropped,
+	}
+}
+
+// add adds up the connections of processes. A host that several have connections to counts for
+// each.
+func (c *Connections) add(o Connections) {
+	c.Open += o.Open
+	c.Idle += o.Idle
+	c.MaxOpen += o.MaxOpen
+	c.Hosts += o.Hosts
+	c.RememberedHosts += o.RememberedHosts
+	c.IdleBytes += o.IdleBytes
+	c.MaxIdleBytes += o.MaxIdleBytes
+	c.SessionBytes += o.SessionBytes
+	c.MaxSessionBytes += o.MaxSessionBytes
+	c.Plain += o.Plain
+	c.Full += o.Full
+	c.Resumed += o.Resumed
+	c.Dropped += o.Dropped
 }
 
 // topicsEvery is for how long the number of topics of several processes counts.

@@ -36,6 +36,24 @@ type Counts struct {
 	MaxHeldBytes  int64 `json:"max_held_bytes"`
 }
 
+// Connections are those to callbacks and topics, of one process or of all of them. Memory is by
+// estimate; what is counted, is since the processes started.
+type Connections struct {
+	Open            int    `json:"open"`     // those being opened included
+	Idle            int    `json:"idle"`     // of those, kept for the next request
+	MaxOpen         int    `json:"max_open"` // idle ones are closed where there are more
+	Hosts           int    `json:"hosts"`    // with connections
+	RememberedHosts int    `json:"remembered_hosts"`
+	IdleBytes       int64  `json:"idle_bytes"`
+	MaxIdleBytes    int64  `json:"max_idle_bytes"`
+	SessionBytes    int64  `json:"session_bytes"` // of TLS sessions
+	MaxSessionBytes int64  `json:"max_session_bytes"`
+	Plain           uint64 `json:"opened_plain"`   // without TLS
+	Full            uint64 `json:"opened_full"`    // with a full TLS handshake
+	Resumed         uint64 `json:"opened_resumed"` // with that of a resumed session
+	Dropped         uint64 `json:"dropped"`        // idle ones, for want of files or memory
+}
+
 // Alone is what the process of a hub is called that shares its store with no other. People
 // are not told of it.
 const Alone = "self"
@@ -51,6 +69,8 @@ type Process struct {
 	Paused  bool      `json:"paused"`  // no attempt starts: the engine fails
 	Unsure  bool      `json:"unsure"`  // no attempt starts: another process may hold the shards
 	Counts  Counts    `json:"counts"`
+
+	Connections Connections `json:"connections"`
 }
 
 // Check is one of the checks of /readyz.
@@ -70,6 +90,8 @@ type Overview struct {
 	Warnings  []string  `json:"warnings"`
 	Processes []Process `json:"processes"`
 	Counts    Counts    `json:"counts"`
+	// Connections are those of all processes together.
+	Connections Connections `json:"connections"`
 	// OldestWaitingSeconds is the age of the oldest notification that somebody still has
 	// to get, without what is replayed; 0: nobody waits. It is the greatest of what the
 	// processes have for carillon_delivery_oldest_waiting_seconds.

@@ -87,6 +87,28 @@ func TestHolesAreTold(t *testing.T) {
 	}
 }
 
+// The overview shows the connections to callbacks and topics, and what they take of what they may.
+func TestConnectionsAreShown(t *testing.T) {
+	d := newWorld()
+	body := get(t, pages(d), "/").Body.String()
+	for name, want := range map[string]string{
+		"Open": "30\u202f178 <small>of 142\u202f848</small>", "Idle": "29\u202f998 <small>2\u202f211 dropped</small>",
+		"Memory of idle ones": "403 MB <small>of 604 MB</small>", "Memory of TLS sessions": "174 MB <small>of 201 MB</small>",
+		"Full TLS handshakes": "34\u202f512", "Resumed": "1\u202f207\u202f433",
+	} {
+		if got := factOf(t, body, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	d.overview.Connections = operator.Connections{}
+	body = get(t, pages(d), "/").Body.String()
+	for _, name := range []string{"Open", "Idle", "Full TLS handshakes", "Resumed"} {
+		if got := factOf(t, body, name); got != "0" {
+			t.Errorf("without connections %s is %q", name, got)
+		}
+	}
+}
+
 // A hub that shares its store with nobody has one process, which needs no name.
 func TestOneProcessHasNoName(t *testing.T) {
 	d := newEmpty()

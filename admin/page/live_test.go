@@ -66,7 +66,7 @@ func TestLiveOverview(t *testing.T) {
 	}
 	first := <-all
 	balanced(t, "live", first)
-	for _, part := range []string{`id="live-state"`, `id="live-counts"`, `id="live-delivered"`, `id="live-numbers"`, "1\u202f034\u202f500"} {
+	for _, part := range []string{`id="live-state"`, `id="live-counts"`, `id="live-connections"`, `id="live-delivered"`, `id="live-numbers"`, "1\u202f034\u202f500"} {
 		if !strings.Contains(first, part) {
 			t.Errorf("the first event has no %s", part)
 		}

@@ -124,6 +124,10 @@ func worldOverview(now time.Time) operator.Overview {
 			Topics: worldTopics, Subscriptions: 1_034_500, Behind: 2_240, Failing: 312, InFlight: 178, Slow: 12, Requests: 3,
 			HeldBytes: 48_300_000, MaxHeldBytes: 268_435_456,
 		},
+		Connections: operator.Connections{
+			Open: 30_178, Idle: 29_998, MaxOpen: 142_848, Hosts: 28_004, RememberedHosts: 6_112, IdleBytes: 402_653_184, MaxIdleBytes: 603_979_776,
+			SessionBytes: 174_325_000, MaxSessionBytes: 201_326_592, Plain: 41, Full: 34_512, Resumed: 1_207_433, Dropped: 2_211,
+		},
 		OldestWaitingSeconds: 7_261,
 	}
 	for p := range 3 {

@@ -58,13 +58,15 @@ type house struct {
 	hub        *hub.Hub
 	holder     *holder
 	desk       *operator.Desk
-	heard      *operator.Listeners   // the hub's own test callbacks
-	asking     *egress.Dialer        // the way out to topics and callbacks that are asked
-	sources    *source.Registry      // nil: everybody may publish
-	missing    atomic.Pointer[error] // why the store is waited for; nil once it was there
-	asked      admin.Recent          // whether the store answers, for all that ask
-	stopping   atomic.Bool           // it was told to end
-	loaded     atomic.Bool           // its part of the subscriptions was loaded once
+	// connections are those to callbacks and topics, as the operator is shown them.
+	connections func() delivery.Connections
+	heard       *operator.Listeners   // the hub's own test callbacks
+	asking      *egress.Dialer        // the way out to topics and callbacks that are asked
+	sources     *source.Registry      // nil: everybody may publish
+	missing     atomic.Pointer[error] // why the store is waited for; nil once it was there
+	asked       admin.Recent          // whether the store answers, for all that ask
+	stopping    atomic.Bool           // it was told to end
+	loaded      atomic.Bool           // its part of the subscriptions was loaded once
 }
 
 // open opens listeners and store and joins the rooms. On an error nothing stays
@@ -211,6 +213,10 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 	if err != nil {
 		return err
 	}
+	if err := h.metrics.Register(sender); err != nil {
+		return err
+	}
+	h.connections = sender.Connections
 	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}, ender{h}, h.traces.Sender(sender, f.TraceCallbacks), h.logger, h.metrics)
 	return err
 }
