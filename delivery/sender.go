@@ -99,7 +99,7 @@ type Outlet interface {
 var _ Outlet = (*egress.Dialer)(nil)
 
 // HTTPSender delivers by POST (WebSub §7), without following redirects, over
-// connections of its own that it keeps for a while.
+// connections that it keeps for a while. Transport uses them, too.
 type HTTPSender struct {
 	client    *h1.Client
 	limits    egress.Config // those of its connections
@@ -154,7 +154,13 @@ func NewHTTPSender(cfg SenderConfig, out Outlet) (*HTTPSender, error) {
 	}, nil
 }
 
-// CloseIdleConnections closes the connections that no attempt uses. Nobody has to
+// Transport returns a RoundTripper over the connections of the deliveries, for the requests
+// that the hub makes besides: verifying a callback opens the connection that its first
+// delivery uses. It makes GET and HEAD requests, bounded by their context alone, asks for
+// no compression and follows no redirects (WebSub §5.3.1, §7).
+func (s *HTTPSender) Transport() http.RoundTripper { return s.client }
+
+// CloseIdleConnections closes the connections that no request uses. Nobody has to
 // call it: they are closed after a while.
 func (s *HTTPSender) CloseIdleConnections() { s.client.CloseIdleConnections() }
 

@@ -5,12 +5,41 @@ package delivery_test
 import (
 	"crypto/tls"
 	"net"
+	"net/http"
 	"slices"
 	"syscall"
 	"testing"
 
 	"carillon/delivery"
 )
+
+// The other requests of a hub use the connections of deliveries: what verifies a callback
+// opens the connection for the first delivery to it, and both resume one session.
+func TestTransportSharesConnections(t *testing.T) {
+	versions(t, func(t *testing.T, version uint16) {
+		w := newWorld(t, worldConfig{host: &tls.Config{MaxVersion: version}}, nameA)
+		ask := func(method string) {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), method, w.url(nameA), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := w.sender.Transport().RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "status", resp.StatusCode, http.StatusNoContent)
+			_ = resp.Body.Close()
+		}
+		ask(http.MethodGet)
+		w.expect(t, "after a verification", nameA, delivery.ClassDelivered)
+		ask(http.MethodHead)
+		w.reconnect()
+		ask(http.MethodGet)
+		w.expect(t, "by a session", nameA, delivery.ClassDelivered)
+		equal(t, "connections", w.history(), "full 3, resumed 2")
+	})
+}
 
 // What comes on an open connection between two requests answers nothing, whatever record of
 // TLS it is. The connection is used again if it is sound, and replaced if not; in either case

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"carillon/hub"
+	"carillon/internal/egress"
 	"carillon/subscription"
 )
 
@@ -156,8 +157,13 @@ func namesTheHub(w http.ResponseWriter, r *http.Request) {
 // cause sends one request of a stranger to a hub with all its rooms, lets it come to its end, and
 // returns what reached the victim for it. The hub's clock runs as fast as it can.
 func (n *network) cause(t *testing.T, raw, victim string) (requests, bytes int) {
-	transport := &http.Transport{DialContext: n.dial, DisableCompression: true}
-	defer transport.CloseIdleConnections()
+	dialer, err := egress.New(egress.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender := wayOut(t, dialedOut{dialer, n.dial})
+	defer sender.CloseIdleConnections()
+	transport := sender.Transport()
 	cfg := hub.Config{URL: hubURL}
 	s := newStage(t, cfg, transport, anywhere{})
 	verifier, err := hub.NewVerifier(cfg, transport, nil)

@@ -176,18 +176,25 @@ func (a *answering) SetReadDeadline(time.Time) error  { return nil }
 func (a *answering) SetWriteDeadline(time.Time) error { return nil }
 
 // saying is a transport, with the limits of the hub's own, whose every peer says the same.
-func saying(t testing.TB, text string) *http.Transport {
+func saying(t testing.TB, text string) http.RoundTripper {
 	t.Helper()
 	dialer, err := egress.New(egress.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := dialer.Transport()
-	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+	return wayOut(t, dialedOut{dialer, func(context.Context, string, string) (net.Conn, error) {
 		return &answering{rest: strings.NewReader(text)}, nil
-	}
-	transport.DisableKeepAlives = true
-	return transport
+	}}).Transport()
+}
+
+// dialedOut is a way out whose connections a function makes.
+type dialedOut struct {
+	*egress.Dialer
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (d dialedOut) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.dial(ctx, network, address)
 }
 
 // FuzzVerification: of whatever a callback says, only a whole answer of 2xx with exactly

@@ -56,9 +56,9 @@ type Addresses interface {
 // publish, and a token that is sent is not looked at; Answers, without which no Source can ask
 // what became of what it published; and Memory, without which there is no change memory.
 //
-// Transport makes the requests to topics and callbacks. It asks for no
-// compression and refuses forbidden addresses with egress.ErrForbidden, as that of
-// an egress.Dialer does. It is not an http.Client, which would read the Location of
+// Transport makes the requests to topics and callbacks, which are GET and HEAD. It asks
+// for no compression and refuses forbidden addresses with egress.ErrForbidden, as that of
+// a delivery.HTTPSender does. It is not an http.Client, which would read the Location of
 // a redirect that nobody follows, and put the address into every error.
 type Parts struct {
 	Requests  Requests

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,22 +53,31 @@ type house struct {
 // newHouse starts a house. The logger may be nil.
 func newHouse(t *testing.T, logger *slog.Logger) *house {
 	t.Helper()
+	return newHouseTrusting(t, logger, nil)
+}
+
+// newHouseTrusting starts a house that trusts the certificates of others than the system does.
+func newHouseTrusting(t *testing.T, logger *slog.Logger, roots *x509.CertPool) *house {
+	t.Helper()
 	ok := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	dialer, err := egress.New(egress.Config{AllowLoopback: true, AllowPorts: []egress.PortRange{{First: 1, Last: 65535}}})
+	dialer, err := egress.New(egress.Config{
+		AllowLoopback: true, AllowPorts: []egress.PortRange{{First: 1, Last: 65535}},
+		TLS: &tls.Config{RootCAs: roots},
+	})
 	ok(err)
 	db, err := pebblestore.NewMemory()
 	ok(err)
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	cfg := hub.Config{URL: server.URL + "/websub/"}
-	transport := dialer.Transport()
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: cfg.URL}, dialer)
 	ok(err)
+	transport := sender.Transport()
 	dispatcher, err := delivery.New(delivery.Config{}, delivery.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
 	ok(err)
 	checker, err := hub.NewChecker(cfg, transport, logger, nil)
@@ -215,6 +227,63 @@ func TestWholeLife(t *testing.T) {
 	}
 	if id := <-h.roster.ended; id != subscription.NewID(topic, s.url) {
 		t.Errorf("ended %v", id)
+	}
+}
+
+// TestOneConnectionForAll: the check of a topic, the verification of a callback on the same
+// host, the fetch of the topic and the deliveries use one connection, with one handshake.
+func TestOneConnectionForAll(t *testing.T) {
+	var h *house
+	var requests, handshakes, topic string
+	var mu sync.Mutex // guards these strings
+	note := func(to *string, what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		*to += what + " "
+	}
+	delivered := make(chan string, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note(&requests, r.Method+r.URL.Path)
+		switch {
+		case r.Method == http.MethodPost:
+			body, _ := io.ReadAll(r.Body)
+			delivered <- string(body)
+		case r.URL.Path == "/cb":
+			_, _ = io.WriteString(w, r.URL.Query().Get("hub.challenge"))
+		default:
+			w.Header().Set("Link", fmt.Sprintf("<%s>;rel=self, <%s>;rel=hub", topic, h.hubURL))
+			_, _ = io.WriteString(w, "the content")
+		}
+	}))
+	server.TLS = &tls.Config{VerifyConnection: func(s tls.ConnectionState) error {
+		note(&handshakes, fmt.Sprintf("resumed:%t", s.DidResume))
+		return nil
+	}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	h, topic = newHouseTrusting(t, nil, roots), server.URL+"/topic"
+
+	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", server.URL+"/cb"), "")
+	<-h.roster.activated
+	for _, link := range []string{"", fmt.Sprintf("<%s>; rel=self, <%s>; rel=hub", topic, h.hubURL)} {
+		if link == "" {
+			h.post(t, 204, formType, form("hub.mode", "publish", "hub.url", topic), "")
+		} else {
+			h.post(t, 200, "text/plain", "the content", link)
+		}
+		if got := <-delivered; got != "the content" {
+			t.Errorf("delivered %q", got)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := "HEAD/topic GET/cb GET/topic POST/cb POST/cb "; requests != want {
+		t.Errorf("requests %s, want %s", requests, want)
+	}
+	if want := "resumed:false "; handshakes != want {
+		t.Errorf("handshakes %s, want %s", handshakes, want)
 	}
 }
 

@@ -320,9 +320,8 @@ func (s *stage) serve(t testing.TB, cfg hub.Config, requests hub.Requests, trans
 // topic server beside it.
 type town struct {
 	*stage
-	hubURL    string
-	topicURL  string
-	transport *http.Transport
+	hubURL   string
+	topicURL string
 }
 
 // newTown starts both servers. The topic server serves the topics of topicServer.
@@ -348,11 +347,9 @@ func newTownWith(t testing.TB, change func(*hub.Config), prepare func(*stage)) *
 		change(&cfg)
 	}
 	topics := topicServer(t, server.URL+"/websub/")
-	transport := dialer.Transport()
-	t.Cleanup(transport.CloseIdleConnections)
-	s := newStageWith(t, cfg, transport, dialer, prepare)
+	s := newStageWith(t, cfg, wayOut(t, dialer).Transport(), dialer, prepare)
 	handler = s.hub.Handler()
-	return &town{stage: s, hubURL: cfg.URL, topicURL: topics.URL, transport: transport}
+	return &town{stage: s, hubURL: cfg.URL, topicURL: topics.URL}
 }
 
 // topicServer serves /good (names the hub), /post-head (refuses HEAD), /204, /other (names

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/delivery"
 	"carillon/hub"
 	"carillon/internal/egress"
 	"carillon/subscription"
@@ -31,15 +32,24 @@ func newVerifier(t *testing.T, transport http.RoundTripper) *hub.Verifier {
 	return v
 }
 
-func loopback(t *testing.T) *http.Transport {
+func loopback(t *testing.T) http.RoundTripper {
 	t.Helper()
 	dialer, err := egress.New(egress.Config{AllowLoopback: true, AllowPorts: []egress.PortRange{{First: 1, Last: 65535}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := dialer.Transport()
-	t.Cleanup(transport.CloseIdleConnections)
-	return transport
+	return wayOut(t, dialer).Transport()
+}
+
+// wayOut returns what a hub makes its requests by.
+func wayOut(t testing.TB, out delivery.Outlet) *delivery.HTTPSender {
+	t.Helper()
+	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: hubURL}, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sender.CloseIdleConnections)
+	return sender
 }
 
 // listen takes one request on a raw connection, gives its first line and header,

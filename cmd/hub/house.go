@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -61,7 +62,8 @@ type house struct {
 	// connections are those to callbacks and topics, as the operator is shown them.
 	connections func() delivery.Connections
 	heard       *operator.Listeners   // the hub's own test callbacks
-	asking      *egress.Dialer        // the way out to topics and callbacks that are asked
+	dialer      *egress.Dialer        // the way out to topics and callbacks
+	transport   http.RoundTripper     // of verifications, topic checks and fetches: with deliveries' connections
 	sources     *source.Registry      // nil: everybody may publish
 	missing     atomic.Pointer[error] // why the store is waited for; nil once it was there
 	asked       admin.Recent          // whether the store answers, for all that ask
@@ -155,11 +157,6 @@ func (h *house) join(f serveCommand, held shares) error {
 		return err
 	}
 	h.proxy = way.Proxy
-	ask := way
-	ask.MaxConns = out.verifying
-	if h.asking, err = egress.New(ask); err != nil {
-		return fmt.Errorf("--allow-net: %w", err)
-	}
 	h.heard = operator.NewListeners()
 	if err := h.joinDelivery(f, way, out.outgoing, held); err != nil {
 		return err
@@ -180,6 +177,10 @@ const (
 	maxPerHost  = 64
 )
 
+// asksPerHost is how many connections one host may have beside those of its deliveries: for
+// verifications, topic checks and fetches.
+const asksPerHost = 64
+
 // deliveryConfig is what the flags say of deliveries.
 func deliveryConfig(f serveCommand) delivery.Config {
 	cfg := delivery.Config{
@@ -195,28 +196,27 @@ func deliveryConfig(f serveCommand) delivery.Config {
 	return cfg
 }
 
-func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, held shares) error {
+func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, held shares) (err error) {
 	cfg := deliveryConfig(f)
 	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
-	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost(), maxPerHost, out.conns
+	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost()+asksPerHost, maxPerHost, out.conns
 	way.IdleTimeout, way.IdleBytes, way.SessionBytes = out.idleTimeout(), held.idle, held.sessions
-	sending, err := egress.New(way)
-	if err != nil {
+	if h.dialer, err = egress.New(way); err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
 	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{
 		Hub: h.url, Version: program.Version, Signature: f.Signature, SignatureFor: f.signatureFor(), DeliveryTimeout: f.DeliveryTimeout, Inside: h.heard.Deliver,
-	}, sending)
+	}, h.dialer)
 	if err != nil {
 		return err
 	}
 	if err := h.metrics.Register(sender); err != nil {
 		return err
 	}
-	h.connections = sender.Connections
+	h.connections, h.transport = sender.Connections, sender.Transport()
 	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}, ender{h}, h.traces.Sender(sender, f.TraceCallbacks), h.logger, h.metrics)
 	return err
 }
@@ -233,12 +233,11 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	cfg := hub.Config{URL: h.url, Version: program.Version, MaxBody: int64(f.MaxBody), TopicCheckTTL: f.TopicCheckTTL, TrustedProxies: f.TrustedProxy, OwnCallbacks: operator.ListenOrigin}
 	cfg.MaxBodiesBytes, cfg.MaxFetchBytes = held.taking, held.fetching
 	cfg.Fetches = out.fetching
-	transport := h.asking.Transport()
-	checker, err := hub.NewChecker(cfg, transport, h.logger, h.metrics)
+	checker, err := hub.NewChecker(cfg, h.transport, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
-	verifier, err := hub.NewVerifier(cfg, transport, h.metrics)
+	verifier, err := hub.NewVerifier(cfg, h.transport, h.metrics)
 	if err != nil {
 		return err
 	}
@@ -252,7 +251,7 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	}
 	h.hub, err = hub.New(cfg, hub.Parts{
 		Requests: h.service, Publisher: h.traces.Publisher(h.dispatcher), Audience: h.dispatcher, Pings: h.store.Pings,
-		Checker: checker, Transport: transport, Addresses: h.asking, Sources: h.publishers(), Answers: sourceAnswers{h},
+		Checker: checker, Transport: h.transport, Addresses: h.dialer, Sources: h.publishers(), Answers: sourceAnswers{h},
 		Memory: h.memory(f),
 	}, h.logger, h.metrics)
 	if err == nil && f.URL != "" {

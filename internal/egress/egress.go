@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"strconv"
 	"syscall"
@@ -16,7 +15,7 @@ import (
 )
 
 // ErrForbidden: the address is one that may not be dialed. It comes wrapped in
-// what net and net/http return, so errors.Is finds it in the error of a request.
+// what net and clients return, so errors.Is finds it in the error of a request.
 var ErrForbidden = errors.New("forbidden address")
 
 // ErrBadURL: not a URL that a request could be made to.
@@ -34,8 +33,9 @@ const (
 	DefaultIdleTimeout     = 90 * time.Second
 )
 
-// Config says where connections may go and how many there may be. Its zero
-// value is a good setting for the open internet.
+// Config says where connections may go. Its bounds on connections and on answers are for
+// the client that keeps them (delivery.HTTPSender). Its zero value is a good setting for
+// the open internet.
 type Config struct {
 	// AllowNets are networks that may be dialed although they are private,
 	// link-local or otherwise special.
@@ -245,31 +245,6 @@ func (d *Dialer) admit(address string) (host, port string, err error) {
 		return "", "", d.cfg.Metrics.refused(reasonName, fmt.Errorf("%w: %q is not a name", ErrForbidden, host))
 	}
 	return host, strconv.FormatUint(n, 10), nil
-}
-
-// Transport returns a new transport over the Dialer, with a pool of its own.
-//
-// It follows no redirects: a 3xx answer is returned as it came (WebSub §5.3.1,
-// §7). It speaks HTTP/1.1 only: with one request at a time on a connection, a peer
-// that hangs holds up that request and no other, and the number of connections
-// bounds what it can cost.
-func (d *Dialer) Transport() *http.Transport {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		// Proxy stays nil: what Go finds in the environment would dial in our place. The
-		// operator's proxy is the Dialer's to speak to.
-		DialContext:            d.DialContext,
-		TLSClientConfig:        d.tlsConfig(),
-		TLSHandshakeTimeout:    d.cfg.DialTimeout,
-		DisableCompression:     true,
-		Protocols:              &protocols,
-		MaxResponseHeaderBytes: d.cfg.MaxHeaderBytes,
-		MaxConnsPerHost:        d.cfg.MaxConnsPerHost,
-		MaxIdleConnsPerHost:    d.cfg.IdlePerHost,
-		MaxIdleConns:           d.cfg.MaxConns,
-		IdleConnTimeout:        d.cfg.IdleTimeout,
-	}
 }
 
 func (d *Dialer) tlsConfig() *tls.Config {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"carillon/internal/egress"
+	"carillon/internal/h1"
 )
 
 func newDialer(t *testing.T, cfg egress.Config) *egress.Dialer {
@@ -127,13 +128,29 @@ func TestDialAllows(t *testing.T) {
 	}
 }
 
-// client is a client over a transport of the dialer.
-func client(d *egress.Dialer) *http.Client {
-	return &http.Client{Transport: d.Transport(), Timeout: time.Minute}
+// over returns the client that the hub's requests are made by, over the dialer.
+func over(t *testing.T, d *egress.Dialer) *h1.Client {
+	t.Helper()
+	cfg := d.Config()
+	c, err := h1.New(h1.Config{
+		Dial: d.DialContext, TLS: d.TLSConfig(), Timeout: time.Minute, MaxHeaderBytes: cfg.MaxHeaderBytes,
+		MaxConnsPerHost: 2, IdlePerHost: 2, MaxConns: 2, IdleBytes: 1 << 20, SessionBytes: 1 << 20, IdleTimeout: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// client is an http.Client over the dialer.
+func client(t *testing.T, d *egress.Dialer) *http.Client {
+	t.Helper()
+	return &http.Client{Transport: over(t, d), Timeout: time.Minute}
 }
 
 func TestForbiddenThroughClient(t *testing.T) {
-	client := client(newDialer(t, egress.Config{}))
+	client := client(t, newDialer(t, egress.Config{}))
 	resp, err := client.Get("http://127.0.0.1/")
 	if err == nil {
 		resp.Body.Close()
@@ -158,7 +175,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestTransportFollowsNoRedirect(t *testing.T) {
+func TestClientFollowsNoRedirect(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
 			t.Error("the redirect was followed")
@@ -169,13 +186,12 @@ func TestTransportFollowsNoRedirect(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	}))
 	defer srv.Close()
-	client := client(newDialer(t, egress.Config{AllowLoopback: true}))
-	defer client.CloseIdleConnections()
+	d := newDialer(t, egress.Config{AllowLoopback: true})
 	req, err := http.NewRequest(http.MethodGet, srv.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client.Transport.RoundTrip(req)
+	resp, err := over(t, d).RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,16 +201,53 @@ func TestTransportFollowsNoRedirect(t *testing.T) {
 	}
 }
 
+// A proxy of the environment would be dialed in our place.
 func TestClientUsesNoProxy(t *testing.T) {
-	if newDialer(t, egress.Config{}).Transport().Proxy != nil {
-		t.Error("a proxy from the environment would be dialed in our place")
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the proxy was asked for %s", r.URL)
+	}))
+	defer proxy.Close()
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
+		t.Setenv(name, proxy.URL)
+	}
+	server := newNameServer(t, zone{}.answer)
+	client := client(t, newDialer(t, egress.Config{AllowLoopback: true, Resolver: server.resolver()}))
+	for _, scheme := range []string{"http", "https"} {
+		if _, err := client.Get(scheme + "://" + scheme + ".example/"); err == nil {
+			t.Errorf("%s: an answer", scheme)
+		}
+		if server.questions(scheme+".example.", typeA) == 0 {
+			t.Errorf("%s: the target was not dialed", scheme)
+		}
+	}
+}
+
+// Nothing but HTTP/1.1 is offered, and what is compressed stays so.
+func TestClientSpeaksHTTP1Only(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, r.Proto)
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(srv.Certificate())
+	resp, err := client(t, newDialer(t, egress.Config{AllowLoopback: true, TLS: &tls.Config{RootCAs: roots}})).Get(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || string(body) != "HTTP/1.1" || resp.Uncompressed {
+		t.Errorf("%q, %v", body, err)
 	}
 }
 
 func TestClientVerifiesCertificates(t *testing.T) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	defer srv.Close()
-	client := client(newDialer(t, egress.Config{AllowLoopback: true}))
+	client := client(t, newDialer(t, egress.Config{AllowLoopback: true}))
 	if resp, err := client.Get(srv.URL); err == nil {
 		resp.Body.Close()
 		t.Error("a certificate of an unknown authority was taken")
@@ -221,7 +274,7 @@ func TestClientBoundsCertificates(t *testing.T) {
 		srv.TLS.Certificates[0] = own
 		roots := x509.NewCertPool()
 		roots.AddCert(srv.Certificate())
-		client := client(newDialer(t, egress.Config{AllowLoopback: true, TLS: &tls.Config{RootCAs: roots, VerifyConnection: c.verify}}))
+		client := client(t, newDialer(t, egress.Config{AllowLoopback: true, TLS: &tls.Config{RootCAs: roots, VerifyConnection: c.verify}}))
 		resp, err := client.Get(srv.URL)
 		if err == nil {
 			resp.Body.Close()
@@ -239,7 +292,7 @@ func TestClientBoundsHeader(t *testing.T) {
 		w.Header().Set("X-Long", strings.Repeat("x", 8<<10))
 	}))
 	defer srv.Close()
-	client := client(newDialer(t, egress.Config{AllowLoopback: true, MaxHeaderBytes: 4 << 10}))
+	client := client(t, newDialer(t, egress.Config{AllowLoopback: true, MaxHeaderBytes: 4 << 10}))
 	if resp, err := client.Get(srv.URL); err == nil {
 		resp.Body.Close()
 		t.Error("a header beyond the limit was taken")
@@ -259,7 +312,7 @@ func TestRebinding(t *testing.T) {
 		Resolver:  fakeResolver(t, answers),
 	})
 	get := func() error {
-		client := client(d)
+		client := client(t, d)
 		defer client.CloseIdleConnections()
 		resp, err := client.Get("http://rebind.example:" + port + "/")
 		if err == nil {
