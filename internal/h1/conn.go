@@ -60,7 +60,8 @@ func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	average(&h.opens, c.now()-begin)
+	h.opened = c.now()
+	average(&h.opens, h.opened-begin)
 	switch {
 	case resumed:
 		c.counts.Resumed++
@@ -72,12 +73,31 @@ func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
 	return cn, nil
 }
 
-// reach connects to a host. It holds the slot for dialHold at most.
+// reach connects to a host. It holds the slot for a moment.
 func (c *Client) reach(ctx context.Context, h *host, s *slot) (net.Conn, error) {
-	if s != nil {
-		defer time.AfterFunc(dialHold, func() { c.release(s) }).Stop()
+	if s == nil {
+		return c.cfg.Dial(ctx, "tcp", h.address)
 	}
-	return c.cfg.Dial(ctx, "tcp", h.address)
+	begin := c.now()
+	if c.connectsFast() {
+		defer time.AfterFunc(dialHold, func() { c.release(s) }).Stop()
+	} else {
+		c.release(s)
+	}
+	nc, err := c.cfg.Dial(ctx, "tcp", h.address)
+	if err == nil {
+		c.mu.Lock()
+		average(&h.connect, c.now()-begin)
+		average(&c.pace.connects, c.now()-begin)
+		c.mu.Unlock()
+	}
+	return nc, err
+}
+
+func (c *Client) connectsFast() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pace.connects < nearby
 }
 
 // secure puts TLS over a connection. It computes while it holds the slot.

@@ -46,9 +46,9 @@ type habits struct {
 	// longest time of late. 0: not known.
 	away      time.Duration
 	awayUntil time.Duration // up to when a shorter one does not replace it
-	// answer is how long the host takes to answer, opens how long opening a connection
-	// takes: moving averages, 0 where not known.
-	answer, opens time.Duration
+	// connect is how long connecting to the host takes, opens the same with the handshake, and
+	// answer how long it takes to answer: moving averages, 0 where not known.
+	connect, opens, answer time.Duration
 }
 
 // unknownAway stands for habits.away where that is not known.

@@ -24,13 +24,17 @@ import (
 // network. Handshakes that have begun go first, so one that has begun also ends. Far hosts
 // lose nothing by that: what takes long there is the network.
 
-// dialHold is how long connecting holds a slot. Within that time a host nearby has
-// answered, and the handshake goes on; longer waits are the network's.
+// dialHold is how long connecting holds a slot where hosts are nearby. Most have answered by
+// then, and the handshake goes on, so no more are begun than the processors can compute.
 const dialHold = 200 * time.Microsecond
 
-// unknownPatience is how long a request waits for a connection before it has another one
-// opened, where it is not known how long the host takes to answer.
-const unknownPatience = 250 * time.Millisecond
+// nearby is what connecting to a host takes that is no further away than this: to wait until its
+// first handshake has shown more costs less than a handshake. In that time nothing is known of
+// hosts that are further away.
+const nearby = 5 * time.Millisecond
+
+// longPatience is how long a request waits at most before it asks again for another connection.
+const longPatience = 250 * time.Millisecond
 
 // Handshakes that have begun share the slots. So that none takes too long by that, for us or for
 // its server, no more are begun than can compute in an eighth of the time limit.
@@ -45,6 +49,7 @@ type pace struct {
 	slots, free int
 	limit       time.Duration // of a handshake
 	begun       int           // handshakes under way
+	connects    time.Duration // what connecting takes: a moving average over all hosts
 	cost        time.Duration // what one computes: a moving average
 	ready       []*slot       // of those under way that have something to compute
 	hosts       []*host       // that want a connection
@@ -64,7 +69,9 @@ func (p *pace) full() bool {
 type pacing struct {
 	queued   bool // in pace.hosts
 	queuedAt time.Duration
-	urgent   bool // a request has waited for longer than was expected
+	urgent   int           // so many requests have waited for longer than was expected
+	begun    time.Duration // when the latest connection was begun
+	opened   time.Duration // when the latest was open
 }
 
 // slot is the right of one handshake to compute. Guarded by Client.mu.
@@ -106,18 +113,21 @@ func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 	if h.key.secure {
 		w.patience = c.patience(h)
 	}
-	h.urgent = h.urgent || fresh
 	x.waiter = w
 	h.waiting = append(h.waiting, w)
+	if fresh {
+		h.urgent++
+	}
 	return w
 }
 
-// openingTime is how long it would take now to open a connection to a host, 0 where that is not
-// known: as long as it took of late, and the time that the handshakes ahead compute.
+// known tells whether the host has shown how long it takes to open a connection to it, and to
+// answer.
+func (h *habits) known() bool { return h.opens > 0 && h.answer > 0 }
+
+// openingTime is how long it would take now to open a connection to a host: as long as it took of
+// late, and the time that the handshakes ahead compute. mu is held.
 func (c *Client) openingTime(h *host) time.Duration {
-	if h.opens == 0 || h.answer == 0 {
-		return 0
-	}
 	p := &c.pace
 	return h.opens + time.Duration(p.begun+len(p.hosts))*p.cost/time.Duration(p.slots)
 }
@@ -130,28 +140,42 @@ const tenth = 10
 // cannot carry all that wait in the time in which one that opens a connection has its answer,
 // and a tenth. mu is held.
 func (c *Client) wants(h *host) bool {
-	opens := c.openingTime(h)
 	switch {
 	case len(h.waiting) == 0 || h.conns >= c.cfg.MaxConnsPerHost:
 		return false
-	case h.conns == 0 || h.urgent || !h.key.secure || opens == 0:
+	case h.conns == 0 || h.urgent > 0 || !h.key.secure:
 		return true
+	case !h.known():
+		return false
 	}
+	opens := c.openingTime(h)
 	more := (opens + h.answer) / tenth
 	// Each that is open carries one already, and each that is being opened will.
 	carried := (h.conns-h.opening)*int((opens+more)/h.answer) + h.opening*int(more/h.answer)
 	return len(h.waiting) > carried
 }
 
-// patience is how long one more request waits before it has another connection opened whatever
-// was expected. mu is held.
+// patience is how long one more request waits before it asks for another connection. mu is held.
 func (c *Client) patience(h *host) time.Duration {
-	opens := c.openingTime(h)
-	if opens == 0 {
-		return unknownPatience
+	if !h.known() {
+		return nearby
 	}
+	opens := c.openingTime(h)
 	expected := h.answer * time.Duration(len(h.waiting)+1) / time.Duration(max(h.conns-h.opening, 1))
 	return max(min(expected, opens)+h.answer+(opens+h.answer)/tenth, time.Millisecond)
+}
+
+// overdue tells whether a request that has lost its patience should have another connection
+// opened: not where the first one is held up by our own processors. mu is held.
+func (c *Client) overdue(h *host) bool {
+	now := c.now()
+	switch {
+	case h.known() || h.connect == 0 || h.connect >= nearby:
+		return true
+	case h.conns == h.opening:
+		return now-h.begun >= longPatience
+	}
+	return now-h.opened >= h.opens // answering takes longer than opening
 }
 
 // want has a connection opened for a host that should have one, in its turn. mu is held.
@@ -189,7 +213,7 @@ func (c *Client) share() {
 			if !c.wants(h) {
 				continue
 			}
-			h.urgent = false
+			h.urgent = max(h.urgent-1, 0)
 			p.begun++
 			s := &slot{got: make(chan struct{}, 1)}
 			c.take(s)
@@ -209,6 +233,7 @@ func (c *Client) share() {
 func (c *Client) open(h *host, s *slot) {
 	h.conns++
 	h.opening++
+	h.begun = c.now()
 	c.conns++
 	i := len(h.waiting) - 1
 	if j := slices.IndexFunc(h.waiting, func(w *waiter) bool { return w.fresh }); j >= 0 {
@@ -234,6 +259,7 @@ func (c *Client) serve(cn *conn) bool {
 func (c *Client) hand(h *host, i int, g grant) {
 	w := h.waiting[i]
 	h.waiting = slices.Delete(h.waiting, i, i+1)
+	h.urgent = min(h.urgent, len(h.waiting))
 	w.x.waiter = nil
 	w.got <- g
 }
@@ -248,7 +274,8 @@ func (c *Client) await(w *waiter) grant {
 	if w.patience == 0 {
 		return <-w.got
 	}
-	timer := time.NewTimer(w.patience)
+	patience := w.patience
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		select {
@@ -256,17 +283,18 @@ func (c *Client) await(w *waiter) grant {
 			return g
 		case <-timer.C:
 			c.hurry(w)
-			timer.Reset(max(w.patience, unknownPatience))
+			patience = min(2*patience, max(w.patience, longPatience))
+			timer.Reset(patience)
 		}
 	}
 }
 
-// hurry has another connection opened: the waiter has waited for longer than was expected.
+// hurry has another connection opened if the waiter has waited for long enough.
 func (c *Client) hurry(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.x.waiter == w {
-		w.host.urgent = true
+	if w.x.waiter == w && c.overdue(w.host) {
+		w.host.urgent = min(w.host.urgent+1, len(w.host.waiting))
 		c.want(w.host)
 	}
 }
