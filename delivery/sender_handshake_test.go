@@ -167,6 +167,26 @@ func TestHangingHandshakes(t *testing.T) {
 	w.expect(t, "afterwards", nameA, delivery.ClassDelivered)
 }
 
+// Hosts that do not even answer hold up no other host, however many there are.
+func TestDeadHosts(t *testing.T) {
+	w := newWorld(t, worldConfig{out: egress.Config{DialTimeout: 4 * time.Second}}, nameA)
+	ctx, cancel := context.WithCancel(t.Context())
+	var attempts sync.WaitGroup
+	var timeouts atomic.Int64
+	for i := range 256 * runtime.GOMAXPROCS(0) {
+		attempts.Go(func() {
+			if w.sender.Send(ctx, attemptOn(w.url(fmt.Sprint(deadName, i, ".example")), "")).Class == delivery.ClassTimeout {
+				timeouts.Add(1)
+			}
+		})
+		<-w.dead
+	}
+	w.expect(t, "meanwhile", nameA, delivery.ClassDelivered)
+	equal(t, "dead hosts that were given up meanwhile", timeouts.Load(), 0)
+	cancel()
+	attempts.Wait()
+}
+
 // Small records are no fault.
 func TestShreddedHandshake(t *testing.T) {
 	w := newWorld(t, worldConfig{host: &tls.Config{MaxVersion: tls.VersionTLS12}}, nameA)

@@ -1,8 +1,12 @@
 package h1
 
 import (
+	"net"
 	"syscall"
+	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // The scheduler is not told of these calls: their sockets never block, and telling it
@@ -42,4 +46,19 @@ func result(n, _ uintptr, errno syscall.Errno) (int, error) {
 		return 0, errno
 	}
 	return int(n), nil
+}
+
+// distance is how long the kernel has seen the way to the other side and back take, or what is
+// told where it does not know.
+func distance(tcp *net.TCPConn, otherwise time.Duration) time.Duration {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return otherwise
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil && info.Rtt > 0 {
+			otherwise = time.Duration(info.Rtt) * time.Microsecond
+		}
+	})
+	return otherwise
 }

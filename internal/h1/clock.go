@@ -198,6 +198,7 @@ func (c *Client) sweep() {
 		closing = append(closing, c.dropIdle(cn))
 	}
 	spoken := c.look(now)
+	c.share() // handshakes that wait for the network may count no longer
 	for _, w := range c.watches {
 		if w.users == 0 && !w.recent {
 			c.unwatch(w)

@@ -85,13 +85,19 @@ func (c *Client) reach(ctx context.Context, h *host, s *slot) (net.Conn, error) 
 		c.release(s)
 	}
 	nc, err := c.cfg.Dial(ctx, "tcp", h.address)
-	if err == nil {
-		c.mu.Lock()
-		average(&h.connect, c.now()-begin)
-		average(&c.pace.connects, c.now()-begin)
-		c.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
-	return nc, err
+	took := c.now() - begin
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		// The kernel knows it without the time for which we did not look.
+		took = min(took, distance(tcp, took))
+	}
+	c.mu.Lock()
+	average(&h.connect, took)
+	average(&c.pace.connects, took)
+	c.mu.Unlock()
+	return nc, nil
 }
 
 func (c *Client) connectsFast() bool {

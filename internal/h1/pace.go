@@ -37,7 +37,8 @@ const nearby = 5 * time.Millisecond
 const longPatience = 250 * time.Millisecond
 
 // Handshakes that have begun share the slots. So that none takes too long by that, for us or for
-// its server, no more are begun than can compute in an eighth of the time limit.
+// its server, no more are begun than can compute in an eighth of the time limit. Those that have
+// waited for the network for as long do not count: their hosts may be dead.
 const (
 	begunPart = 8
 	// firstCost is what a handshake is taken to compute before one has shown it.
@@ -48,7 +49,8 @@ const (
 type pace struct {
 	slots, free int
 	limit       time.Duration // of a handshake
-	begun       int           // handshakes under way
+	begun       int           // handshakes under way that count
+	waiting     []absence     // those that wait for the network, the longest first
 	connects    time.Duration // what connecting takes: a moving average over all hosts
 	cost        time.Duration // what one computes: a moving average
 	ready       []*slot       // of those under way that have something to compute
@@ -60,9 +62,34 @@ func newPace(limit time.Duration) pace {
 	return pace{slots: slots, free: slots, limit: limit, cost: firstCost}
 }
 
+// absence is that a handshake has waited for the network since then, unless it has gone on or ended.
+type absence struct {
+	of    *slot
+	since time.Duration
+}
+
+// grace is how long a handshake that waits for the network counts.
+func (p *pace) grace() time.Duration { return p.limit / begunPart }
+
+// forget counts out those that have waited for the network for too long.
+func (p *pace) forget(now time.Duration) {
+	for len(p.waiting) > 0 {
+		a := p.waiting[0]
+		current := a.of.left == a.since && !a.of.held
+		if current && now-a.since < p.grace() {
+			return
+		}
+		if current && a.of.counts {
+			a.of.counts = false
+			p.begun--
+		}
+		p.waiting[0], p.waiting = absence{}, p.waiting[1:]
+	}
+}
+
 // full tells whether no more handshakes should begin.
 func (p *pace) full() bool {
-	return p.begun >= max(p.slots, int(p.limit/begunPart/p.cost)*p.slots)
+	return p.begun >= max(1, int(p.grace()/p.cost))*p.slots
 }
 
 // pacing is the part of a host that pace owns.
@@ -70,16 +97,18 @@ type pacing struct {
 	queued   bool // in pace.hosts
 	queuedAt time.Duration
 	urgent   int           // so many requests have waited for longer than was expected
-	begun    time.Duration // when the latest connection was begun
+	begun    time.Duration // when the first of the connections was begun that are being opened
 	opened   time.Duration // when the latest was open
 }
 
 // slot is the right of one handshake to compute. Guarded by Client.mu.
 type slot struct {
-	held  bool
-	since time.Duration // when it was taken
-	spent time.Duration // how long it was held before that
-	got   chan struct{}
+	held   bool
+	counts bool          // among pace.begun
+	since  time.Duration // when it was taken
+	left   time.Duration // when it was given back last
+	spent  time.Duration // how long it was held before that
+	got    chan struct{}
 }
 
 // waiter is a request that waits for a connection, or for the right to open one.
@@ -158,7 +187,7 @@ func (c *Client) wants(h *host) bool {
 // patience is how long one more request waits before it asks for another connection. mu is held.
 func (c *Client) patience(h *host) time.Duration {
 	if !h.known() {
-		return nearby
+		return nearby + time.Millisecond
 	}
 	opens := c.openingTime(h)
 	expected := h.answer * time.Duration(len(h.waiting)+1) / time.Duration(max(h.conns-h.opening, 1))
@@ -170,8 +199,10 @@ func (c *Client) patience(h *host) time.Duration {
 func (c *Client) overdue(h *host) bool {
 	now := c.now()
 	switch {
-	case h.known() || h.connect == 0 || h.connect >= nearby:
+	case h.known() || h.connect >= nearby:
 		return true
+	case h.connect == 0:
+		return h.opening > 0 && now-h.begun >= nearby
 	case h.conns == h.opening:
 		return now-h.begun >= longPatience
 	}
@@ -199,6 +230,7 @@ func (c *Client) queue(h *host) {
 // share gives away the slots that are free. mu is held.
 func (c *Client) share() {
 	p := &c.pace
+	p.forget(c.now())
 	for p.free > 0 {
 		switch {
 		case len(p.ready) > 0:
@@ -214,7 +246,6 @@ func (c *Client) share() {
 				continue
 			}
 			h.urgent = max(h.urgent-1, 0)
-			p.begun++
 			s := &slot{got: make(chan struct{}, 1)}
 			c.take(s)
 			c.open(h, s)
@@ -231,9 +262,11 @@ func (c *Client) share() {
 // served before it by the connections that there are. One that can use no other goes first.
 // mu is held.
 func (c *Client) open(h *host, s *slot) {
+	if h.opening == 0 {
+		h.begun = c.now()
+	}
 	h.conns++
 	h.opening++
-	h.begun = c.now()
 	c.conns++
 	i := len(h.waiting) - 1
 	if j := slices.IndexFunc(h.waiting, func(w *waiter) bool { return w.fresh }); j >= 0 {
@@ -303,14 +336,19 @@ func (c *Client) hurry(w *waiter) {
 func (c *Client) take(s *slot) {
 	c.pace.free--
 	s.held, s.since = true, c.now()
+	if !s.counts {
+		s.counts = true
+		c.pace.begun++
+	}
 }
 
 // give gives a slot back, if it is held. mu is held.
 func (c *Client) give(s *slot) {
 	if s.held {
-		s.held = false
-		s.spent += c.now() - s.since
+		s.held, s.left = false, c.now()
+		s.spent += s.left - s.since
 		c.pace.free++
+		c.pace.waiting = append(c.pace.waiting, absence{s, s.left})
 	}
 }
 
@@ -329,7 +367,10 @@ func (c *Client) finish(s *slot) {
 	if s != nil {
 		c.mu.Lock()
 		c.give(s)
-		c.pace.begun--
+		s.left = never // it waits for nothing any more
+		if s.counts {
+			c.pace.begun--
+		}
 		average(&c.pace.cost, s.spent)
 		c.share()
 		c.mu.Unlock()

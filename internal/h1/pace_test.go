@@ -26,11 +26,8 @@ type place struct {
 	server *tls.Config
 	client *tls.Config
 
-	mu       sync.Mutex
-	dialed   int
-	open     int
-	last     time.Time
-	finished []net.Conn
+	mu     sync.Mutex
+	dialed int
 }
 
 func newPlace(t testing.TB, connect, answer time.Duration) *place {
