@@ -326,10 +326,16 @@ func (c *Client) await(w *waiter) grant {
 func (c *Client) hurry(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.x.waiter == w && c.overdue(w.host) {
-		w.host.urgent = min(w.host.urgent+1, len(w.host.waiting))
-		c.want(w.host)
+	h := w.host
+	switch {
+	case w.x.waiter != w || !c.overdue(h):
+		return
+	case h.known():
+		h.urgent = min(h.urgent+1, len(h.waiting))
+	default:
+		h.urgent = len(h.waiting) // what is true for one is true for all
 	}
+	c.want(h)
 }
 
 // take takes a slot that is free. mu is held.
