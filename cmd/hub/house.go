@@ -173,7 +173,7 @@ func (h *house) join(f serveCommand, held shares) error {
 
 // Bounds on deliveries (delivery.Config).
 const (
-	maxInFlight = 512
+	maxInFlight = 1024
 	maxPerHost  = 64
 )
 

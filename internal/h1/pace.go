@@ -154,6 +154,20 @@ func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 // answer.
 func (h *habits) known() bool { return h.opens > 0 && h.answer > 0 }
 
+// answered notes how long an answer took. mu is held.
+func (h *host) answered(took time.Duration) {
+	if h.answer == 0 {
+		// What waits may be served sooner than was to be feared while nothing was known.
+		h.urgent = 0
+		for _, w := range h.waiting {
+			if w.fresh {
+				h.urgent++
+			}
+		}
+	}
+	average(&h.answer, took)
+}
+
 // openingTime is how long it would take now to open a connection to a host: as long as it took of
 // late, and the time that the handshakes ahead compute. mu is held.
 func (c *Client) openingTime(h *host) time.Duration {
@@ -206,7 +220,7 @@ func (c *Client) overdue(h *host) bool {
 	case h.conns == h.opening:
 		return now-h.begun >= longPatience
 	}
-	return now-h.opened >= h.opens // answering takes longer than opening
+	return now-h.opened >= c.openingTime(h) // answering takes longer than opening
 }
 
 // want has a connection opened for a host that should have one, in its turn. mu is held.

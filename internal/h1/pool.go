@@ -156,7 +156,7 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 	why := x.broken
 	if cn != nil {
 		if err == nil && h.key.secure {
-			average(&h.answer, now-x.began)
+			h.answered(now - x.began)
 		}
 		if err == nil && why == nil && x.keep {
 			if x.limited {
