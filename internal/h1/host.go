@@ -49,6 +49,8 @@ type habits struct {
 	// connect is how long connecting to the host takes, opens the same with the handshake, and
 	// answer how long it takes to answer: moving averages, 0 where not known.
 	connect, opens, answer time.Duration
+	// quick is how long an answer takes if nothing holds it up: about the shortest of late.
+	quick time.Duration
 }
 
 // unknownAway stands for habits.away where that is not known.

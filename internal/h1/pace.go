@@ -166,6 +166,11 @@ func (h *host) answered(took time.Duration) {
 		}
 	}
 	average(&h.answer, took)
+	if took = max(took, 1); h.quick == 0 || took < h.quick {
+		h.quick = took
+	} else {
+		h.quick += (took - h.quick) / 16
+	}
 }
 
 // openingTime is how long it would take now to open a connection to a host: as long as it took of
@@ -191,10 +196,12 @@ func (c *Client) wants(h *host) bool {
 	case !h.known():
 		return false
 	}
+	// Where answers take longer than they could, the processors are busy, and another connection
+	// would not help.
 	opens := c.openingTime(h)
-	more := (opens + h.answer) / tenth
+	more := (opens + h.quick) / tenth
 	// Each that is open carries one already, and each that is being opened will.
-	carried := (h.conns-h.opening)*int((opens+more)/h.answer) + h.opening*int(more/h.answer)
+	carried := (h.conns-h.opening)*int((opens+more)/h.quick) + h.opening*int(more/h.quick)
 	return len(h.waiting) > carried
 }
 
