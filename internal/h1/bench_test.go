@@ -68,7 +68,7 @@ func BenchmarkPost(b *testing.B) {
 		addr := sink(b, len(body))
 		cfg := config()
 		cfg.Timeout = 30 * time.Second
-		cfg.MaxConnsPerHost, cfg.IdlePerHost = 2*benchConns, 2*benchConns
+		cfg.MaxConnsPerHost, cfg.IdlePerHost, cfg.MaxConns = 2*benchConns, 2*benchConns, 2*benchConns
 		client := newClient(b, cfg)
 		message, err := h1.NewMessage(body, h1.Field{Name: "User-Agent", Value: "bench"}, h1.Field{Name: "Link", Value: "<http://h.example>; rel=self"})
 		if err != nil {

@@ -19,6 +19,13 @@ const maxRaw = 64 << 10
 // readFD is syscall.Read for a socket that does not block.
 func readFD(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_READ, fd, p) }
 
+// peekFD reads a byte, and leaves it there.
+func peekFD(fd uintptr) (int, error) {
+	var one byte
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+	return result(n, 0, errno)
+}
+
 // writeFD writes the beginning of a header and the body behind it to a socket that
 // does not block; either may be empty.
 func writeFD(fd uintptr, head, body []byte) (int, error) {

@@ -12,3 +12,9 @@ func writeFD(fd uintptr, head, body []byte) (int, error) {
 	}
 	return syscall.Write(int(fd), body)
 }
+
+func peekFD(fd uintptr) (int, error) {
+	var one [1]byte
+	n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return n, err
+}

@@ -3,6 +3,7 @@ package h1
 import (
 	"errors"
 	"io"
+	"syscall"
 	"time"
 )
 
@@ -34,6 +35,9 @@ const graceTime = 20 * time.Millisecond
 
 // errStale: the connection was closed, or spoken on, before anything was sent.
 var errStale = errors.New("the connection was no longer idle")
+
+// errSpoken: something came over TLS before anything was sent.
+var errSpoken = errors.New("something came")
 
 type phase uint8
 
@@ -74,11 +78,13 @@ type exchange struct {
 	writeErr error
 	answer   Answer
 	onReady  func(uintptr) bool // step, made once
+	onTLS    func(uintptr) bool // stepTLS, likewise
+	secure   *conn              // what stepTLS writes to and reads from
 }
 
 func newExchange(c *Client) *exchange {
 	x := &exchange{client: c, in: make([]byte, headBytes)}
-	x.onReady = x.step
+	x.onReady, x.onTLS = x.step, x.stepTLS
 	return x
 }
 
@@ -126,17 +132,45 @@ func (x *exchange) received(n int) bool {
 func (x *exchange) exchange(cn *conn) error {
 	x.sent, x.n, x.phase, x.verdict = 0, 0, phaseWrite, incomplete
 	x.err, x.writeErr, x.keep, x.limited, x.answer, x.head = nil, nil, false, false, Answer{}, newHead()
-	if cn.raw != nil {
-		if err := cn.raw.Read(x.onReady); err != nil && x.err == nil {
-			x.err = err
-		}
-		if x.err == nil && x.verdict != incomplete && x.sentAll() {
-			return x.finish(cn)
-		}
-	} else if x.look && !x.quiet(cn) {
+	switch {
+	case cn.raw != nil:
+		x.run(cn.raw, x.onReady)
+	case cn.socket != nil && cn.socket.raw != nil && len(x.body) <= joinBody:
+		x.throughTLS(cn)
+	case x.look && !x.quiet(cn):
 		return errStale
 	}
+	if x.err == nil && x.verdict != incomplete && x.sentAll() {
+		return x.finish(cn)
+	}
 	return x.goOn(cn)
+}
+
+// run runs a step until it is done.
+func (x *exchange) run(raw syscall.RawConn, step func(uintptr) bool) {
+	if err := raw.Read(step); err != nil && x.err == nil {
+		x.err = err
+	}
+}
+
+// throughTLS is an exchange by steps, over TLS.
+func (x *exchange) throughTLS(cn *conn) {
+	if x.look && !cn.emptyTLS() {
+		x.err = errStale
+		return
+	}
+	x.secure = cn
+	x.run(cn.socket.raw, x.onTLS)
+	if x.err == errSpoken { // a ticket, perhaps
+		if x.err = errStale; cn.quietTLS() {
+			x.err = nil
+			x.run(cn.socket.raw, x.onTLS)
+		}
+	}
+	if x.err == errSpoken {
+		x.err = errStale
+	}
+	x.secure = nil
 }
 
 // goOn does by way of net what is still to be done. What is large is written beside

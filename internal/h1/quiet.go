@@ -27,10 +27,17 @@ func (x *exchange) quiet(cn *conn) bool {
 // quietTLS is quiet for a connection under TLS: TLS gives out what it has read already, and then
 // asks the socket.
 func (cn *conn) quietTLS() bool {
-	cn.socket.looking = true
-	quiet := readsNothing(cn.nc)
-	cn.socket.looking = false
-	return quiet && cn.socket.between()
+	return cn.readsNothing(readNow) && cn.socket.between()
+}
+
+// emptyTLS tells whether TLS holds nothing that it has read already.
+func (cn *conn) emptyTLS() bool { return cn.readsNothing(readNothing) && cn.socket.between() }
+
+func (cn *conn) readsNothing(how reading) bool {
+	cn.socket.reading = how
+	nothing := readsNothing(cn.nc)
+	cn.socket.reading = readWaits
+	return nothing
 }
 
 // hasSomething tells whether something has come on an idle connection, an end included, as
@@ -42,7 +49,7 @@ func (cn *conn) hasSomething() bool {
 	}
 	something := false
 	if raw != nil {
-		_ = raw.Control(func(fd uintptr) { something = !emptyFD(fd) })
+		_ = raw.Control(func(fd uintptr) { something = !empty(fd) })
 	}
 	return something
 }

@@ -11,12 +11,23 @@ import (
 type socket struct {
 	net.Conn
 	raw syscall.RawConn // nil: it cannot be read without waiting
-	// looking: a read ends as at a deadline where it would wait.
-	looking bool
+	// reading is what a read does where it would wait.
+	reading reading
+	fd      uintptr // the socket, while reading is readHere
 	// wait is called, while a handshake is under way, with a read that waits.
 	wait func(read func()) error
 	framing
 }
+
+// reading is what a read of a socket does where nothing has come.
+type reading uint8
+
+const (
+	readWaits   reading = iota
+	readNow             // it ends as at a deadline
+	readHere            // likewise, from within a step
+	readNothing         // it does not even ask the socket, and ends likewise
+)
 
 // Read reads some bytes of TLS records.
 func (s *socket) Read(b []byte) (int, error) {
@@ -27,7 +38,11 @@ func (s *socket) Read(b []byte) (int, error) {
 
 func (s *socket) read(b []byte) (n int, err error) {
 	switch {
-	case s.looking:
+	case s.reading == readNothing:
+		return 0, os.ErrDeadlineExceeded
+	case s.reading == readHere:
+		return s.readHere(b)
+	case s.reading == readNow:
 		return s.readNow(b)
 	case s.wait == nil:
 		return s.Conn.Read(b)
@@ -40,4 +55,15 @@ func (s *socket) read(b []byte) (n int, err error) {
 		return 0, ended
 	}
 	return n, err
+}
+
+// Write writes TLS records, at once as far as the socket takes them.
+func (s *socket) Write(b []byte) (n int, err error) {
+	if s.reading == readHere {
+		if n = s.writeHere(b); n == len(b) {
+			return n, nil
+		}
+	}
+	rest, err := s.Conn.Write(b[n:])
+	return n + rest, err
 }

@@ -3,6 +3,7 @@
 package h1
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -90,30 +91,89 @@ func nothingThere(fd uintptr) bool {
 	}
 }
 
-// emptyFD tells whether a read would wait. It takes nothing away.
-func emptyFD(fd uintptr) bool {
-	var one [1]byte
+// stepTLS is step for a connection under TLS, whose records it writes and reads in the same
+// way. Where something is there before the request it is for TLS to say what: errSpoken.
+func (x *exchange) stepTLS(fd uintptr) bool {
+	s := x.secure.socket
+	s.reading, s.fd = readHere, fd
+	defer func() { s.reading = readWaits }()
+	if x.phase == phaseWrite {
+		if x.look && !empty(fd) {
+			x.err = errSpoken
+			return true
+		}
+		x.phase = phaseRead
+		x.writeErr = x.writeJoined(x.secure.nc)
+		if x.writeErr == nil && x.look {
+			return false
+		}
+	}
 	for {
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		n, err := x.secure.nc.Read(x.in[x.n:])
+		switch {
+		case n > 0 && x.received(n):
+			return true
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			x.err = x.writeErr
+			return x.err != nil
+		case err != nil:
+			x.err = err
+			return true
+		}
+	}
+}
+
+// empty tells whether a read would wait. It takes nothing away.
+func empty(fd uintptr) bool {
+	for {
+		_, err := peekFD(fd)
 		if err != syscall.EINTR {
 			return err == syscall.EAGAIN
 		}
 	}
 }
 
-// readNow ends as at a deadline where a read would wait.
+// writeHere writes as much as the socket takes without waiting. Errors come again.
+func (s *socket) writeHere(b []byte) (written int) {
+	for written < len(b) {
+		n, err := writeFD(s.fd, nil, b[written:])
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		written += n
+	}
+	return written
+}
+
+// readHere reads what has come.
+func (s *socket) readHere(b []byte) (int, error) {
+	for {
+		n, err := readFD(s.fd, b)
+		if err != syscall.EINTR {
+			return readOf(n, err)
+		}
+	}
+}
+
+// readNow is readHere from elsewhere.
 func (s *socket) readNow(b []byte) (n int, err error) {
 	broken := s.raw.Read(func(fd uintptr) bool {
-		for {
-			n, err = readFD(fd, b)
-			if err != syscall.EINTR {
-				return true
-			}
-		}
+		s.fd = fd
+		n, err = s.readHere(b)
+		return true
 	})
-	switch {
-	case broken != nil:
+	if broken != nil {
 		return 0, broken
+	}
+	return n, err
+}
+
+// readOf makes of what a read has given what net would have made of it.
+func readOf(n int, err error) (int, error) {
+	switch {
 	case err == syscall.EAGAIN:
 		return 0, os.ErrDeadlineExceeded
 	case err != nil:
