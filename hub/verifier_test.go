@@ -3,6 +3,8 @@ package hub_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,5 +272,52 @@ func TestDenied(t *testing.T) {
 	want := url.Values{"mine": {"1"}, "hub.mode": {"denied"}, "hub.topic": {"http://t.example/%7E"}, "hub.reason": {"it is gone & over"}}
 	if got := <-queries; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A callback that hangs holds up no other of its host: each has a connection of its own.
+func TestVerificationBesideOneThatHangs(t *testing.T) {
+	for name, start := range map[string]func(*httptest.Server){"http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
+		t.Run(name, func(t *testing.T) {
+			asked, release := make(chan bool, 3), make(chan bool)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/hangs" {
+					asked <- true
+					<-release
+				}
+				_, _ = io.WriteString(w, r.URL.Query().Get("hub.challenge"))
+			}))
+			start(server)
+			defer server.Close()
+			cfg := egress.Config{AllowLoopback: true, AllowPorts: []egress.PortRange{{First: 1, Last: 65535}}}
+			if server.Certificate() != nil {
+				cfg.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+				cfg.TLS.RootCAs.AddCert(server.Certificate())
+			}
+			dialer, err := egress.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := newVerifier(t, wayOut(t, dialer).Transport())
+			request := subscription.Request{Mode: subscription.ModeUnsubscribe, Topic: "http://t.example/", Callback: server.URL + "/hangs"}
+			var hanging sync.WaitGroup
+			for range cap(asked) {
+				hanging.Go(func() {
+					if err := v.Confirm(t.Context(), request, "challenge"); err != nil {
+						t.Errorf("one that hung: %v", err)
+					}
+				})
+			}
+			for range cap(asked) {
+				<-asked
+			}
+			other := request
+			other.Callback = server.URL + "/answers"
+			if err := v.Confirm(t.Context(), other, "challenge"); err != nil {
+				t.Errorf("the other: %v", err)
+			}
+			close(release)
+			hanging.Wait()
+		})
 	}
 }
