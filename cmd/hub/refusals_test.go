@@ -51,6 +51,7 @@ func TestRefusesToStart(t *testing.T) {
 		"no body":               {"--max-body=0", "--max-body"},
 		"no room to keep any":   {"--connection-bytes=999KB", "--connection-bytes must be 1MB or more, not 999000 bytes"},
 		"unknown room to keep":  {"--connection-bytes=many", "--connection-bytes: \"many\" is not a number of bytes"},
+		"unknown key exchange":  {"--key-exchange=rsa", "--key-exchange"},
 		"unknown signature":     {"--signature=md5", "--signature"},
 		"signature for nobody":  {"--signature-for=sha1", "--signature-for"},
 		"signature of no kind":  {"--signature-for=a.example=md5", "must be sha1, sha256, sha384 or sha512, as in hub.example.org=sha1"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,12 +21,20 @@ type wayOutFlags struct {
 	Proxy           string             `placeholder:"URL" help:"The HTTP proxy that all connections to callbacks and topics go by, http://HOST:PORT or https://HOST:PORT, by CONNECT; or environment: the one that HTTPS_PROXY or HTTP_PROXY names, with the exceptions in NO_PROXY. Needs --proxy-filters. Where it asks for a password, set it by the variable: a command line can be seen."`
 	ProxyFilters    bool               `help:"The proxy refuses connections to private and other special addresses itself. The hub cannot see what a proxy connects to, and so does not use one that may connect to anything."`
 	ConnectionBytes byteSize           `default:"256MiB" placeholder:"SIZE" help:"What connections to callbacks and topics may take in memory while they are kept for the next request, and the TLS sessions of their hosts, by estimate: 1MB or more. Three quarters are for connections, of which one takes some 2 KiB, or with TLS 12 KiB and the host's certificates; a quarter is for sessions, of 5 to 8 KiB each. With GOMEMLIMIT an eighth of that at most. Beyond it those that are expected to be used last are closed: the next request to such a host makes a connection anew. A number of bytes, or with a unit, as of --keep-bytes." range:"1MB or more"`
+	KeyExchange     string             `enum:"hybrid,classic" default:"hybrid" help:"How keys are agreed with callbacks and topics over TLS. hybrid: by X25519 with ML-KEM-768 where the other side knows it, so that traffic that is recorded today stays secret when there are quantum computers; else by one of the classic ones. classic: by X25519, P-256, P-384 or P-521 only. That takes less processor time for each connection that is opened, resumed ones too, and some 2 KB less of traffic."`
 
 	resolver *net.Resolver // asks the name servers; the system's if nil
 }
 
 // minConnectionBytes is the least --connection-bytes: with less hardly a connection would be kept.
 const minConnectionBytes = 1_000_000
+
+// classicExchange is the --key-exchange without post-quantum methods, classicCurves are its methods.
+const classicExchange = "classic"
+
+func classicCurves() []tls.CurveID {
+	return []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
+}
 
 // proxyFromEnvironment is the --proxy that stands for what the environment names.
 const proxyFromEnvironment = "environment"
@@ -66,6 +75,9 @@ func (f *wayOutFlags) proxy() (p *egress.Proxy, err error) {
 // verified are those that deliveries go to.
 func (f *wayOutFlags) wayOut(hubURL string, names egress.NamesConfig, logger *slog.Logger, metrics prometheus.Registerer) (egress.Config, error) {
 	cfg := egress.Config{AllowNets: f.AllowNet, AllowPorts: f.AllowPort, AllowLoopback: egress.LoopbackURL(hubURL)}
+	if f.KeyExchange == classicExchange {
+		cfg.TLS = &tls.Config{CurvePreferences: classicCurves()}
+	}
 	var err error
 	if cfg.Proxy, err = f.proxy(); err != nil {
 		return cfg, err

@@ -3,9 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,4 +112,41 @@ func TestADeadProxyIsToldOf(t *testing.T) {
 		_, text := look(p.ready["admin"], "/readyz")
 		return strings.Contains(text, "warning: the last ") && strings.Contains(text, ln.Addr().String()) && !strings.Contains(text, "s3cret")
 	})
+}
+
+// Callbacks are offered the key exchanges that --key-exchange says, the post-quantum one by itself.
+func TestKeyExchange(t *testing.T) {
+	classic := []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
+	for name, tt := range map[string]struct {
+		args  []string
+		wants func(offered []tls.CurveID) bool
+	}{
+		"by itself": {nil, func(o []tls.CurveID) bool { return o[0] == tls.X25519MLKEM768 && slices.Contains(o, tls.X25519) }},
+		"hybrid":    {[]string{"--key-exchange=hybrid"}, func(o []tls.CurveID) bool { return o[0] == tls.X25519MLKEM768 }},
+		"classic":   {[]string{"--key-exchange=classic"}, func(o []tls.CurveID) bool { return slices.Equal(o, classic) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			offers := make(chan []tls.CurveID, 16)
+			callbacks := httptest.NewUnstartedServer(http.NotFoundHandler())
+			callbacks.Config.ErrorLog = log.New(io.Discard, "", 0) // its certificate is not trusted
+			callbacks.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				select {
+				case offers <- slices.Clone(hello.SupportedCurves):
+				default:
+				}
+				return nil, nil
+			}}
+			callbacks.StartTLS()
+			t.Cleanup(callbacks.Close)
+			s := newSink(t)
+			p := startHub(t, append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + t.TempDir()}, tt.args...)...)
+			s.setHub(p.ready["url"], 0)
+			if status, text, err := subscribe(p.ready["url"], s.topicURL("keys"), callbacks.URL, nil); err != nil || status != http.StatusAccepted {
+				t.Fatalf("subscribing: %d %q %v", status, text, err)
+			}
+			if offered := <-offers; len(offered) == 0 || !tt.wants(offered) {
+				t.Errorf("offered are %v", offered)
+			}
+		})
+	}
 }
