@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,9 @@ func TestBench(t *testing.T) {
 	}
 	values := strings.Repeat(`\s+`+n+`( ?\S*[^\s\d]\S*)?`, len(engines))
 	for _, g := range goals {
+		if runtime.GOOS != "linux" && strings.HasPrefix(g.name, "tls: ") {
+			continue // left out there
+		}
 		lines = append(lines, regexp.QuoteMeta(g.name)+`\s+`+regexp.QuoteMeta(g.String())+values+`\s+(yes|no)`)
 	}
 	for _, line := range lines {
