@@ -115,7 +115,8 @@ type slot struct {
 type waiter struct {
 	x        *exchange
 	host     *host
-	patience time.Duration // 0: for ever
+	patience time.Duration // how long it waits on, 0: for ever
+	known    bool          // what the host takes was known when that was set
 	since    time.Duration // from when its time in line counts
 	fresh    bool          // a connection that was used before will not do
 	got      chan grant
@@ -140,7 +141,7 @@ func (c *Client) wait(x *exchange, h *host) *waiter {
 func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 	w := &waiter{x: x, host: h, since: c.now(), fresh: fresh, got: make(chan grant, 1)}
 	if h.key.secure {
-		w.patience = c.patience(h)
+		w.patience, w.known = c.patience(h), h.known()
 	}
 	x.waiter = w
 	h.waiting = append(h.waiting, w)
@@ -328,35 +329,39 @@ func (c *Client) await(w *waiter) grant {
 	if w.patience == 0 {
 		return <-w.got
 	}
-	patience := w.patience
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(w.patience)
 	defer timer.Stop()
 	for {
 		select {
 		case g := <-w.got:
 			return g
 		case <-timer.C:
-			c.hurry(w)
-			patience = min(2*patience, max(w.patience, longPatience))
-			timer.Reset(patience)
+			timer.Reset(c.hurry(w))
 		}
 	}
 }
 
-// hurry has another connection opened if the waiter has waited for long enough.
-func (c *Client) hurry(w *waiter) {
+// hurry has another connection opened if the waiter has waited for long enough, and returns when
+// it should ask again.
+func (c *Client) hurry(w *waiter) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := w.host
 	switch {
-	case w.x.waiter != w || !c.overdue(h):
-		return
+	case w.x.waiter != w:
+	case h.known() && !w.known: // it began to wait while nothing was known
+		w.known, w.patience = true, c.patience(h)
+		return w.patience
+	case !c.overdue(h):
 	case h.known():
 		h.urgent = min(h.urgent+1, len(h.waiting))
+		c.want(h)
 	default:
 		h.urgent = len(h.waiting) // what is true for one is true for all
+		c.want(h)
 	}
-	c.want(h)
+	w.patience = min(2*w.patience, max(w.patience, longPatience))
+	return w.patience
 }
 
 // take takes a slot that is free. mu is held.
