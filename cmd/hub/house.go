@@ -173,7 +173,7 @@ func (h *house) join(f serveCommand, held shares) error {
 
 // Bounds on deliveries (delivery.Config).
 const (
-	maxInFlight = 1024
+	maxInFlight = 512
 	maxPerHost  = 64
 )
 
