@@ -66,7 +66,7 @@ func burst(t *testing.T, kind func(i int) (url string)) (last time.Duration) {
 
 // While somebody healthy waits, every slot is taken. So the last of them starts when
 // all slots together have spent, at the latest, what everybody may spend of them: 5 ms
-// a healthy one, 1 ms one that fails, and a tenth of SlowAfter one that hangs.
+// a healthy one, 1 ms one that fails, and a 20th of SlowAfter one that hangs.
 func TestSickCallbacksInABurst(t *testing.T) {
 	const slots = 512
 	bound := func(spent time.Duration) time.Duration { return spent/slots + 5*time.Millisecond }
@@ -87,7 +87,7 @@ func TestSickCallbacksInABurst(t *testing.T) {
 				return fmt.Sprintf("https://fails%d.example/", i)
 			}
 			return own(i)
-		}, bound(8000*5*time.Millisecond + 500*time.Millisecond + 1000*25*time.Millisecond)},
+		}, bound(8000*5*time.Millisecond + 500*time.Millisecond + 1000*12500*time.Microsecond)},
 		// It has at most 16 at a time, which is where a host begins, until the first
 		// of them has succeeded.
 		{"one host has three in ten, and takes a second for each", func(i int) string {
@@ -95,7 +95,7 @@ func TestSickCallbacksInABurst(t *testing.T) {
 				return fmt.Sprintf("https://slow.example/%d", i)
 			}
 			return own(i)
-		}, bound(7000*5*time.Millisecond + 16*25*time.Millisecond)},
+		}, bound(7000*5*time.Millisecond + 16*12500*time.Microsecond)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if last := burst(t, c.kind); last > c.most {
@@ -250,6 +250,6 @@ func TestSlotIsGivenBackWhenThereIsRoom(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		equal(t, "started", fmt.Sprint(started), "[0s 25ms 1s]")
+		equal(t, "started", fmt.Sprint(started), "[0s 12.5ms 1s]")
 	})
 }

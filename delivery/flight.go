@@ -124,7 +124,7 @@ func (d *Dispatcher) recycle(f *flight) {
 // An attempt that is slow gives its slot back (decision 7):
 //
 //	young ────────────── SlowAfter ─────────────▶ slow: its host gets fewer
-//	  └─ a tenth of that, if others have no slot ─▶ early ─ SlowAfter ─▶ slow
+//	  └─ a 20th of that, if others have no slot ──▶ early ─ SlowAfter ─▶ slow
 //
 // early ones still count for their host, which may be merely far away.
 
@@ -169,7 +169,7 @@ func (d *Dispatcher) age(now int64) (next int64) {
 }
 
 // earlyPart is what part of SlowAfter an attempt keeps its slot for where others have none.
-const earlyPart = 10
+const earlyPart = 20
 
 // slotsShort tells whether somebody could start if there were a slot. mu is held.
 func (d *Dispatcher) slotsShort() bool {

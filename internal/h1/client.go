@@ -35,7 +35,7 @@ type Config struct {
 	// IdlePerHost bounds the connections to one host that are kept without a request.
 	IdlePerHost int
 	// IdleBytes bounds the memory of all that are kept without a request, by estimate: PlainBytes
-	// for one without TLS, TLSBytes and the size of the certificates for one with TLS.
+	// for one without TLS, TLSBytes and CertificateBytes for one with TLS.
 	IdleBytes int64
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration

@@ -2,6 +2,7 @@ package h1
 
 import (
 	"crypto/tls"
+	"math"
 	"time"
 )
 
@@ -14,20 +15,22 @@ type session struct {
 	place      int
 }
 
-// sessionBytes is about what a session takes.
-func sessionBytes(resume *tls.ClientSessionState) int64 {
-	ticket, _, err := resume.ResumptionState()
+// sessionBytes estimates what a session takes in memory, with the host that is remembered for it,
+// and the size of its ticket. Measured: most are the certificates, which its encoding holds too.
+func sessionBytes(resume *tls.ClientSessionState) (bytes int64, ticket int) {
+	t, state, err := resume.ResumptionState()
 	if err != nil {
-		return 0
+		return 0, math.MaxInt
 	}
-	return sessionBase + int64(len(ticket))
+	encoded, err := state.Bytes()
+	if err != nil {
+		return 0, math.MaxInt
+	}
+	return sessionBase + int64(len(t)) + 2*int64(len(encoded)), len(t)
 }
 
-// sessionBase is what a session takes without its ticket: the certificates, mostly.
+// sessionBase is what a session takes that has no ticket and no certificates.
 const sessionBase = 4 << 10
-
-// hostBytes is about what a host takes that is remembered, without its session.
-const hostBytes = 1 << 10
 
 // maxTicket is the size of the largest ticket that is kept, in bytes. A client sends its ticket with each
 // handshake; one of nearly 64 KiB makes a message longer than TLS allows, so no handshake
@@ -52,10 +55,10 @@ func (s sessions) Get(string) (*tls.ClientSessionState, bool) {
 func (s sessions) Put(_ string, resume *tls.ClientSessionState) {
 	bytes := int64(0)
 	if resume != nil {
-		bytes = hostBytes + sessionBytes(resume)
-	}
-	if bytes > hostBytes+sessionBase+maxTicket {
-		resume, bytes = nil, 0
+		var ticket int
+		if bytes, ticket = sessionBytes(resume); ticket > maxTicket {
+			resume, bytes = nil, 0
+		}
 	}
 	c := s.client
 	c.mu.Lock()
