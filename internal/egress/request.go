@@ -47,8 +47,7 @@ func plainHost(host string) bool {
 }
 
 // TLSConfig returns the TLS configuration of connections that are made over the
-// Dialer: certificates are verified, TLS is 1.2 or newer, and sessions are resumed
-// among all that is made with it.
+// Dialer: certificates are verified, and TLS is 1.2 or newer.
 func (d *Dialer) TLSConfig() *tls.Config { return d.tlsConfig() }
 
 // Config returns the Config of the Dialer, its defaults filled in.
