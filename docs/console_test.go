@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -308,6 +309,7 @@ const endOfCommand = "--- the command has ended: "
 func newShell(w *walk) *shell {
 	cmd := exec.CommandContext(w.ctx, "sh")
 	cmd.Dir, cmd.Env = w.dir, w.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		w.t.Fatal(err)
@@ -321,6 +323,8 @@ func newShell(w *walk) *shell {
 	}
 	w.t.Cleanup(func() {
 		_ = in.Close()
+		// What the page has put into the background would go on for ever.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})
 	return &shell{w: w, in: in, out: bufio.NewReader(out)}
