@@ -9,9 +9,11 @@
 //   - One deadline covers everything from waiting for a connection to the last
 //     byte of the answer, and the end of the context breaks off what is under way.
 //     The deadline of Post is Config.Timeout, that of RoundTrip its context's.
-//   - Connections, open and idle, are bounded for each host and idle ones over all;
-//     idle ones are closed after a while. No goroutine and no timer belongs to a
-//     connection or an attempt, and none is left when nothing is open.
+//   - Connections, open and idle, are bounded for each host; idle ones over all, by
+//     number and by memory, and they are closed after a while. No goroutine and no timer
+//     belongs to a connection or an attempt, and none is left when nothing is open.
+//   - TLS handshakes compute in as many slots as there are processors. The time that a
+//     Post waits for a slot does not count against its deadline (pace.go).
 //   - An answer is never taken for that of another request: a connection is used
 //     again only if its answer was complete, and it is looked at each time just
 //     before: nothing may have come since, no bytes and no end. What comes between
@@ -30,5 +32,5 @@
 //
 //	begin ──▶ idle connection? ──▶ exchange ──▶ answer ──▶ kept, if nothing is odd
 //	            │ no                 │ failed before a byte, and was kept: once more
-//	            └─▶ slot, dial ──────┘
+//	            └─▶ wait, or open ───┘
 package h1
