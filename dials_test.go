@@ -70,7 +70,7 @@ var mayDial = map[string]struct {
 	"destination/mirror/config.go":   {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a mirror fetches what is below the URLs that its operator gave (--base, or the Source's own host), and follows redirects to the same host only"},
 	"destination/mirror/fetch.go":    {[]string{"net/http.Client"}, "as destination/mirror/config.go"},
 	"destination/lists/config.go":    {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
-	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall"}, "it reads and writes at connections that Config.Dial made"},
+	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall", "syscall.RawSyscall6"}, "it reads and writes at connections that Config.Dial made"},
 }
 
 // outsideOf are folders that no command of the house may import (TestWalls), so that what

@@ -97,6 +97,8 @@ type pacing struct {
 	queued   bool // in pace.hosts
 	queuedAt time.Duration
 	urgent   int           // so many requests have waited for longer than was expected
+	nagging  *time.Timer   // runs while requests wait, until nagAt; nil before the first
+	nagAt    time.Duration
 	begun    time.Duration // when the first of the connections was begun that are being opened
 	opened   time.Duration // when the latest was open
 }
@@ -115,7 +117,8 @@ type slot struct {
 type waiter struct {
 	x        *exchange
 	host     *host
-	patience time.Duration // how long it waits on, 0: for ever
+	due      time.Duration // when it asks for another connection
+	patience time.Duration // how long it waits until then
 	known    bool          // what the host takes was known when that was set
 	since    time.Duration // from when its time in line counts
 	fresh    bool          // a connection that was used before will not do
@@ -140,10 +143,14 @@ func (c *Client) wait(x *exchange, h *host) *waiter {
 // line puts a request into the line of its host. mu is held.
 func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 	w := &waiter{x: x, host: h, since: c.now(), fresh: fresh, got: make(chan grant, 1)}
+	x.waiter = w
 	if h.key.secure {
 		w.patience, w.known = c.patience(h), h.known()
+		w.due = w.since + w.patience
+		if len(h.waiting) == 0 || w.due < h.nagAt {
+			c.nagAt(h, w.due, w.patience)
+		}
 	}
-	x.waiter = w
 	h.waiting = append(h.waiting, w)
 	if fresh {
 		h.urgent++
@@ -315,6 +322,9 @@ func (c *Client) hand(h *host, i int, g grant) {
 	w := h.waiting[i]
 	h.waiting = slices.Delete(h.waiting, i, i+1)
 	h.urgent = min(h.urgent, len(h.waiting))
+	if len(h.waiting) == 0 && h.nagging != nil {
+		h.nagging.Stop()
+	}
 	w.x.waiter = nil
 	w.got <- g
 }
@@ -324,44 +334,45 @@ func (c *Client) giveUp(w *waiter) {
 	c.hand(w.host, slices.Index(w.host.waiting, w), grant{})
 }
 
-// await returns what the waiter gets.
-func (c *Client) await(w *waiter) grant {
-	if w.patience == 0 {
-		return <-w.got
-	}
-	timer := time.NewTimer(w.patience)
-	defer timer.Stop()
-	for {
-		select {
-		case g := <-w.got:
-			return g
-		case <-timer.C:
-			timer.Reset(c.hurry(w))
+// nag asks for other connections for the requests that have lost their patience. One timer does so
+// for all that wait for a host.
+func (c *Client) nag(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, asking := c.now(), 0
+	next := never
+	for _, w := range h.waiting {
+		switch {
+		case h.known() && !w.known: // it began to wait while nothing was known
+			w.known, w.patience = true, c.patience(h)
+			w.due = now + w.patience
+		case w.due <= now:
+			asking++
+			w.patience = min(2*w.patience, max(w.patience, longPatience))
+			w.due = now + w.patience
 		}
+		next = min(next, w.due)
+	}
+	if asking > 0 && c.overdue(h) {
+		if h.urgent += asking; !h.known() {
+			h.urgent = len(h.waiting) // what is true for one is true for all
+		}
+		h.urgent = min(h.urgent, len(h.waiting))
+		c.want(h)
+	}
+	if len(h.waiting) > 0 {
+		c.nagAt(h, next, next-now)
 	}
 }
 
-// hurry has another connection opened if the waiter has waited for long enough, and returns when
-// it should ask again.
-func (c *Client) hurry(w *waiter) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h := w.host
-	switch {
-	case w.x.waiter != w:
-	case h.known() && !w.known: // it began to wait while nothing was known
-		w.known, w.patience = true, c.patience(h)
-		return w.patience
-	case !c.overdue(h):
-	case h.known():
-		h.urgent = min(h.urgent+1, len(h.waiting))
-		c.want(h)
-	default:
-		h.urgent = len(h.waiting) // what is true for one is true for all
-		c.want(h)
+// nagAt has nag called at a time, which is so far away. mu is held.
+func (c *Client) nagAt(h *host, at, in time.Duration) {
+	h.nagAt = at
+	if h.nagging == nil {
+		h.nagging = time.AfterFunc(in, func() { c.nag(h) })
+	} else {
+		h.nagging.Reset(in)
 	}
-	w.patience = min(2*w.patience, max(w.patience, longPatience))
-	return w.patience
 }
 
 // take takes a slot that is free. mu is held.

@@ -57,7 +57,7 @@ func (x *exchange) use(cn *conn, now time.Duration) {
 // connect gets an exchange a connection where none was idle: it waits for one, or opens one.
 // On an error it holds none.
 func (c *Client) connect(ctx context.Context, x *exchange, h *host, w *waiter) (*conn, error) {
-	switch g := c.await(w); {
+	switch g := <-w.got; {
 	case g.conn != nil:
 		return c.attach(x, g.conn)
 	case g.open:
