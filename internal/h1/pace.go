@@ -96,8 +96,8 @@ func (p *pace) full() bool {
 type pacing struct {
 	queued   bool // in pace.hosts
 	queuedAt time.Duration
-	urgent   int           // so many requests have waited for longer than was expected
-	nagging  *time.Timer   // runs while requests wait, until nagAt; nil before the first
+	urgent   int         // so many requests have waited for longer than was expected
+	nagging  *time.Timer // runs while requests wait, until nagAt; nil before the first
 	nagAt    time.Duration
 	begun    time.Duration // when the first of the connections was begun that are being opened
 	opened   time.Duration // when the latest was open
