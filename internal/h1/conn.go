@@ -119,9 +119,9 @@ func (c *Client) secure(ctx context.Context, cn *conn, s *slot) (resumed bool, e
 		return false, err
 	}
 	cn.socket = &socket{Conn: cn.nc, raw: cn.raw}
-	cn.socket.wait = func(read func()) error {
+	cn.socket.wait = func(io func()) error {
 		c.release(s)
-		read()
+		io()
 		return c.acquire(ctx, s)
 	}
 	secured := tls.Client(cn.socket, c.tlsConfig(cn.host))

@@ -229,6 +229,46 @@ func TestHandshakesArePaced(t *testing.T) {
 	})
 }
 
+// A server that does not read its handshake holds no slot: handshakes with others go on.
+func TestServersThatDoNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t, 0, time.Millisecond)
+		cfg := p.config()
+		dead, slots := errors.New("enough"), runtime.GOMAXPROCS(0)
+		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address != fmt.Sprintf("h%d.example:443", slots) {
+				deaf, _ := net.Pipe()
+				return deaf, nil
+			}
+			return p.dial(ctx, network, address)
+		}
+		client := newClient(t, cfg)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		for i := range slots {
+			go func() {
+				_, err := client.Post(ctx, to(t, i))
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		begin := time.Now()
+		if _, err := client.Post(t.Context(), to(t, slots)); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > 10*time.Millisecond {
+			t.Errorf("a handshake took %s beside those that hang", took)
+		}
+		cancel(dead)
+		for range slots {
+			if err := <-ended; err != dead {
+				t.Errorf("a request to a server that does not read: %v", err)
+			}
+		}
+		client.CloseIdleConnections()
+	})
+}
+
 // A request that waits for processors ends with its context all the same.
 func TestCancelInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

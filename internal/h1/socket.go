@@ -14,8 +14,8 @@ type socket struct {
 	// reading is what a read does where it would wait.
 	reading reading
 	fd      uintptr // the socket, while reading is readHere
-	// wait is called, while a handshake is under way, with a read that waits.
-	wait func(read func()) error
+	// wait runs a read or a write that may block. Set during a handshake, else nil.
+	wait func(io func()) error
 	framing
 }
 
@@ -57,13 +57,24 @@ func (s *socket) read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Write writes TLS records, at once as far as the socket takes them.
+// Write writes TLS records, at once as far as the socket takes them. During a handshake it waits
+// by s.wait for the rest: a server that does not read must not hold a slot.
 func (s *socket) Write(b []byte) (n int, err error) {
-	if s.reading == readHere {
-		if n = s.writeHere(b); n == len(b) {
-			return n, nil
-		}
+	switch {
+	case s.reading == readHere:
+		n = s.writeHere(b)
+	case s.wait != nil && s.raw != nil:
+		n = s.writeNow(b)
 	}
-	rest, err := s.Conn.Write(b[n:])
+	if n == len(b) {
+		return n, nil
+	}
+	rest := 0
+	write := func() { rest, err = s.Conn.Write(b[n:]) }
+	if s.wait == nil {
+		write()
+	} else if ended := s.wait(write); ended != nil {
+		err = ended
+	}
 	return n + rest, err
 }

@@ -148,6 +148,16 @@ func (s *socket) writeHere(b []byte) (written int) {
 	return written
 }
 
+// writeNow is writeHere outside of a step.
+func (s *socket) writeNow(b []byte) (n int) {
+	_ = s.raw.Write(func(fd uintptr) bool {
+		s.fd = fd
+		n = s.writeHere(b)
+		return true
+	})
+	return n
+}
+
 // readHere reads what has come.
 func (s *socket) readHere(b []byte) (int, error) {
 	for {
@@ -158,7 +168,7 @@ func (s *socket) readHere(b []byte) (int, error) {
 	}
 }
 
-// readNow is readHere from elsewhere.
+// readNow is readHere outside of a step.
 func (s *socket) readNow(b []byte) (n int, err error) {
 	broken := s.raw.Read(func(fd uintptr) bool {
 		s.fd = fd
