@@ -124,30 +124,30 @@ func (c *Client) secure(ctx context.Context, cn *conn, s *slot) (resumed bool, e
 		io()
 		return c.acquire(ctx, s)
 	}
-	secured := tls.Client(cn.socket, c.tlsConfig(cn.host))
+	secured := tls.Client(cn.socket, c.tlsConfig(cn))
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return false, err
 	}
 	cn.socket.wait = nil
 	cn.raw, cn.nc = nil, secured
 	state := secured.ConnectionState()
-	cn.bytes = TLSBytes
+	cn.bytes = TLSBytes + cn.socket.excess
 	for _, certificate := range state.PeerCertificates {
 		cn.bytes += CertificateBytes + 2*int64(len(certificate.Raw))
 	}
 	return state.DidResume, nil
 }
 
-func (c *Client) tlsConfig(h *host) *tls.Config {
+func (c *Client) tlsConfig(cn *conn) *tls.Config {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.cfg.TLS != nil {
 		cfg = c.cfg.TLS.Clone()
 	}
 	if cfg.ServerName == "" {
-		cfg.ServerName = h.name
+		cfg.ServerName = cn.host.name
 	}
 	cfg.NextProtos = []string{"http/1.1"}
-	cfg.ClientSessionCache = sessions{c, h}
+	cfg.ClientSessionCache = sessions{c, cn.host, cn.socket}
 	return cfg
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,34 @@ func TestSessionMemory(t *testing.T) {
 			}
 		}
 		client.CloseIdleConnections()
+	})
+}
+
+// What a server sends in its handshake beside certificates counts, as it is kept with them, and
+// is bounded.
+func TestLargeHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t, 0, 0)
+		chain := &p.server.Certificates[0]
+		chain.OCSPStaple = make([]byte, 60_000)
+		cfg := p.config()
+		client := newClient(t, cfg)
+		for _, how := range []string{"full", "resumed"} {
+			round(t, client, 0, 1)
+			if s := client.Stats(); s.IdleBytes < h1.TLSBytes+40_000 {
+				t.Errorf("a connection after a %s handshake of 60 KB takes %d bytes", how, s.IdleBytes)
+			}
+			client.CloseIdleConnections()
+		}
+		equal(t, "resumed", client.Stats().Resumed, 1)
+
+		for range 60 {
+			chain.Certificate = append(chain.Certificate, chain.Certificate[0])
+		}
+		_, err := client.Post(t.Context(), to(t, 1))
+		if err == nil || !strings.Contains(err.Error(), "tls: the handshake of the server is too long") {
+			t.Errorf("a handshake of 100 KB: %v", err)
+		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 type session struct {
 	resume *tls.ClientSessionState
 	bytes  int64 // what it takes, about
+	excess int64 // of that, socket.excess of the handshake that it is from
 	// remembered: it is in Client.remembered, at place.
 	remembered bool
 	place      int
@@ -42,35 +43,40 @@ const maxTicket = 16 << 10
 type sessions struct {
 	client *Client
 	host   *host
+	socket *socket // of the connection that it is for
 }
 
 // Get returns the session that the host gave last.
 func (s sessions) Get(string) (*tls.ClientSessionState, bool) {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
+	// A connection that resumes the session keeps the messages of the first handshake, too.
+	s.socket.excess = max(s.socket.excess, s.host.excess)
 	return s.host.resume, s.host.resume != nil
 }
 
 // Put stores a session for the next connection; nil removes it.
 func (s sessions) Put(_ string, resume *tls.ClientSessionState) {
-	bytes := int64(0)
+	bytes, excess := int64(0), int64(0)
 	if resume != nil {
 		var ticket int
-		if bytes, ticket = sessionBytes(resume); ticket > maxTicket {
-			resume, bytes = nil, 0
+		bytes, ticket = sessionBytes(resume)
+		excess = s.socket.excess
+		if bytes += excess; ticket > maxTicket {
+			resume, bytes, excess = nil, 0, 0
 		}
 	}
 	c := s.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sessionBytes += bytes - s.host.bytes
-	s.host.resume, s.host.bytes = resume, bytes
+	s.host.resume, s.host.bytes, s.host.excess = resume, bytes, excess
 	for c.sessionBytes > c.cfg.SessionBytes && len(c.remembered) > 0 {
 		c.drop(c.leastNeeded(c.seen))
 	}
 	if c.sessionBytes > c.cfg.SessionBytes {
 		c.sessionBytes -= s.host.bytes
-		s.host.resume, s.host.bytes = nil, 0
+		s.host.resume, s.host.bytes, s.host.excess = nil, 0, 0
 	}
 }
 

@@ -2,6 +2,7 @@ package h1
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"syscall"
@@ -16,8 +17,22 @@ type socket struct {
 	fd      uintptr // the socket, while reading is readHere
 	// wait runs a read or a write that may block. Set during a handshake, else nil.
 	wait func(io func()) error
+	// handshake counts the bytes that were read during the handshake.
+	handshake int64
+	// excess is what the connection keeps of a handshake beyond usualHandshake, in bytes.
+	excess int64
 	framing
 }
+
+// Bounds on what a server sends in a handshake. crypto/tls keeps its messages whole, for as long
+// as a certificate or an OCSP response in them is used. Most take 2 to 8 KiB.
+const (
+	usualHandshake = 16 << 10
+	maxHandshake   = 96 << 10
+)
+
+// errLongHandshake begins as the errors of crypto/tls do, which are of one class.
+var errLongHandshake = fmt.Errorf("tls: the handshake of the server is too long (allowed: %d bytes)", maxHandshake)
 
 // reading is what a read of a socket does where nothing has come.
 type reading uint8
@@ -33,6 +48,12 @@ const (
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.read(b)
 	s.pass(b[:n])
+	if s.wait != nil {
+		if s.handshake += int64(n); s.handshake > maxHandshake {
+			return 0, errLongHandshake
+		}
+		s.excess = max(s.excess, s.handshake-usualHandshake)
+	}
 	return n, err
 }
 
