@@ -76,7 +76,7 @@ func (p *pace) forget(now time.Duration) {
 	for len(p.waiting) > 0 {
 		a := p.waiting[0]
 		current := a.of.left == a.since && !a.of.held
-		if current && now-a.since < p.grace() {
+		if current && a.of.waited+now-a.since < p.grace() {
 			return
 		}
 		if current && a.of.counts {
@@ -108,8 +108,9 @@ type slot struct {
 	held   bool
 	counts bool          // among pace.begun
 	since  time.Duration // when it was taken
-	left   time.Duration // when it was given back last
+	left   time.Duration // since when it waits for the network; never: it does not
 	spent  time.Duration // how long it was held before that
+	waited time.Duration // how long it waited for the network before that
 	got    chan struct{}
 }
 
@@ -379,7 +380,7 @@ func (c *Client) nagAt(h *host, at, in time.Duration) {
 func (c *Client) take(s *slot) {
 	c.pace.free--
 	s.held, s.since = true, c.now()
-	if !s.counts {
+	if s.left == 0 { // it begins
 		s.counts = true
 		c.pace.begun++
 	}
@@ -410,7 +411,7 @@ func (c *Client) finish(s *slot) {
 	if s != nil {
 		c.mu.Lock()
 		c.give(s)
-		s.left = never // it waits for nothing any more
+		s.left = never
 		if s.counts {
 			c.pace.begun--
 		}
@@ -426,6 +427,10 @@ func (c *Client) acquire(ctx context.Context, s *slot) error {
 		return nil
 	}
 	c.mu.Lock()
+	if !s.held {
+		s.waited += c.now() - s.left
+		s.left = never
+	}
 	if s.held || len(c.pace.ready) == 0 && c.pace.free > 0 {
 		if !s.held {
 			c.take(s)

@@ -269,6 +269,54 @@ func TestServersThatDoNotRead(t *testing.T) {
 	})
 }
 
+// Servers that send a byte now and then hold up the handshakes with others for no longer than
+// those that send none.
+func TestServersThatDrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t, 0, time.Millisecond)
+		cfg := p.config()
+		cfg.HandshakeTimeout = 800 * time.Millisecond
+		drips := 100 * runtime.GOMAXPROCS(0)
+		var wg sync.WaitGroup
+		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == fmt.Sprintf("h%d.example:443", drips) {
+				return p.dial(ctx, network, address)
+			}
+			client, server := net.Pipe()
+			wg.Go(func() { _, _ = io.Copy(io.Discard, server) })
+			wg.Go(func() {
+				defer server.Close()
+				for _, b := range append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 1000)...) {
+					if _, err := server.Write([]byte{b}); err != nil {
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+			return client, nil
+		}
+		client := newClient(t, cfg)
+		for i := range drips {
+			wg.Go(func() {
+				if _, err := client.Post(t.Context(), to(t, i)); err == nil {
+					t.Error("an answer of a server that drips")
+				}
+			})
+		}
+		synctest.Wait()
+		begin := time.Now()
+		if _, err := client.Post(t.Context(), to(t, drips)); err != nil {
+			t.Error(err)
+		}
+		// Five groups of them, one after the other: each counts for an eighth of the limit.
+		if took := time.Since(begin); took > 600*time.Millisecond {
+			t.Errorf("a handshake took %s beside those that drip", took)
+		}
+		wg.Wait()
+		client.CloseIdleConnections()
+	})
+}
+
 // A request that waits for processors ends with its context all the same.
 func TestCancelInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
