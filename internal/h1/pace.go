@@ -28,33 +28,32 @@ import (
 // then, and the handshake goes on, so no more are begun than the processors can compute.
 const dialHold = 200 * time.Microsecond
 
-// nearby is what connecting to a host takes that is no further away than this: to wait until its
-// first handshake has shown more costs less than a handshake. In that time nothing is known of
-// hosts that are further away.
+// nearby is the longest time in which a nearby host accepts a connection. A request to an unknown
+// host waits that long for the first connection, which costs less than a second handshake.
 const nearby = 5 * time.Millisecond
 
-// longPatience is how long a request waits at most before it asks again for another connection.
+// longPatience is the longest time that a request waits before it asks for a connection again.
 const longPatience = 250 * time.Millisecond
 
-// Handshakes that have begun share the slots. So that none takes too long by that, for us or for
-// its server, no more are begun than can compute in an eighth of the time limit. Those that have
-// waited for the network for as long do not count: their hosts may be dead.
+// Handshakes that have begun share the slots. Only as many begin as can compute within an eighth
+// of the time limit, so that none times out. A handshake that has waited for the network for
+// that eighth does not count: its host may be dead.
 const (
 	begunPart = 8
-	// firstCost is what a handshake is taken to compute before one has shown it.
+	// firstCost is the estimate of pace.cost until a handshake has been measured.
 	firstCost = 5 * time.Millisecond
 )
 
-// pace hands out the slots of the processors. Guarded by Client.mu.
+// pace hands out slots to handshakes, one for each processor. Guarded by Client.mu.
 type pace struct {
 	slots, free int
 	limit       time.Duration // of a handshake
 	begun       int           // handshakes under way that count
-	waiting     []absence     // those that wait for the network, the longest first
-	connects    time.Duration // what connecting takes: a moving average over all hosts
-	cost        time.Duration // what one computes: a moving average
-	ready       []*slot       // of those under way that have something to compute
-	hosts       []*host       // that want a connection
+	waiting     []absence     // handshakes that wait for the network, oldest first
+	connects    time.Duration // time of a TCP connect: a moving average over all hosts
+	cost        time.Duration // processor time of a handshake: a moving average
+	ready       []*slot       // of handshakes under way that can go on, oldest first
+	hosts       []*host       // that need a connection, oldest first
 }
 
 func newPace(limit time.Duration) pace {
@@ -62,16 +61,17 @@ func newPace(limit time.Duration) pace {
 	return pace{slots: slots, free: slots, limit: limit, cost: firstCost}
 }
 
-// absence is that a handshake has waited for the network since then, unless it has gone on or ended.
+// absence records that a handshake gave its slot back at a time, to wait for the network. It is
+// out of date once the handshake has gone on or ended.
 type absence struct {
 	of    *slot
 	since time.Duration
 }
 
-// grace is how long a handshake that waits for the network counts.
+// grace returns how long a handshake may wait for the network and still count.
 func (p *pace) grace() time.Duration { return p.limit / begunPart }
 
-// forget counts out those that have waited for the network for too long.
+// forget stops counting the handshakes that have waited for the network for too long.
 func (p *pace) forget(now time.Duration) {
 	for len(p.waiting) > 0 {
 		a := p.waiting[0]
@@ -87,7 +87,7 @@ func (p *pace) forget(now time.Duration) {
 	}
 }
 
-// full tells whether no more handshakes should begin.
+// full reports whether no further handshake may begin.
 func (p *pace) full() bool {
 	return p.begun >= max(1, int(p.grace()/p.cost))*p.slots
 }
@@ -96,11 +96,11 @@ func (p *pace) full() bool {
 type pacing struct {
 	queued   bool // in pace.hosts
 	queuedAt time.Duration
-	urgent   int         // so many requests have waited for longer than was expected
-	nagging  *time.Timer // runs while requests wait, until nagAt; nil before the first
+	urgent   int         // requests that have waited for longer than expected
+	nagging  *time.Timer // calls nag at nagAt while requests wait; nil before the first
 	nagAt    time.Duration
-	begun    time.Duration // when the first of the connections was begun that are being opened
-	opened   time.Duration // when the latest was open
+	begun    time.Duration // when it began to open the oldest connection that is not open yet
+	opened   time.Duration // when the latest connection was open
 }
 
 // slot is the right of one handshake to compute. Guarded by Client.mu.
@@ -108,10 +108,10 @@ type slot struct {
 	held   bool
 	counts bool          // among pace.begun
 	since  time.Duration // when it was taken
-	left   time.Duration // since when it waits for the network; never: it does not
-	spent  time.Duration // how long it was held before that
-	waited time.Duration // how long it waited for the network before that
-	got    chan struct{}
+	left   time.Duration // since when its handshake waits for the network; never: it does not
+	spent  time.Duration // how long it was held before
+	waited time.Duration // how long its handshake waited for the network before
+	got    chan struct{} // receives when acquire gets the slot
 }
 
 // waiter is a request that waits for a connection, or for the right to open one.
@@ -120,28 +120,28 @@ type waiter struct {
 	host     *host
 	due      time.Duration // when it asks for another connection
 	patience time.Duration // how long it waits until then
-	known    bool          // what the host takes was known when that was set
-	since    time.Duration // from when its time in line counts
-	fresh    bool          // a connection that was used before will not do
+	known    bool          // patience was computed from measured times (habits.known)
+	since    time.Duration // when it began to wait, or its deadline was last extended
+	fresh    bool          // it needs a connection that was not used before
 	got      chan grant
 }
 
-// grant is what a waiter gets: a connection, or the right to open one, with a slot where it
-// needs one. Neither: the request was broken off.
+// grant is what a waiter receives: a connection, or the right to open one, over TLS with a slot.
+// It is empty if the request was broken off.
 type grant struct {
 	conn *conn
 	open bool
 	slot *slot
 }
 
-// wait has a request wait for a connection of its host. mu is held.
+// wait enqueues a request for a connection of its host, and has one opened if need be. mu is held.
 func (c *Client) wait(x *exchange, h *host) *waiter {
 	w := c.line(x, h, false)
 	c.want(h)
 	return w
 }
 
-// line puts a request into the line of its host. mu is held.
+// line enqueues a request for a connection of its host. mu is held.
 func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 	w := &waiter{x: x, host: h, since: c.now(), fresh: fresh, got: make(chan grant, 1)}
 	x.waiter = w
@@ -159,14 +159,13 @@ func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
 	return w
 }
 
-// known tells whether the host has shown how long it takes to open a connection to it, and to
-// answer.
+// known reports whether both times of a host were measured: to open a connection, and to answer.
 func (h *habits) known() bool { return h.opens > 0 && h.answer > 0 }
 
-// answered notes how long an answer took. mu is held.
+// answered records how long an answer took. mu is held.
 func (h *host) answered(took time.Duration) {
 	if h.answer == 0 {
-		// What waits may be served sooner than was to be feared while nothing was known.
+		// Nothing was known when the waiting requests became urgent.
 		h.urgent = 0
 		for _, w := range h.waiting {
 			if w.fresh {
@@ -182,20 +181,20 @@ func (h *host) answered(took time.Duration) {
 	}
 }
 
-// openingTime is how long it would take now to open a connection to a host: as long as it took of
-// late, and the time that the handshakes ahead compute. mu is held.
+// openingTime estimates how long it takes now to open a connection to a host: the average of late,
+// and the processor time of the handshakes ahead. mu is held.
 func (c *Client) openingTime(h *host) time.Duration {
 	p := &c.pace
 	return h.opens + time.Duration(p.begun+len(p.hosts))*p.cost/time.Duration(p.slots)
 }
 
-// tenth is by how much a request may be later, for having waited for a connection, than it
-// would be with one of its own.
+// tenth bounds the delay by waiting for a connection: a request may end later by this part than
+// with a connection of its own.
 const tenth = 10
 
-// wants tells whether a host should have another connection opened: because those that it has
-// cannot carry all that wait in the time in which one that opens a connection has its answer,
-// and a tenth. mu is held.
+// wants reports whether a host needs another connection. It does if its connections cannot serve
+// all waiting requests before a new connection would have served one, and a tenth later.
+// mu is held.
 func (c *Client) wants(h *host) bool {
 	switch {
 	case len(h.waiting) == 0 || h.conns >= c.cfg.MaxConnsPerHost:
@@ -205,16 +204,16 @@ func (c *Client) wants(h *host) bool {
 	case !h.known():
 		return false
 	}
-	// Where answers take longer than they could, the processors are busy, and another connection
-	// would not help.
+	// By the shortest answers: longer ones mean busy processors, which another connection
+	// does not help.
 	opens := c.openingTime(h)
 	more := (opens + h.quick) / tenth
-	// Each that is open carries one already, and each that is being opened will.
+	// Each open connection carries a request already; each that is being opened has one.
 	carried := (h.conns-h.opening)*int((opens+more)/h.quick) + h.opening*int(more/h.quick)
 	return len(h.waiting) > carried
 }
 
-// patience is how long one more request waits before it asks for another connection. mu is held.
+// patience returns how long one more request waits before it asks for a connection. mu is held.
 func (c *Client) patience(h *host) time.Duration {
 	if !h.known() {
 		return nearby + time.Millisecond
@@ -224,8 +223,8 @@ func (c *Client) patience(h *host) time.Duration {
 	return max(min(expected, opens)+h.answer+(opens+h.answer)/tenth, time.Millisecond)
 }
 
-// overdue tells whether a request that has lost its patience should have another connection
-// opened: not where the first one is held up by our own processors. mu is held.
+// overdue reports whether a host should open another connection for a request that has waited for
+// its patience. It should not where our own processors delay the first one. mu is held.
 func (c *Client) overdue(h *host) bool {
 	now := c.now()
 	switch {
@@ -239,7 +238,8 @@ func (c *Client) overdue(h *host) bool {
 	return now-h.opened >= c.openingTime(h) // answering takes longer than opening
 }
 
-// want has a connection opened for a host that should have one, in its turn. mu is held.
+// want opens a connection for a host that needs one. Over TLS the host waits for a slot.
+// mu is held.
 func (c *Client) want(h *host) {
 	switch {
 	case !c.wants(h):
@@ -251,13 +251,13 @@ func (c *Client) want(h *host) {
 	}
 }
 
-// queue has a host wait for a slot. mu is held.
+// queue enqueues a host for a slot. mu is held.
 func (c *Client) queue(h *host) {
 	h.queued, h.queuedAt = true, c.now()
 	c.pace.hosts = append(c.pace.hosts, h)
 }
 
-// share gives away the slots that are free. mu is held.
+// share hands out the free slots: to handshakes that can go on, then to hosts. mu is held.
 func (c *Client) share() {
 	p := &c.pace
 	p.forget(c.now())
@@ -288,9 +288,8 @@ func (c *Client) share() {
 	}
 }
 
-// open has one of the waiting requests open a connection: the last in line, as the others are
-// served before it by the connections that there are. One that can use no other goes first.
-// mu is held.
+// open has a waiting request open a connection: the last in line, as other connections serve those
+// before it. A request that needs a fresh connection goes first. mu is held.
 func (c *Client) open(h *host, s *slot) {
 	if h.opening == 0 {
 		h.begun = c.now()
@@ -308,8 +307,8 @@ func (c *Client) open(h *host, s *slot) {
 	c.hand(h, i, grant{open: true, slot: s})
 }
 
-// serve gives a connection to the request that waits longest, if there is one that can use it.
-// mu is held.
+// serve gives a connection to the request that has waited longest for one, and reports whether
+// there was any. mu is held.
 func (c *Client) serve(cn *conn) bool {
 	i := slices.IndexFunc(cn.host.waiting, func(w *waiter) bool { return !w.fresh })
 	if i >= 0 {
@@ -318,7 +317,7 @@ func (c *Client) serve(cn *conn) bool {
 	return i >= 0
 }
 
-// hand gives a waiting request something. mu is held.
+// hand ends the wait of a request with a grant. mu is held.
 func (c *Client) hand(h *host, i int, g grant) {
 	w := h.waiting[i]
 	h.waiting = slices.Delete(h.waiting, i, i+1)
@@ -330,13 +329,13 @@ func (c *Client) hand(h *host, i int, g grant) {
 	w.got <- g
 }
 
-// giveUp takes a request that is broken off out of the line. mu is held.
+// giveUp ends the wait of a request that is broken off. mu is held.
 func (c *Client) giveUp(w *waiter) {
 	c.hand(w.host, slices.Index(w.host.waiting, w), grant{})
 }
 
-// nag asks for other connections for the requests that have lost their patience. One timer does so
-// for all that wait for a host.
+// nag asks for connections for the requests of a host whose patience is over. One timer calls it for
+// all of them.
 func (c *Client) nag(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -344,7 +343,7 @@ func (c *Client) nag(h *host) {
 	next := never
 	for _, w := range h.waiting {
 		switch {
-		case h.known() && !w.known: // it began to wait while nothing was known
+		case h.known() && !w.known: // the host was measured since
 			w.known, w.patience = true, c.patience(h)
 			w.due = now + w.patience
 		case w.due <= now:
@@ -356,7 +355,7 @@ func (c *Client) nag(h *host) {
 	}
 	if asking > 0 && c.overdue(h) {
 		if h.urgent += asking; !h.known() {
-			h.urgent = len(h.waiting) // what is true for one is true for all
+			h.urgent = len(h.waiting) // the host is far: each needs its own
 		}
 		h.urgent = min(h.urgent, len(h.waiting))
 		c.want(h)
@@ -366,7 +365,7 @@ func (c *Client) nag(h *host) {
 	}
 }
 
-// nagAt has nag called at a time, which is so far away. mu is held.
+// nagAt sets the timer that calls nag: to a time, which is in so long. mu is held.
 func (c *Client) nagAt(h *host, at, in time.Duration) {
 	h.nagAt = at
 	if h.nagging == nil {
@@ -376,7 +375,7 @@ func (c *Client) nagAt(h *host, at, in time.Duration) {
 	}
 }
 
-// take takes a slot that is free. mu is held.
+// take holds a free slot. mu is held.
 func (c *Client) take(s *slot) {
 	c.pace.free--
 	s.held, s.since = true, c.now()
@@ -386,7 +385,7 @@ func (c *Client) take(s *slot) {
 	}
 }
 
-// give gives a slot back, if it is held. mu is held.
+// give frees a slot, if it is held. mu is held.
 func (c *Client) give(s *slot) {
 	if s.held {
 		s.held, s.left = false, c.now()
@@ -396,7 +395,7 @@ func (c *Client) give(s *slot) {
 	}
 }
 
-// release gives a slot back, for a handshake that waits for the network.
+// release frees the slot of a handshake that waits for the network.
 func (c *Client) release(s *slot) {
 	if s != nil {
 		c.mu.Lock()
@@ -406,7 +405,7 @@ func (c *Client) release(s *slot) {
 	}
 }
 
-// finish notes that a handshake is over, whatever came of it.
+// finish frees the slot of a handshake that has succeeded or failed.
 func (c *Client) finish(s *slot) {
 	if s != nil {
 		c.mu.Lock()
@@ -421,7 +420,8 @@ func (c *Client) finish(s *slot) {
 	}
 }
 
-// acquire takes a slot for a handshake that goes on, unless it holds one.
+// acquire waits for a slot for a handshake that can go on, unless it holds one. Its error is the
+// cause of the context's end.
 func (c *Client) acquire(ctx context.Context, s *slot) error {
 	if s == nil {
 		return nil
@@ -450,5 +450,5 @@ func (c *Client) acquire(ctx context.Context, s *slot) error {
 		c.pace.ready = slices.Delete(c.pace.ready, i, i+1)
 	}
 	c.mu.Unlock()
-	return context.Cause(ctx) // a slot that it got at the last moment goes with it
+	return context.Cause(ctx) // finish frees a slot that came at the last moment
 }
