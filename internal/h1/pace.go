@@ -223,12 +223,19 @@ func (c *Client) patience(h *host) time.Duration {
 	return max(min(expected, opens)+h.answer+(opens+h.answer)/tenth, time.Millisecond)
 }
 
+// busyAnswer is how many times as long as the shortest an answer takes where processors are busy.
+const busyAnswer = 3
+
 // overdue reports whether a host should open another connection for a request that has waited for
 // its patience. It should not where our own processors delay the first one. mu is held.
 func (c *Client) overdue(h *host) bool {
 	now := c.now()
 	switch {
-	case h.known() || h.connect >= nearby:
+	case h.known():
+		// Busy processors delay answers, and another handshake delays them further.
+		busy := len(c.pace.hosts) >= c.pace.slots || h.answer > busyAnswer*h.quick
+		return !busy || now-h.used > 3*(h.opens+h.answer)
+	case h.connect >= nearby:
 		return true
 	case h.connect == 0:
 		return h.opening > 0 && now-h.begun >= nearby
