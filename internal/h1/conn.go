@@ -9,35 +9,34 @@ import (
 	"time"
 )
 
-// conn is a connection. It belongs to one exchange at a time, or to the pool.
+// conn is a connection. One exchange at a time owns it, or the pool.
 type conn struct {
 	host *host
 	nc   net.Conn
-	// raw is nc's socket where bytes may go past nc, else nil.
+	// raw is the socket of nc if requests may bypass nc, else nil.
 	raw syscall.RawConn
-	// socket is what is under TLS, nil where there is no TLS.
+	// socket is the connection under TLS, nil without TLS.
 	socket *socket
-	bytes  int64 // what it takes while it is idle, about
+	bytes  int64 // of memory while it is idle, by estimate
 
 	// Guarded by Client.mu:
-	used         bool // it was in the pool
-	since        time.Duration
+	used         bool          // a request was made on it, or it was given back
+	since        time.Duration // when it was last given back
 	place        int   // in idleSet.all
 	prev, next   *conn // in idleSet
 	above, below *conn // among the idle ones of its host
 }
 
-// What an idle connection takes in memory, without what the kernel has for it: measured, and a
-// third more for the collector. With TLS the certificates that the host sent come on top: for each
-// CertificateBytes and twice its size.
+// Memory of an idle connection, without that of the kernel: measured, and a third more for the
+// garbage collector. With TLS each certificate of the host adds CertificateBytes and twice its
+// size, and a handshake of more than usualHandshake adds the rest.
 const (
 	PlainBytes       = 2 << 10
 	TLSBytes         = 14 << 10
 	CertificateBytes = 2 << 10
 )
 
-// dial makes a connection, TLS included. It gives its slot back whenever it waits for the
-// network for long.
+// dial opens a connection, TLS included. It frees its slot while it waits for the network.
 func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
 	begin := c.now()
 	nc, err := c.reach(ctx, h, s)
@@ -45,8 +44,7 @@ func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
 		return nil, err
 	}
 	cn := &conn{host: h, nc: nc, bytes: PlainBytes}
-	// Only a socket as net gives it: what wraps one may have something to say to
-	// its bytes.
+	// Only a plain socket: a wrapper may change the bytes.
 	if tcp, ok := nc.(*net.TCPConn); ok && canStep {
 		if cn.raw, err = tcp.SyscallConn(); err != nil {
 			_ = nc.Close()
@@ -75,7 +73,7 @@ func (c *Client) dial(ctx context.Context, h *host, s *slot) (*conn, error) {
 	return cn, nil
 }
 
-// reach connects to a host. It holds the slot for a moment.
+// reach connects to a host. It holds the slot for up to dialHold if hosts are nearby.
 func (c *Client) reach(ctx context.Context, h *host, s *slot) (net.Conn, error) {
 	if s == nil {
 		return c.cfg.Dial(ctx, "tcp", h.address)
@@ -92,7 +90,7 @@ func (c *Client) reach(ctx context.Context, h *host, s *slot) (net.Conn, error) 
 	}
 	took := c.now() - begin
 	if tcp, ok := nc.(*net.TCPConn); ok {
-		// The kernel knows it without the time for which we did not look.
+		// The kernel's measure is without the time until this goroutine ran again.
 		took = min(took, distance(tcp, took))
 	}
 	c.mu.Lock()
@@ -108,7 +106,7 @@ func (c *Client) connectsFast() bool {
 	return c.pace.connects < nearby
 }
 
-// secure puts TLS over a connection. It computes while it holds the slot.
+// secure makes the TLS handshake on a connection. It computes only while it holds the slot.
 func (c *Client) secure(ctx context.Context, cn *conn, s *slot) (resumed bool, err error) {
 	if c.cfg.HandshakeTimeout > 0 {
 		var cancel context.CancelFunc
@@ -151,11 +149,11 @@ func (c *Client) tlsConfig(cn *conn) *tls.Config {
 	return cfg
 }
 
-// close closes a connection that is well.
+// close closes an idle connection, with the farewell of TLS.
 func (cn *conn) close() { _ = cn.nc.Close() }
 
-// abort closes a connection on which something may hang: without the farewell of
-// TLS, which waits for whoever does not read. Nil is none.
+// abort closes a connection without the farewell of TLS, which would wait for a server that does
+// not read. It does nothing for nil.
 func (cn *conn) abort() {
 	if cn == nil {
 		return

@@ -11,60 +11,58 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// hostKey is a server as URLs spell it. Two spellings of one are two: each gets
-// the Host header that its callers wrote.
+// hostKey is a server as URLs spell it. Two spellings are two hosts: each request gets the Host
+// header that its caller wrote.
 type hostKey struct {
 	secure    bool
 	authority string
 }
 
-// host is a server. One with https is remembered for a while after its last
-// connection has closed. All fields below waiting are guarded by Client.mu, as
-// that is.
+// host is a server. A host with https is remembered after its last connection has closed, while
+// its session is kept. Client.mu guards all fields below line.
 type host struct {
 	key     hostKey
 	address string // what is dialed
-	name    string // whom its certificate is for
+	name    string // what its certificate must be for
 	line    []byte // the end of the request line, and the Host header
 
-	conns   int   // open ones and those being opened
-	opening int   // those being opened
-	idle    *conn // the one used last; the others follow
+	conns   int   // connections that are open or being opened
+	opening int   // connections that are being opened
+	idle    *conn // the idle connection used last; conn.below leads to the others
 	idleN   int
-	waiting []*waiter // for a connection, the longest first
+	waiting []*waiter // requests that wait for a connection, oldest first
 
 	habits
 	pacing
 	session
 }
 
-// habits are what the requests to a host have shown. Guarded by Client.mu.
+// habits are what was measured with the requests to a host. Guarded by Client.mu.
 type habits struct {
 	// used is when a connection of the host was last given back.
 	used time.Duration
-	// away is how long the host went without a request before it was used again: the
-	// longest time of late. 0: not known.
+	// away is the longest time of late between two uses of the host. 0: not known.
 	away      time.Duration
-	awayUntil time.Duration // up to when a shorter one does not replace it
-	// connect is how long connecting to the host takes, opens the same with the handshake, and
-	// answer how long it takes to answer: moving averages, 0 where not known.
+	awayUntil time.Duration // until then a shorter time does not replace away
+	// connect is the time of a TCP connect, opens that of a connect and handshake, answer that of
+	// an answer: moving averages, 0 where not known.
 	connect, opens, answer time.Duration
-	// quick is how long an answer takes if nothing holds it up: about the shortest of late.
+	// quick is the time of an answer that nothing delays: about the shortest of late.
 	quick time.Duration
 }
 
-// unknownAway stands for habits.away where that is not known.
+// unknownAway replaces habits.away where that is not known.
 const unknownAway = 45 * time.Second
 
-// begins notes that a request finds the host with no other under way.
+// begins records that a request finds no other request to the host under way.
 func (h *habits) begins(now time.Duration) {
 	if gap := now - h.used; h.used > 0 && (gap >= h.away || now > h.awayUntil) {
 		h.away, h.awayUntil = gap, now+2*gap
 	}
 }
 
-// nextUse forecasts when a host whose connection has been idle since then will be used
-// again. A host that has stayed away for twice as long as before is not expected at all.
+// nextUse forecasts when a host is used again whose connection has been idle since a time. The
+// forecast is never for a host that was away for more than twice as long as before.
 func (h *habits) nextUse(since, now time.Duration) time.Duration {
 	away := h.away
 	if away == 0 {
@@ -114,8 +112,7 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// withoutZone takes the zone out of an IPv6 address: it means nothing to others
-// (RFC 6874 §4).
+// withoutZone removes the zone of an IPv6 address, which means nothing to others (RFC 6874 §4).
 func withoutZone(host string) string {
 	end := strings.LastIndexByte(host, ']')
 	if !strings.HasPrefix(host, "[") || end < 0 {

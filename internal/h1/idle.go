@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// idleSet holds the idle connections of all hosts: in the order in which they became
-// idle, and those of each host the other way round: what was used last is used first, and
-// the rest may grow old. Guarded by Client.mu.
+// idleSet lists the idle connections of all hosts in the order in which they became idle, and
+// those of each host in the reverse order. A request uses the connection that was used last, so
+// that surplus ones reach their timeout. Guarded by Client.mu.
 type idleSet struct {
 	first, last *conn
 	all         []*conn // in no order
-	bytes       int64   // what they take, about
+	bytes       int64   // of memory, by estimate
 }
 
 func (l *idleSet) oldest() *conn { return l.first }
@@ -63,18 +63,19 @@ func (l *idleSet) remove(cn *conn) {
 	cn.prev, cn.next, cn.above, cn.below = nil, nil, nil, nil
 }
 
-// leastNeeded returns the idle connection to be dropped where there are too many: one whose
-// host is expected late or not at all. The one that was used longest ago would be the
-// wrong one: where notifications go round more hosts than fit, it is the next to be needed.
+// leastNeeded returns an idle connection to drop: one whose host is expected late or never. The
+// least recently used connection would be wrong: in rounds over more hosts than fit, the next
+// request needs it.
 func (l *idleSet) leastNeeded(now time.Duration) *conn {
 	return latest(l.all, func(cn *conn) time.Duration { return cn.host.nextUse(cn.since, now) })
 }
 
-// samples is of how many, picked at random, the worst is dropped. It is about one of the
-// worst eighth of all.
+// samples is how many elements latest compares, picked at random. The result is, about, in the
+// latest eighth of all.
 const samples = 12
 
-// latest returns the one with the latest of a few times, or of all where there are few.
+// latest returns the element with the latest time among samples of them, or among all where there
+// are few.
 func latest[T any](of []T, at func(T) time.Duration) (found T) {
 	when := time.Duration(-1)
 	for i := range min(len(of), samples) {

@@ -2,16 +2,16 @@ package h1
 
 import "time"
 
-// Servers close connections that they have kept for long enough, most after a minute or
-// less. Such a connection takes a file and memory here until somebody looks at it. So each
-// idle one is looked at every lookEvery: a lookPart of them at a time.
+// Servers close idle connections, most after a minute or less. A connection that its server has
+// closed takes a file and memory until the Client closes it. So the Client looks at each idle
+// connection every lookEvery, at 1/lookPart of them at a time.
 const (
 	lookEvery = 30 * time.Second
 	lookPart  = 16
 )
 
-// look returns the idle connections on which something has come, taken out of the pool. It
-// goes on where it stopped the last time. mu is held.
+// look removes from the pool the idle connections on which something has come, and returns them.
+// It looks at a part of all, and continues there the next time. mu is held.
 func (c *Client) look(now time.Duration) (spoken []*conn) {
 	if now < c.lookAt {
 		return nil
@@ -29,11 +29,11 @@ func (c *Client) look(now time.Duration) (spoken []*conn) {
 	return spoken
 }
 
-// hear has the connections on which something came judged: over TLS it may be a ticket, which is
-// none of our business. All others are closed.
+// hear returns a connection to the pool if crypto/tls alone was addressed, as with a ticket. It
+// closes all others.
 func (c *Client) hear(spoken []*conn) {
 	for _, cn := range spoken {
-		// An answer to what came is a few bytes: it is written at once or not at all.
+		// crypto/tls may answer by a few bytes: at once or not at all.
 		well := cn.socket != nil && cn.nc.SetWriteDeadline(time.Now().Add(lookTime)) == nil &&
 			cn.quietTLS() && cn.nc.SetWriteDeadline(time.Time{}) == nil
 		c.mu.Lock()

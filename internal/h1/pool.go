@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// begin enlists an exchange and finds it an idle connection; without one it waits for
-// one, or for the right to open one.
+// begin enlists an exchange and returns an idle connection for it. Where there is none it enqueues
+// the exchange and returns its waiter.
 func (c *Client) begin(ctx context.Context, x *exchange, secure bool, authority string) (*host, *conn, *waiter, error) {
 	now := c.now()
 	c.mu.Lock()
@@ -33,11 +33,11 @@ func (c *Client) begin(ctx context.Context, x *exchange, secure bool, authority 
 	return h, nil, c.wait(x, h), nil
 }
 
-// hostOf returns what is known of a host, or begins to know it. mu is held.
+// hostOf returns the host of a key, a new one if it is not known. mu is held.
 func (c *Client) hostOf(key hostKey) (*host, error) {
 	h := c.hosts[key]
 	if h == nil {
-		key.authority = strings.Clone(key.authority) // it is a piece of a URL
+		key.authority = strings.Clone(key.authority) // not to keep the whole URL
 		var err error
 		if h, err = newHost(key); err != nil {
 			return nil, err
@@ -49,13 +49,13 @@ func (c *Client) hostOf(key hostKey) (*host, error) {
 	return h, nil
 }
 
-// use gives the exchange its connection. mu is held.
+// use assigns a connection to the exchange. mu is held.
 func (x *exchange) use(cn *conn, now time.Duration) {
 	x.conn, x.look, x.began = cn, cn.used, now
 }
 
-// connect gets an exchange a connection where none was idle: it waits for one, or opens one.
-// On an error it holds none.
+// connect waits for the grant of an exchange and returns its connection, which it opens if need
+// be. On an error the exchange holds none.
 func (c *Client) connect(ctx context.Context, x *exchange, h *host, w *waiter) (*conn, error) {
 	switch g := <-w.got; {
 	case g.conn != nil:
@@ -66,7 +66,7 @@ func (c *Client) connect(ctx context.Context, x *exchange, h *host, w *waiter) (
 	return nil, c.errWait // broken off
 }
 
-// openFor opens a connection for an exchange that may.
+// openFor opens a connection for an exchange that was granted the right to.
 func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*conn, error) {
 	defer c.finish(s)
 	c.mu.Lock()
@@ -88,7 +88,7 @@ func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*c
 	c.mu.Unlock()
 	if err != nil {
 		if ctx.Err() != nil {
-			// Whatever came of it: there was no more time.
+			// The time was over, whatever the error says.
 			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 		return nil, err
@@ -96,8 +96,8 @@ func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*c
 	return c.attach(x, cn)
 }
 
-// attach gives an exchange the connection that it waited for; one that was broken
-// off meanwhile gives it back.
+// attach assigns to an exchange the connection that it waited for. If the exchange was broken off
+// meanwhile, the connection is given back.
 func (c *Client) attach(x *exchange, cn *conn) (*conn, error) {
 	now := c.now()
 	c.mu.Lock()
@@ -113,8 +113,8 @@ func (c *Client) attach(x *exchange, cn *conn) (*conn, error) {
 	return nil, why
 }
 
-// another replaces a connection that turned out to be closed, by an idle one if
-// that will do. Nothing is held on an error.
+// another replaces a connection that its server has closed: by an idle one if idle says that one
+// will do, else by a fresh one. On an error the exchange holds none.
 func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, idle bool) (*conn, error) {
 	now := c.now()
 	c.mu.Lock()
@@ -131,8 +131,7 @@ func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, i
 		x.use(cn, now)
 		c.lose(h)
 	default:
-		// It keeps the place of the old one until it stands in line: so the host is not
-		// forgotten.
+		// In this order: lose would forget a host without connections and requests.
 		w = c.line(x, h, !idle)
 		c.lose(h)
 	}
@@ -144,8 +143,8 @@ func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, i
 	return c.connect(ctx, x, h, w)
 }
 
-// end takes an exchange off the list, gives its connection back and returns the
-// error that its caller gets. It must not be used afterwards.
+// end delists an exchange, gives its connection back, and returns the error for the caller. The
+// exchange must not be used afterwards.
 func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err error) error {
 	var evicted, aborting *conn
 	now := time.Duration(0)
@@ -178,7 +177,7 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 	c.exchanges.Put(x)
 	switch {
 	case err == nil:
-		return nil // an answer is an answer, also at the last moment
+		return nil // an answer at the last moment counts
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case why != nil:
@@ -187,13 +186,12 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 	return err
 }
 
-// giveBack hands a connection to the request that waits longest, or lets it idle. It
-// returns one that there is no room for, if any: to be aborted, as a farewell may
-// wait and is not this request's affair. mu is held.
+// giveBack hands a connection to the request that has waited longest for one, or makes it idle. It
+// returns a connection that exceeds a bound, or nil. The caller must abort that: a farewell could
+// block. mu is held.
 func (c *Client) giveBack(cn *conn) *conn {
 	h := cn.host
-	// From now on it may end without a fault of whoever uses it, also where it has not
-	// carried anything yet.
+	// From now on its server may close it at any time, also where it carried no request yet.
 	cn.used, cn.since, h.used = true, c.seen, c.seen
 	if c.serve(cn) {
 		return nil
@@ -209,7 +207,7 @@ func (c *Client) giveBack(cn *conn) *conn {
 	return nil
 }
 
-// lose notes that a host has a connection less, or that one was not made. mu is held.
+// lose records that a connection of a host was closed, or could not be opened. mu is held.
 func (c *Client) lose(h *host) {
 	h.conns--
 	c.conns--
@@ -217,7 +215,7 @@ func (c *Client) lose(h *host) {
 	c.forget(h)
 }
 
-// forget drops a host that has nothing, or remembers it for its session. mu is held.
+// forget drops a host without connections and requests, or remembers it for its session. mu is held.
 func (c *Client) forget(h *host) {
 	switch {
 	case !h.unused() || c.hosts[h.key] != h:
@@ -230,17 +228,17 @@ func (c *Client) forget(h *host) {
 	}
 }
 
-// unused tells whether a host has no connections and no requests.
+// unused reports whether a host has no connections and no waiting requests.
 func (h *host) unused() bool { return h.conns == 0 && len(h.waiting) == 0 }
 
-// dropIdle takes an idle connection out of the pool, to be ended. mu is held.
+// dropIdle removes an idle connection from the pool. The caller must close it. mu is held.
 func (c *Client) dropIdle(cn *conn) *conn {
 	c.idle.remove(cn)
 	c.lose(cn.host)
 	return cn
 }
 
-// dropLeastNeeded does so for want of files or memory. mu is held.
+// dropLeastNeeded removes the idle connection to drop for want of files or memory. mu is held.
 func (c *Client) dropLeastNeeded() *conn {
 	c.counts.Dropped++
 	return c.dropIdle(c.idle.leastNeeded(c.seen))

@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// session is what a host gave to resume TLS by. Guarded by Client.mu.
+// session is the latest TLS session of a host, which its next connection resumes. Guarded by
+// Client.mu.
 type session struct {
 	resume *tls.ClientSessionState
-	bytes  int64 // what it takes, about
+	bytes  int64 // of memory, by estimate
 	excess int64 // of that, socket.excess of the handshake that it is from
-	// remembered: it is in Client.remembered, at place.
+	// remembered: the host is in Client.remembered, at place.
 	remembered bool
 	place      int
 }
 
-// sessionBytes estimates what a session takes in memory, with the host that is remembered for it,
-// and the size of its ticket. Measured: most are the certificates, which its encoding holds too.
+// sessionBytes estimates the memory of a session and of the host that is remembered for it, and
+// returns the size of its ticket. Measured: certificates take most of it, and its encoding
+// includes them.
 func sessionBytes(resume *tls.ClientSessionState) (bytes int64, ticket int) {
 	t, state, err := resume.ResumptionState()
 	if err != nil {
@@ -30,16 +32,16 @@ func sessionBytes(resume *tls.ClientSessionState) (bytes int64, ticket int) {
 	return sessionBase + int64(len(t)) + 2*int64(len(encoded)), len(t)
 }
 
-// sessionBase is what a session takes that has no ticket and no certificates.
+// sessionBase is the memory of a session without ticket and certificates.
 const sessionBase = 4 << 10
 
-// maxTicket is the size of the largest ticket that is kept, in bytes. A client sends its ticket with each
-// handshake; one of nearly 64 KiB makes a message longer than TLS allows, so no handshake
-// with that host would begin any more.
+// maxTicket is the size of the largest ticket that is kept, in bytes. A client sends its ticket in
+// each handshake. A ticket of nearly 64 KiB makes that message longer than TLS allows, so that
+// each further handshake with the host would fail.
 const maxTicket = 16 << 10
 
-// sessions is the session cache of one host. The key that crypto/tls makes of its name
-// is not needed: no other name, port or certificate is ever looked up in it.
+// sessions is the session cache of one host, for one connection. It ignores the key that
+// crypto/tls makes of the name: no other name or port uses this cache.
 type sessions struct {
 	client *Client
 	host   *host
@@ -55,7 +57,8 @@ func (s sessions) Get(string) (*tls.ClientSessionState, bool) {
 	return s.host.resume, s.host.resume != nil
 }
 
-// Put stores a session for the next connection; nil removes it.
+// Put stores a session for the next connection; nil removes it. It drops sessions of hosts without
+// connections while all exceed Config.SessionBytes, and else the new one.
 func (s sessions) Put(_ string, resume *tls.ClientSessionState) {
 	bytes, excess := int64(0), int64(0)
 	if resume != nil {
@@ -80,18 +83,18 @@ func (s sessions) Put(_ string, resume *tls.ClientSessionState) {
 	}
 }
 
-// leastNeeded is a host without connections that is expected late or not at all. mu is held.
+// leastNeeded returns a host without connections that is expected late or never. mu is held.
 func (c *Client) leastNeeded(now time.Duration) *host {
 	return latest(c.remembered, func(h *host) time.Duration { return h.nextUse(h.used, now) })
 }
 
-// remember keeps a host without connections that gave a session. mu is held.
+// remember keeps a host without connections for its session. mu is held.
 func (c *Client) remember(h *host) {
 	h.remembered, h.place = true, len(c.remembered)
 	c.remembered = append(c.remembered, h)
 }
 
-// recall takes a host that is remembered back into use. mu is held.
+// recall returns a remembered host to use. mu is held.
 func (c *Client) recall(h *host) {
 	last := len(c.remembered) - 1
 	moved := c.remembered[last]
@@ -100,7 +103,7 @@ func (c *Client) recall(h *host) {
 	h.remembered = false
 }
 
-// drop forgets a host that is remembered. mu is held.
+// drop forgets a remembered host. mu is held.
 func (c *Client) drop(h *host) {
 	c.recall(h)
 	c.sessionBytes -= h.bytes

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// socket is a connection under TLS. It belongs to the goroutine that reads.
+// socket is the connection under TLS. The goroutine that reads owns its fields.
 type socket struct {
 	net.Conn
-	raw syscall.RawConn // nil: it cannot be read without waiting
-	// reading is what a read does where it would wait.
+	raw syscall.RawConn // nil: each read may block
+	// reading is how the next read behaves where nothing has come.
 	reading reading
-	fd      uintptr // the socket, while reading is readHere
+	fd      uintptr // the file descriptor, valid while raw runs a function
 	// wait runs a read or a write that may block. Set during a handshake, else nil.
 	wait func(io func()) error
 	// handshake counts the bytes that were read during the handshake.
@@ -34,17 +34,17 @@ const (
 // errLongHandshake begins as the errors of crypto/tls do, which are of one class.
 var errLongHandshake = fmt.Errorf("tls: the handshake of the server is too long (allowed: %d bytes)", maxHandshake)
 
-// reading is what a read of a socket does where nothing has come.
+// reading is how a read of a socket behaves where nothing has come.
 type reading uint8
 
 const (
 	readWaits   reading = iota
-	readNow             // it ends as at a deadline
-	readHere            // likewise, from within a step
-	readNothing         // it does not even ask the socket, and ends likewise
+	readNow             // it fails as at a deadline
+	readHere            // likewise, within a step
+	readNothing         // it fails likewise, without a look at the socket
 )
 
-// Read reads some bytes of TLS records.
+// Read reads bytes of TLS records, and counts those of a handshake.
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.read(b)
 	s.pass(b[:n])
