@@ -20,11 +20,11 @@ type conn struct {
 	bytes  int64 // of memory while it is idle, by estimate
 
 	// Guarded by Client.mu:
-	used         bool          // a request was made on it, or it was given back
+	used         bool          // it was given back before
 	since        time.Duration // when it was last given back
-	place        int   // in idleSet.all
-	prev, next   *conn // in idleSet
-	above, below *conn // among the idle ones of its host
+	place        int           // in idleSet.all
+	prev, next   *conn         // in idleSet
+	above, below *conn         // among the idle ones of its host
 }
 
 // Memory of an idle connection, without that of the kernel: measured, and a third more for the
