@@ -1,25 +1,25 @@
 package delivery
 
-// Connections is what an HTTPSender holds to send by, and what it has done. Memory is by
-// estimate, in bytes.
+// Connections counts the connections of an HTTPSender, now and since it was made. Memory is
+// estimated, in bytes.
 type Connections struct {
-	// Open is the number of connections, those being opened included, Idle that of those kept for
-	// the next request. Idle ones are closed where more than MaxOpen are open.
+	// Open is the number of connections that are open or being opened. Idle of these are kept for
+	// the next request. The sender closes idle connections while more than MaxOpen are open.
 	Open, Idle, MaxOpen int
-	// IdleBytes is what the idle ones take, MaxIdleBytes what they may.
+	// IdleBytes is the memory of idle connections, MaxIdleBytes its bound.
 	IdleBytes, MaxIdleBytes int64
-	// SessionBytes is what the TLS sessions take by which connections can be made for less,
-	// MaxSessionBytes what they may.
+	// SessionBytes is the memory of TLS sessions, by which a handshake costs less;
+	// MaxSessionBytes is its bound.
 	SessionBytes, MaxSessionBytes int64
-	// Hosts is the number of hosts with connections, RememberedHosts that of the others of which
-	// there is a session.
+	// Hosts is the number of hosts with connections, RememberedHosts that of hosts with a session
+	// only.
 	Hosts, RememberedHosts int
-	// Plain counts the connections opened without TLS, Full those with a full handshake and Resumed
-	// those that resumed a session; Dropped those closed while idle, for want of files or memory.
+	// Plain counts connections opened without TLS, Full those with a full handshake, Resumed those
+	// that resumed a session. Dropped counts idle connections closed for want of files or memory.
 	Plain, Full, Resumed, Dropped uint64
 }
 
-// Connections returns how things stand.
+// Connections counts the connections.
 func (s *HTTPSender) Connections() Connections {
 	now := s.client.Stats()
 	return Connections{

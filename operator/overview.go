@@ -156,7 +156,7 @@ func (c *Counts) add(o Counts) {
 	c.MaxHeldBytes += o.MaxHeldBytes
 }
 
-// connectionsOf are the connections of this process, as they are told.
+// connectionsOf converts the counts of a sender.
 func connectionsOf(c delivery.Connections) Connections {
 	return Connections{
 		Open: c.Open, Idle: c.Idle, MaxOpen: c.MaxOpen, Hosts: c.Hosts, RememberedHosts: c.RememberedHosts,
@@ -165,8 +165,8 @@ func connectionsOf(c delivery.Connections) Connections {
 	}
 }
 
-// add adds up the connections of processes. A host that several have connections to counts for
-// each.
+// add adds the connections of another process. A host counts once for each process that is
+// connected to it.
 func (c *Connections) add(o Connections) {
 	c.Open += o.Open
 	c.Idle += o.Idle

@@ -36,8 +36,8 @@ type Counts struct {
 	MaxHeldBytes  int64 `json:"max_held_bytes"`
 }
 
-// Connections are those to callbacks and topics, of one process or of all of them. Memory is by
-// estimate; what is counted, is since the processes started.
+// Connections counts the connections to callbacks and topics, of one process or of all. Memory is
+// estimated; totals are since the start of each process.
 type Connections struct {
 	Open            int    `json:"open"`     // those being opened included
 	Idle            int    `json:"idle"`     // of those, kept for the next request

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Bounds on the certificates that a server presents. Parsed, each takes some 3 KiB beside its
-// bytes, for as long as the connection or the session is kept, and crypto/tls takes 256 KiB.
+// Bounds on the certificates that a server presents. A parsed certificate takes some 3 KiB beside
+// its bytes while its connection or session is kept, and crypto/tls accepts 256 KiB of them.
 // Real chains have two to five certificates.
 const (
 	maxCertificates     = 16
 	maxCertificateBytes = 64 << 10
 )
 
-// boundCertificates returns a tls.Config.VerifyConnection that refuses too many certificates,
-// and calls then if there is one.
+// boundCertificates returns a tls.Config.VerifyConnection that rejects too many certificates, and
+// then calls the given one, if any. crypto/tls has verified the chain before.
 func boundCertificates(then func(tls.ConnectionState) error) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		size := 0

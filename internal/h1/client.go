@@ -29,18 +29,17 @@ type Config struct {
 	// MaxConnsPerHost bounds the connections to one host and port, in use and
 	// idle together. A request beyond it waits for one.
 	MaxConnsPerHost int
-	// MaxConns bounds the connections that are open, as each takes a file: where there are
-	// more, idle ones are closed. Requests are not held up by it.
+	// MaxConns bounds the open connections, as each takes a file: while there are more, idle
+	// ones are closed. It delays no request.
 	MaxConns int
 	// IdlePerHost bounds the connections to one host that are kept without a request.
 	IdlePerHost int
-	// IdleBytes bounds the memory of all that are kept without a request, by estimate: PlainBytes
-	// for one without TLS, TLSBytes and CertificateBytes for one with TLS.
+	// IdleBytes bounds the memory of all idle connections, by estimate: PlainBytes for one without
+	// TLS, TLSBytes and CertificateBytes for one with TLS.
 	IdleBytes int64
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration
-	// SessionBytes bounds the memory of TLS sessions, kept to be resumed, of which each host has
-	// one, by estimate.
+	// SessionBytes bounds the memory of TLS sessions, by estimate. Each host has one at most.
 	SessionBytes int64
 }
 
