@@ -1,5 +1,10 @@
 package h1
 
+import (
+	"context"
+	"time"
+)
+
 // ParseSimple runs the fast parser: whether it takes the answer, and what it makes
 // of it.
 func ParseSimple(b []byte) (simpleAnswer, needsMore bool, a Answer, closes bool, length, end int) {
@@ -38,4 +43,59 @@ func (c *Client) LookAround() {
 		c.mu.Unlock()
 		c.hear(spoken)
 	}
+}
+
+// Paced tells how many slots nobody holds, how many handshakes count as begun, and how many wait
+// for a slot.
+func (c *Client) Paced() (free, begun, ready int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pace.free, c.pace.begun, len(c.pace.ready)
+}
+
+// Slots is how many slots a client has.
+func (c *Client) Slots() int { return c.pace.slots }
+
+// EndAsItGetsASlot has a handshake wait for a slot, which it gets just after its context has ended,
+// and ask for one once more, when all slots are held again. wait returns
+// when all goroutines wait.
+func (c *Client) EndAsItGetsASlot(wait func()) {
+	others := make([]*slot, c.pace.slots)
+	hold := func() {
+		for i := range others {
+			others[i] = &slot{got: make(chan struct{}, 1)}
+			_ = c.acquire(context.Background(), others[i])
+		}
+	}
+	hold()
+	s := &slot{got: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- c.acquire(ctx, s) }()
+	wait()
+	c.mu.Lock()
+	cancel() // it goes on by that, as far as mu
+	c.give(others[0])
+	c.share()
+	c.mu.Unlock()
+	<-ended
+	c.release(s)
+	again := &slot{got: make(chan struct{}, 1)}
+	_ = c.acquire(context.Background(), again)
+	_ = c.acquire(ctx, s)
+	c.finish(s)
+	c.finish(again)
+	for _, o := range others {
+		c.finish(o)
+	}
+}
+
+// IdleSince tells from when on each idle connection has been so.
+func (c *Client) IdleSince() (since []time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for cn := c.idle.first; cn != nil; cn = cn.next {
+		since = append(since, cn.since)
+	}
+	return since
 }

@@ -455,6 +455,8 @@ func (c *Client) acquire(ctx context.Context, s *slot) error {
 	c.mu.Lock()
 	if i := slices.Index(c.pace.ready, s); i >= 0 {
 		c.pace.ready = slices.Delete(c.pace.ready, i, i+1)
+	} else {
+		<-s.got // else the next acquire would take this word for its own
 	}
 	c.mu.Unlock()
 	return context.Cause(ctx) // finish frees a slot that came at the last moment
