@@ -25,8 +25,8 @@ var errCancelled = errors.New("cancelled")
 var longAgo = time.Unix(1, 0)
 
 // clock breaks requests off at their deadline and when their context ends, without
-// a timer or a hook for each. All have the same timeout, so that a list in the
-// order of their beginning is one in the order of their deadlines; one timer
+// a timer or a hook for each. All have the same timeout, so that a list in the order of their
+// beginning is nearly in that of their deadlines: extend moves a few back. One timer
 // for all looks at its head, and at the oldest idle connection. It runs only while
 // there is something to look for. Everything is guarded by Client.mu.
 type clock struct {

@@ -54,7 +54,7 @@ type exchange struct {
 	// Guarded by Client.mu:
 	prev, next *exchange
 	listed     bool
-	deadline   time.Duration // never changes while under way
+	deadline   time.Duration // extend moves it; else it stays while under way
 	conn       *conn         // the one to break, nil while there is none
 	broken     error         // why it was broken off
 	untimed    bool          // no deadline: its roundTrip breaks it off. Set before begin.

@@ -2,6 +2,7 @@ package h1
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -32,6 +33,29 @@ func (c *Client) Tells() (ticking bool, watches int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ticking, len(c.watches)
+}
+
+// Hear judges all idle connections as if something had come on each, and returns when each was
+// given back by a request, before and after.
+func (c *Client) Hear() (before, after map[string]time.Duration) {
+	since := func() map[string]time.Duration {
+		times := map[string]time.Duration{}
+		for _, cn := range c.idle.all {
+			times[cn.host.key.authority] = cn.since
+		}
+		return times
+	}
+	c.mu.Lock()
+	before = since()
+	all := slices.Clone(c.idle.all)
+	for _, cn := range all {
+		c.idle.remove(cn)
+	}
+	c.mu.Unlock()
+	c.hear(all)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return before, since()
 }
 
 // LookAround looks at all idle connections, as is done in parts by and by.

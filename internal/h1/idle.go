@@ -7,7 +7,8 @@ import (
 
 // idleSet lists the idle connections of all hosts in the order in which they became idle, and
 // those of each host in the reverse order. A request uses the connection that was used last, so
-// that surplus ones reach their timeout. Guarded by Client.mu.
+// that surplus ones reach their timeout. One that hear returns moves to the end of the list, and
+// hear looks at its timeout. Guarded by Client.mu.
 type idleSet struct {
 	first, last *conn
 	all         []*conn // in no order

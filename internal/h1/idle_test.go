@@ -240,3 +240,21 @@ func TestLookAtIdle(t *testing.T) {
 		equal(t, "when it is closed", held(client), h1.Stats{})
 	})
 }
+
+// Tickets do not make a connection seem used: its server could make it last as long as it wants.
+func TestTicketsAreNoUse(t *testing.T) {
+	ways(t, func(t *testing.T, w way) {
+		if !w.secure {
+			return
+		}
+		client := newClient(t, w.cfg)
+		for range 2 {
+			w.serve(t, answering(ok204)).status(t, client, "x")
+		}
+		before, after := client.Hear()
+		equal(t, "connections", len(after), 2)
+		for host, since := range before {
+			equal(t, "since when "+host+" is idle", after[host], since)
+		}
+	})
+}

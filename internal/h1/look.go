@@ -30,7 +30,7 @@ func (c *Client) look(now time.Duration) (spoken []*conn) {
 }
 
 // hear returns a connection to the pool if crypto/tls alone was addressed, as with a ticket. It
-// closes all others.
+// closes all others. No server makes its connections last, or seem used, by tickets.
 func (c *Client) hear(spoken []*conn) {
 	for _, cn := range spoken {
 		// crypto/tls may answer by a few bytes: at once or not at all.
@@ -38,8 +38,8 @@ func (c *Client) hear(spoken []*conn) {
 			cn.quietTLS() && cn.nc.SetWriteDeadline(time.Time{}) == nil
 		c.mu.Lock()
 		dropped := cn
-		if well {
-			dropped = c.giveBack(cn)
+		if well && cn.since+c.cfg.IdleTimeout > c.seen {
+			dropped = c.offer(cn)
 		} else {
 			c.lose(cn.host)
 		}

@@ -193,6 +193,12 @@ func (c *Client) giveBack(cn *conn) *conn {
 	h := cn.host
 	// From now on its server may close it at any time, also where it carried no request yet.
 	cn.used, cn.since, h.used = true, c.seen, c.seen
+	return c.offer(cn)
+}
+
+// offer is giveBack for a connection that no request has used since. mu is held.
+func (c *Client) offer(cn *conn) *conn {
+	h := cn.host
 	if c.serve(cn) {
 		return nil
 	}
