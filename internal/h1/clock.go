@@ -119,16 +119,15 @@ func (c *Client) link(x *exchange) {
 	}
 }
 
-// extend gives an exchange in line back the time for which it waited for our own processors.
+// extend gives a request in line back the time for which its host waited for our own processors.
 // mu is held.
-func (c *Client) extend(x *exchange) {
-	now := c.now()
-	w := x.waiter
-	since := max(w.since, w.host.queuedAt)
-	w.since = now
-	if x.listed {
+func (c *Client) extend(w *waiter) {
+	x, inLine := w.x, w.host.lined(c)
+	more := inLine - w.inLine
+	w.inLine = inLine
+	if more > 0 && x.listed {
 		c.unlink(x)
-		x.deadline += now - since
+		x.deadline += more
 		c.link(x)
 	}
 }
@@ -186,9 +185,10 @@ func (c *Client) sweep() {
 	c.mu.Lock()
 	c.seen = max(c.seen, now)
 	for x := c.first; x != nil && x.deadline <= now; x = c.first {
-		if x.waiter != nil && x.waiter.host.queued {
-			c.extend(x)
-			continue
+		if x.waiter != nil {
+			if c.extend(x.waiter); x.deadline > now {
+				continue
+			}
 		}
 		c.breakOff(x, c.errTimeout)
 		c.unlink(x)

@@ -96,8 +96,9 @@ func (p *pace) full() bool {
 type pacing struct {
 	queued   bool // in pace.hosts
 	queuedAt time.Duration
-	urgent   int         // requests that have waited for longer than expected
-	nagging  *time.Timer // calls nag at nagAt while requests wait; nil before the first
+	inLine   time.Duration // how long it was in pace.hosts before
+	urgent   int           // requests that have waited for longer than expected
+	nagging  *time.Timer   // calls nag at nagAt while requests wait; nil before the first
 	nagAt    time.Duration
 	begun    time.Duration // when it began to open the oldest connection that is not open yet
 	opened   time.Duration // when the latest connection was open
@@ -121,7 +122,7 @@ type waiter struct {
 	due      time.Duration // when it asks for another connection
 	patience time.Duration // how long it waits until then
 	known    bool          // patience was computed from measured times (habits.known)
-	since    time.Duration // when it began to wait, or its deadline was last extended
+	inLine   time.Duration // host.lined when it began to wait, or its deadline was last extended
 	fresh    bool          // it needs a connection that was not used before
 	got      chan grant
 }
@@ -143,11 +144,11 @@ func (c *Client) wait(x *exchange, h *host) *waiter {
 
 // line enqueues a request for a connection of its host. mu is held.
 func (c *Client) line(x *exchange, h *host, fresh bool) *waiter {
-	w := &waiter{x: x, host: h, since: c.now(), fresh: fresh, got: make(chan grant, 1)}
+	w := &waiter{x: x, host: h, inLine: h.lined(c), fresh: fresh, got: make(chan grant, 1)}
 	x.waiter = w
 	if h.key.secure {
 		w.patience, w.known = c.patience(h), h.known()
-		w.due = w.since + w.patience
+		w.due = c.now() + w.patience
 		if len(h.waiting) == 0 || w.due < h.nagAt {
 			c.nagAt(h, w.due, w.patience)
 		}
@@ -264,6 +265,14 @@ func (c *Client) queue(h *host) {
 	c.pace.hosts = append(c.pace.hosts, h)
 }
 
+// lined returns how long the host has been in pace.hosts, in all. mu is held.
+func (h *host) lined(c *Client) time.Duration {
+	if !h.queued {
+		return h.inLine
+	}
+	return h.inLine + c.now() - h.queuedAt
+}
+
 // share hands out the free slots: to handshakes that can go on, then to hosts. mu is held.
 func (c *Client) share() {
 	p := &c.pace
@@ -278,7 +287,7 @@ func (c *Client) share() {
 		case len(p.hosts) > 0 && !p.full():
 			h := p.hosts[0]
 			p.hosts[0], p.hosts = nil, p.hosts[1:]
-			h.queued = false
+			h.inLine, h.queued = h.lined(c), false
 			if !c.wants(h) {
 				continue
 			}
@@ -308,9 +317,6 @@ func (c *Client) open(h *host, s *slot) {
 	if j := slices.IndexFunc(h.waiting, func(w *waiter) bool { return w.fresh }); j >= 0 {
 		i = j
 	}
-	if s != nil {
-		c.extend(h.waiting[i].x)
-	}
 	c.hand(h, i, grant{open: true, slot: s})
 }
 
@@ -327,6 +333,9 @@ func (c *Client) serve(cn *conn) bool {
 // hand ends the wait of a request with a grant. mu is held.
 func (c *Client) hand(h *host, i int, g grant) {
 	w := h.waiting[i]
+	if g.conn != nil || g.open {
+		c.extend(w)
+	}
 	h.waiting = slices.Delete(h.waiting, i, i+1)
 	h.urgent = min(h.urgent, len(h.waiting))
 	if len(h.waiting) == 0 && h.nagging != nil {
