@@ -170,3 +170,9 @@ func closeAll(conns []*conn) {
 		cn.close()
 	}
 }
+
+func abortAll(conns []*conn) {
+	for _, cn := range conns {
+		cn.abort()
+	}
+}

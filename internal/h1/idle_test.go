@@ -258,3 +258,23 @@ func TestTicketsAreNoUse(t *testing.T) {
 		}
 	})
 }
+
+// Connections that take more than those that they replace do not exceed the memory either.
+func TestIdleMemoryOfLargeCertificates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t, 0, 0)
+		cfg := p.config()
+		cfg.IdleBytes = 16 * h1.TLSBytes
+		client := newClient(t, cfg)
+		round(t, client, 0, 10)
+		chain := &p.server.Certificates[0].Certificate
+		for range 20 {
+			*chain = append(*chain, (*chain)[0])
+		}
+		round(t, client, 10, 10)
+		if took := client.Stats().IdleBytes; took == 0 || took > cfg.IdleBytes {
+			t.Errorf("they take %d bytes, of %d", took, cfg.IdleBytes)
+		}
+		client.CloseIdleConnections()
+	})
+}

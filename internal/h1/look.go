@@ -37,13 +37,13 @@ func (c *Client) hear(spoken []*conn) {
 		well := cn.socket != nil && cn.nc.SetWriteDeadline(time.Now().Add(lookTime)) == nil &&
 			cn.quietTLS() && cn.nc.SetWriteDeadline(time.Time{}) == nil
 		c.mu.Lock()
-		dropped := cn
+		dropped := []*conn{cn}
 		if well && cn.since+c.cfg.IdleTimeout > c.seen {
 			dropped = c.offer(cn)
 		} else {
 			c.lose(cn.host)
 		}
 		c.mu.Unlock()
-		dropped.abort()
+		abortAll(dropped)
 	}
 }

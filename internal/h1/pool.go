@@ -109,7 +109,7 @@ func (c *Client) attach(x *exchange, cn *conn) (*conn, error) {
 	}
 	evicted := c.giveBack(cn)
 	c.mu.Unlock()
-	evicted.abort()
+	abortAll(evicted)
 	return nil, why
 }
 
@@ -146,7 +146,8 @@ func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, i
 // end delists an exchange, gives its connection back, and returns the error for the caller. The
 // exchange must not be used afterwards.
 func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err error) error {
-	var evicted, aborting *conn
+	var evicted []*conn
+	var aborting *conn
 	now := time.Duration(0)
 	if h != nil && h.key.secure {
 		now = c.now()
@@ -171,7 +172,7 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 	}
 	c.delist(x)
 	c.mu.Unlock()
-	evicted.abort()
+	abortAll(evicted)
 	aborting.abort()
 	x.release()
 	c.exchanges.Put(x)
@@ -187,9 +188,9 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 }
 
 // giveBack hands a connection to the request that has waited longest for one, or makes it idle. It
-// returns a connection that exceeds a bound, or nil. The caller must abort that: a farewell could
-// block. mu is held.
-func (c *Client) giveBack(cn *conn) *conn {
+// returns the connections that exceed a bound. The caller must abort these: a farewell could block.
+// mu is held.
+func (c *Client) giveBack(cn *conn) []*conn {
 	h := cn.host
 	// From now on its server may close it at any time, also where it carried no request yet.
 	cn.used, cn.since, h.used = true, c.seen, c.seen
@@ -197,20 +198,20 @@ func (c *Client) giveBack(cn *conn) *conn {
 }
 
 // offer is giveBack for a connection that no request has used since. mu is held.
-func (c *Client) offer(cn *conn) *conn {
+func (c *Client) offer(cn *conn) (evicted []*conn) {
 	h := cn.host
 	if c.serve(cn) {
 		return nil
 	}
 	if h.idleN >= c.cfg.IdlePerHost {
 		c.lose(h)
-		return cn
+		return []*conn{cn}
 	}
 	c.idle.push(cn)
-	if c.conns > c.cfg.MaxConns || c.idle.bytes > c.cfg.IdleBytes {
-		return c.dropLeastNeeded()
+	for len(c.idle.all) > 0 && (c.conns > c.cfg.MaxConns || c.idle.bytes > c.cfg.IdleBytes) {
+		evicted = append(evicted, c.dropLeastNeeded())
 	}
-	return nil
+	return evicted
 }
 
 // lose records that a connection of a host was closed, or could not be opened. mu is held.
