@@ -45,7 +45,7 @@ func checkFiles(files int) error {
 	return fmt.Errorf("the process may open only %d files: a hub needs %d at least, and 16384 to work at full speed (ulimit -n, LimitNOFILE=)", files, leastFiles)
 }
 
-// parts are the parts that each has of the files that the process may open.
+// parts divides the files that the process may open.
 type parts struct {
 	public, operator int // connections of the listeners
 	questions        int // to name servers
@@ -94,12 +94,12 @@ func (o outgoing) idleTimeout() time.Duration {
 	return idleTimeout
 }
 
-// tell says in the log that there are few files. Half of slowVerifying does for all but an
-// attack.
+// tell logs a warning if there are few files. It ignores slowVerifying, of which half is enough
+// but in an attack.
 func (p parts) tell(logger *slog.Logger, files int) {
 	if p.inFlight == maxInFlight && p.slow == maxSlow && p.verifying == maxVerifying && p.questions == egress.DefaultMaxQuestions {
 		return
 	}
-	logger.Warn("the process may open few files: less goes out at a time", "open_files", files,
+	logger.Warn("the process may open few files: fewer requests go out at a time, and fewer connections are kept; allow 16384 or more (ulimit -n, LimitNOFILE=)", "open_files", files,
 		"deliveries", p.inFlight, "slow_deliveries", p.slow, "connections", p.conns, "name_questions", p.questions)
 }
