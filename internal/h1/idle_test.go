@@ -264,9 +264,10 @@ func TestIdleMemoryOfLargeCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, 0, 0)
 		cfg := p.config()
-		cfg.IdleBytes = 16 * h1.TLSBytes
+		cfg.IdleBytes, cfg.IdleTimeout = 16*h1.TLSBytes, time.Hour
 		client := newClient(t, cfg)
 		round(t, client, 0, 10)
+		time.Sleep(5 * time.Minute) // nobody expects them any more
 		chain := &p.server.Certificates[0].Certificate
 		for range 20 {
 			*chain = append(*chain, (*chain)[0])
