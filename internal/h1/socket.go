@@ -14,7 +14,10 @@ type socket struct {
 	raw syscall.RawConn // nil: each read may block
 	// reading is how the next read behaves where nothing has come.
 	reading reading
-	fd      uintptr // the file descriptor, valid while raw runs a function
+	// stepping: a step runs, and no other goroutine writes. Write reads it and not reading, which
+	// may change while a large body is written beside the answer.
+	stepping bool
+	fd       uintptr // the file descriptor, valid while raw runs a function
 	// wait runs a read or a write that may block. Set during a handshake, else nil.
 	wait func(io func()) error
 	// handshake counts the bytes that were read during the handshake.
@@ -82,7 +85,7 @@ func (s *socket) read(b []byte) (n int, err error) {
 // by s.wait for the rest: a server that does not read must not hold a slot.
 func (s *socket) Write(b []byte) (n int, err error) {
 	switch {
-	case s.reading == readHere:
+	case s.stepping:
 		n = s.writeHere(b)
 	case s.wait != nil && s.raw != nil:
 		n = s.writeNow(b)

@@ -95,8 +95,8 @@ func nothingThere(fd uintptr) bool {
 // way. Where something is there before the request it is for TLS to say what: errSpoken.
 func (x *exchange) stepTLS(fd uintptr) bool {
 	s := x.secure.socket
-	s.reading, s.fd = readHere, fd
-	defer func() { s.reading = readWaits }()
+	s.reading, s.stepping, s.fd = readHere, true, fd
+	defer func() { s.reading, s.stepping = readWaits, false }()
 	if x.phase == phaseWrite {
 		if x.look && !empty(fd) {
 			x.err = errSpoken
