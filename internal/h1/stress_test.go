@@ -25,10 +25,11 @@ var moods = []string{"well", "well", "slow", "refuses", "far", "silent", "cuts",
 // town is a place whose hosts each have a mood, which may change with each connection.
 type town struct {
 	*place
-	mu   sync.Mutex
-	rand *rand.Rand
-	wg   sync.WaitGroup
-	open []net.Conn
+	secure bool
+	mu     sync.Mutex
+	rand   *rand.Rand
+	wg     sync.WaitGroup
+	open   []net.Conn
 }
 
 func (o *town) intn(n int) int {
@@ -88,7 +89,10 @@ func (o *town) serve(mood string, nc net.Conn) {
 	case "drips":
 		nc = dripping{nc}
 	}
-	c := tls.Server(nc, o.server)
+	c := nc
+	if o.secure {
+		c = tls.Server(nc, o.server)
+	}
 	r := bufio.NewReader(c)
 	for {
 		req, err := http.ReadRequest(r)
@@ -140,7 +144,7 @@ func TestNothingIsLeft(t *testing.T) {
 const stressed = 5
 
 func stress(t *testing.T, seed uint64) {
-	o := &town{place: newPlace(t, 0, 0), rand: rand.New(rand.NewPCG(seed, 1))}
+	o := &town{place: newPlace(t, 0, 0), secure: seed%5 > 0, rand: rand.New(rand.NewPCG(seed, 1))}
 	cfg := o.config()
 	cfg.Dial = o.dial
 	cfg.Timeout, cfg.HandshakeTimeout = 3*time.Second, 2*time.Second
@@ -168,7 +172,7 @@ func stress(t *testing.T, seed uint64) {
 				time.AfterFunc(within, cancel)
 			}
 			begin, name := time.Now(), fmt.Sprint("/", i)
-			retryAfter, err := ask(ctx, t, client, host, name, get)
+			retryAfter, err := o.ask(ctx, t, client, host, name, get)
 			if took := time.Since(begin); !get && took > 10*time.Second {
 				t.Errorf("request %d took %s: %v", i, took, err)
 			}
@@ -203,14 +207,19 @@ func stress(t *testing.T, seed uint64) {
 }
 
 // ask makes a request, and returns the name in the answer to it.
-func ask(ctx context.Context, t *testing.T, client *h1.Client, host int, name string, get bool) (string, error) {
+func (o *town) ask(ctx context.Context, t *testing.T, client *h1.Client, host int, name string, get bool) (string, error) {
 	r := to(t, host)
+	r.Secure = o.secure
 	if !get {
 		r.Target = name
 		a, err := client.Post(ctx, r)
 		return a.RetryAfter, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.Authority+name, nil)
+	scheme := "http://"
+	if o.secure {
+		scheme = "https://"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+r.Authority+name, nil)
 	if err != nil {
 		return "", err
 	}
