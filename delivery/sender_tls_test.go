@@ -42,7 +42,7 @@ func TestExpiredCertificate(t *testing.T) {
 				w.expect(t, "while it is valid", nameA, delivery.ClassDelivered)
 				w.reconnect()
 				w.expect(t, "by a session", nameA, delivery.ClassDelivered)
-				w.clock = 2 * time.Hour
+				w.clock.Store(int64(2 * time.Hour))
 				w.expect(t, "over the open connection", nameA, delivery.ClassDelivered)
 				for range 2 {
 					w.reconnect()

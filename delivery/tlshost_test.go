@@ -370,7 +370,7 @@ type world struct {
 	authority *authority
 	sender    *delivery.HTTPSender
 	// clock is how far the sender's and the host's time is ahead. It is set between requests.
-	clock  time.Duration
+	clock  atomic.Int64                // nanoseconds
 	dialed atomic.Pointer[net.TCPConn] // by the sender, last
 	dead   chan bool                   // the sender dials a dead host
 }
@@ -418,7 +418,7 @@ func newWorld(t testing.TB, cfg worldConfig, names ...string) *world {
 	return w
 }
 
-func (w *world) now() time.Time { return time.Now().Add(w.clock) }
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }
 
 // deliver makes an attempt on a callback at the host by a name.
 func (w *world) deliver(t testing.TB, name string) delivery.Outcome {

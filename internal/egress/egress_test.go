@@ -257,6 +257,8 @@ func TestClientVerifiesCertificates(t *testing.T) {
 // A server may present sixteen certificates, and what the caller verifies is verified too.
 func TestClientBoundsCertificates(t *testing.T) {
 	errOwn := errors.New("not this one")
+	one := httptest.NewTLSServer(nil)
+	defer one.Close()
 	for _, c := range []struct {
 		n      int
 		verify func(tls.ConnectionState) error
@@ -268,10 +270,10 @@ func TestClientBoundsCertificates(t *testing.T) {
 	} {
 		srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 		srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-		srv.StartTLS()
-		own := srv.TLS.Certificates[0]
+		own := one.TLS.Certificates[0]
 		own.Certificate = slices.Repeat(own.Certificate, c.n)
-		srv.TLS.Certificates[0] = own
+		srv.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
+		srv.StartTLS()
 		roots := x509.NewCertPool()
 		roots.AddCert(srv.Certificate())
 		client := client(t, newDialer(t, egress.Config{AllowLoopback: true, TLS: &tls.Config{RootCAs: roots, VerifyConnection: c.verify}}))

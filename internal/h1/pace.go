@@ -42,6 +42,9 @@ const (
 	begunPart = 8
 	// firstCost is the estimate of pace.cost until a handshake has been measured.
 	firstCost = 5 * time.Millisecond
+	// maxCost bounds how much one host can raise pace.cost: its sample counts as so many times
+	// the average at most.
+	maxCost = 4
 )
 
 // pace hands out slots to handshakes, one for each processor. Guarded by Client.mu.
@@ -430,7 +433,7 @@ func (c *Client) finish(s *slot) {
 		if s.counts {
 			c.pace.begun--
 		}
-		average(&c.pace.cost, s.spent)
+		average(&c.pace.cost, min(s.spent, maxCost*c.pace.cost))
 		c.share()
 		c.mu.Unlock()
 	}
