@@ -153,7 +153,7 @@ func (x *exchange) run(raw syscall.RawConn, step func(uintptr) bool) {
 	}
 }
 
-// throughTLS is an exchange by steps, over TLS.
+// throughTLS sends the request and reads the answer by steps, over TLS.
 func (x *exchange) throughTLS(cn *conn) {
 	if x.look && !cn.emptyTLS() {
 		x.err = errStale

@@ -24,13 +24,13 @@ func (x *exchange) quiet(cn *conn) bool {
 		(cn.socket == nil || cn.socket.between())
 }
 
-// quietTLS is quiet for a connection under TLS: TLS gives out what it has read already, and then
-// asks the socket.
+// quietTLS is quiet for a connection with TLS. It looks at what crypto/tls has read already, and
+// then at the socket.
 func (cn *conn) quietTLS() bool {
 	return cn.readsNothing(readNow) && cn.socket.between()
 }
 
-// emptyTLS tells whether TLS holds nothing that it has read already.
+// emptyTLS reports whether crypto/tls has read nothing that it has not returned.
 func (cn *conn) emptyTLS() bool { return cn.readsNothing(readNothing) && cn.socket.between() }
 
 func (cn *conn) readsNothing(how reading) bool {
@@ -40,8 +40,8 @@ func (cn *conn) readsNothing(how reading) bool {
 	return nothing
 }
 
-// hasSomething tells whether something has come on an idle connection, an end included, as
-// far as that can be told without waiting.
+// hasSomething reports whether bytes or the end have arrived on an idle connection. It is false for
+// a connection that cannot be read without waiting.
 func (cn *conn) hasSomething() bool {
 	raw := cn.raw
 	if cn.socket != nil {

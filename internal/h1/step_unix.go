@@ -91,8 +91,8 @@ func nothingThere(fd uintptr) bool {
 	}
 }
 
-// stepTLS is step for a connection under TLS, whose records it writes and reads in the same
-// way. Where something is there before the request it is for TLS to say what: errSpoken.
+// stepTLS is step for a connection with TLS: it writes and reads records in the same way. If bytes
+// arrived before the request, it sets errSpoken, and crypto/tls has to judge them.
 func (x *exchange) stepTLS(fd uintptr) bool {
 	s := x.secure.socket
 	s.reading, s.stepping, s.fd = readHere, true, fd
@@ -123,7 +123,7 @@ func (x *exchange) stepTLS(fd uintptr) bool {
 	}
 }
 
-// empty tells whether a read would wait. It takes nothing away.
+// empty reports whether a read would wait. It consumes nothing.
 func empty(fd uintptr) bool {
 	for {
 		_, err := peekFD(fd)
