@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/destination/lists"
+	"carillon/internal/digests"
 	"carillon/payload"
 )
 
@@ -232,7 +233,7 @@ func (a *audit) byHash(ctx context.Context, f *Finding, r *Resource, c *Copy) er
 	if a.quick {
 		return nil
 	}
-	known, _ := digests(r.Hash)
+	known, _ := digests.Parse(r.Hash)
 	h, _, err := a.m.hash(ctx, c.Path, known)
 	var t *trouble
 	if errors.As(err, &t) {
@@ -243,12 +244,12 @@ func (a *audit) byHash(ctx context.Context, f *Finding, r *Resource, c *Copy) er
 	if err != nil {
 		return err
 	}
-	if d, have, differs := h.differs(known); differs {
+	if d, have, differs := h.Differs(known); differs {
 		f.By = append(f.By, "hash")
-		f.Told.Hash, f.Have.Hash = d.algorithm+":"+d.hex, d.algorithm+":"+have
+		f.Told.Hash, f.Have.Hash = d.Algorithm+":"+d.Hex, d.Algorithm+":"+have
 		return nil
 	}
-	sum := h.sha256()
+	sum := h.SHA256()
 	if len(known) == 0 && c.File != nil && sum != c.File.SHA256 {
 		f.By, f.Reason = append(f.By, "hash"), "the file is not what was fetched"
 		f.Have.Hash = "sha-256:" + hex.EncodeToString(sum[:])

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/internal/digests"
 )
 
 // PathOf is where the copy of a loc would be if no other was in its way.
@@ -33,9 +35,9 @@ func BaseHas(raw, loc string) (bool, error) {
 
 // Digests are the known ones that a Source told.
 func Digests(told string) (known []string, others bool) {
-	all, others := digests(told)
+	all, others := digests.Parse(told)
 	for _, d := range all {
-		known = append(known, d.algorithm+":"+d.hex)
+		known = append(known, d.Algorithm+":"+d.Hex)
 	}
 	return known, others
 }

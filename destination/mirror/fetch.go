@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/digests"
 	"carillon/internal/retryafter"
 )
 
@@ -41,7 +42,7 @@ var errUnchanged = errors.New("not modified")
 // fetched is what came of a request.
 type fetched struct {
 	file     *part
-	hashes   *hashing
+	hashes   *digests.Hashing
 	size     int64
 	modified time.Time // as the server told
 	etag     string
@@ -167,9 +168,9 @@ func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetche
 	if err != nil {
 		return nil, writeTrouble(err)
 	}
-	known, _ := digests(told.Hash)
+	known, _ := digests.Parse(told.Hash)
 	got := &fetched{
-		file: file, hashes: newHashing(known), etag: header(resp, "ETag"), told: header(resp, "Last-Modified"), encoding: header(resp, "Content-Encoding"),
+		file: file, hashes: digests.New(known), etag: header(resp, "ETag"), told: header(resp, "Last-Modified"), encoding: header(resp, "Content-Encoding"),
 	}
 	if at, err := http.ParseTime(got.told); err == nil {
 		if got.modified = at; !settled(resp, at) {
@@ -180,7 +181,7 @@ func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetche
 	defer buffers.Put(buffer)
 	to := &writeMarker{to: io.MultiWriter(file, got.hashes)}
 	got.size, err = io.CopyBuffer(to, io.LimitReader(body, limit+1), buffer[:])
-	switch wrong, have, differs := got.hashes.differs(known); {
+	switch wrong, have, differs := got.hashes.Differs(known); {
 	case err != nil && to.failed:
 		return got, writeTrouble(err)
 	case err != nil:
@@ -192,7 +193,7 @@ func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetche
 	case want >= 0 && got.size != want:
 		return got, failed("it has %d bytes, and the Source told %d", got.size, want)
 	case differs:
-		return got, failed("its hash is %s:%s, and the Source told %s", wrong.algorithm, have, wrong.hex)
+		return got, failed("its hash is %s:%s, and the Source told %s", wrong.Algorithm, have, wrong.Hex)
 	}
 	return got, nil
 }

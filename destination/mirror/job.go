@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon/destination/lists"
+	"carillon/internal/digests"
 	"carillon/payload"
 )
 
@@ -211,7 +212,7 @@ func (m *Mirror) put(j *job, got *fetched) error {
 	if err != nil {
 		return writeTrouble(err)
 	}
-	c.File = fileOf(info, got.hashes.sha256())
+	c.File = fileOf(info, got.hashes.SHA256())
 	c.File.ETag, c.File.LastModified, c.File.Encoding = got.etag, got.told, got.encoding
 	j.save = true
 	m.counts.fetched.Add(1)
@@ -225,13 +226,13 @@ func same(c *Copy, told *Told) bool {
 	if size := told.size(); size >= 0 && size != c.File.Size {
 		return false
 	}
-	known, _ := digests(told.Hash)
+	known, _ := digests.Parse(told.Hash)
 	if len(known) > 0 {
 		if told.Hash == c.Told.Hash {
 			return true // it was verified by that
 		}
 		for _, d := range known {
-			if d.algorithm != "sha-256" || d.hex != hex.EncodeToString(c.File.SHA256[:]) {
+			if d.Algorithm != "sha-256" || d.Hex != hex.EncodeToString(c.File.SHA256[:]) {
 				return false
 			}
 		}
@@ -261,7 +262,7 @@ func (m *Mirror) asTold(j *job) error {
 
 // verify reads the file and tells whether it has what is told of length and hashes.
 func (m *Mirror) verify(ctx context.Context, at string, told *Told) (bool, error) {
-	known, _ := digests(told.Hash)
+	known, _ := digests.Parse(told.Hash)
 	info := m.tree.regular(at)
 	if size := told.size(); info == nil || size >= 0 && size != info.Size() {
 		return false, nil
@@ -273,12 +274,12 @@ func (m *Mirror) verify(ctx context.Context, at string, told *Told) (bool, error
 	if err != nil {
 		return false, err
 	}
-	_, _, differs := h.differs(known)
+	_, _, differs := h.Differs(known)
 	return !differs, nil
 }
 
 // hash reads a file at its turn. What cannot be read is *trouble.
-func (m *Mirror) hash(ctx context.Context, at string, need []digest) (*hashing, int64, error) {
+func (m *Mirror) hash(ctx context.Context, at string, need []digests.Digest) (*digests.Hashing, int64, error) {
 	if err := m.slot(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -294,7 +295,7 @@ func (m *Mirror) hash(ctx context.Context, at string, need []digest) (*hashing, 
 // told: the Catalog is new, or was lost, or somebody has touched the file.
 func (m *Mirror) adopt(ctx context.Context, j *job) (bool, error) {
 	c := &j.copy
-	known, _ := digests(j.told.Hash)
+	known, _ := digests.Parse(j.told.Hash)
 	info := m.tree.regular(c.Path)
 	if size := j.told.size(); info == nil || len(known) == 0 || size >= 0 && size != info.Size() {
 		return false, nil
@@ -306,7 +307,7 @@ func (m *Mirror) adopt(ctx context.Context, j *job) (bool, error) {
 	if err != nil || n != info.Size() {
 		return false, nil // it is fetched
 	}
-	if _, _, differs := h.differs(known); differs {
+	if _, _, differs := h.Differs(known); differs {
 		return false, nil
 	}
 	if modified := j.told.modified(); !modified.IsZero() {
@@ -316,7 +317,7 @@ func (m *Mirror) adopt(ctx context.Context, j *job) (bool, error) {
 		}
 		info = touched
 	}
-	c.File = fileOf(info, h.sha256())
+	c.File = fileOf(info, h.SHA256())
 	j.save = true
 	m.counts.unchanged.Add(1)
 	m.done(j)

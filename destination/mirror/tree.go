@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"carillon/internal/digests"
 )
 
 // ErrRoom: the disk has not the room for it.
@@ -237,7 +239,7 @@ func (t *tree) touch(at string, modified time.Time) (fs.FileInfo, error) {
 }
 
 // hash reads a file that is there.
-func (t *tree) hash(ctx context.Context, at string, need []digest) (*hashing, int64, error) {
+func (t *tree) hash(ctx context.Context, at string, need []digests.Digest) (*digests.Hashing, int64, error) {
 	if t.regular(at) == nil {
 		return nil, 0, fs.ErrNotExist
 	}
@@ -246,7 +248,7 @@ func (t *tree) hash(ctx context.Context, at string, need []digest) (*hashing, in
 		return nil, 0, err
 	}
 	defer f.Close()
-	h := newHashing(need)
+	h := digests.New(need)
 	buffer := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(buffer)
 	n, err := io.CopyBuffer(h, onlyReader{ctx, f}, buffer[:])
