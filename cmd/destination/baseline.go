@@ -229,8 +229,8 @@ func (t *taking) visit(e payload.Entry) error {
 	case !e.Datetime.IsZero() && e.Datetime.Equal(t.at.At):
 		t.note(c.Key) // also the last run may have taken it
 	}
-	// A mirror has no use for links, and the texts are parts of the whole entry, which may be large.
-	c.Links = nil
+	// The texts are parts of the whole entry, which may be large.
+	c.Links = mirror.KeptLinks(c.Links)
 	for _, text := range []*string{&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding} {
 		*text = strings.Clone(*text)
 	}

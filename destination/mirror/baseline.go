@@ -229,7 +229,7 @@ func (n *noting) change(e payload.Entry) error {
 	e = payload.Entry{
 		Loc: strings.Clone(e.Loc), Change: payload.Change(strings.Clone(string(t.Change))), Datetime: t.Datetime,
 		LastMod: strings.Clone(t.LastMod), Hash: strings.Clone(t.Hash), Length: strings.Clone(t.Length),
-		Type: strings.Clone(t.Type), Encoding: strings.Clone(t.Encoding),
+		Type: strings.Clone(t.Type), Encoding: strings.Clone(t.Encoding), Links: readLinks(t.Links),
 	}
 	if n.batch = append(n.batch, e); len(n.batch) < noteBatch {
 		return nil

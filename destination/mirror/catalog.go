@@ -50,6 +50,8 @@ type Told struct {
 	Length   string
 	Type     string
 	Encoding string
+	// Links are the links that stay true of a copy, as linksOf writes them.
+	Links string
 }
 
 const (
@@ -63,7 +65,7 @@ const (
 // toldBy is what an entry says. A text that is too long counts as not told, and so does a datetime that
 // lies in the future: everything that comes until then would count as older.
 func toldBy(e *payload.Entry) Told {
-	t := Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding}
+	t := Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, linksOf(e.Links)}
 	if ahead(t.Datetime) {
 		t.Datetime = time.Time{}
 	}

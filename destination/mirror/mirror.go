@@ -120,7 +120,7 @@ func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, e
 // told is what an entry says, with a line on what of it is not believed.
 func (m *Mirror) told(e *payload.Entry) Told {
 	t := toldBy(e)
-	if t != (Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding}) && m.lines.may(m.cfg.Logger) {
+	if t != (Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, t.Links}) && m.lines.may(m.cfg.Logger) {
 		m.cfg.Logger.Warn("what a Source tells of a resource is passed over: a datetime in the future, or a text that is too long",
 			"loc", lists.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
 	}

@@ -5,9 +5,9 @@ import (
 )
 
 // destinationLayout is a Destination's. Layout 2 has the claims of copies by canonical caseless matching,
-// and copies that are Invalid.
+// and copies that are Invalid; layout 3 has links in the records of copies, and an outbox.
 func destinationLayout() layout {
-	return layout{kind: "carillon destination", version: 2, moveOn: (*engine).moveClaims}
+	return layout{kind: "carillon destination", version: 3, moveOn: (*engine).moveClaims}
 }
 
 // Keys of a Destination's store, in the same manner as those of a hub. What follows it

@@ -9,6 +9,9 @@ import (
 	"carillon/destination/mirror"
 )
 
+// homeVersion is the version of the record of a Home.
+const homeVersion = 1
+
 // Home implements mirror.Homes.
 func (m *Mirrored) Home(ctx context.Context) (mirror.Home, error) {
 	if err := m.engine.enter(ctx); err != nil {
@@ -19,7 +22,7 @@ func (m *Mirrored) Home(ctx context.Context) (mirror.Home, error) {
 	if err != nil || record == nil {
 		return mirror.Home{}, mirrorError(err)
 	}
-	d := newDecoder(record, mirrorVersion)
+	d := newDecoder(record, homeVersion)
 	h := mirror.Home{ID: d.string(), Begun: d.byte() != 0}
 	if err := d.done(); err != nil {
 		return mirror.Home{}, fmt.Errorf("read which directory has the copies: %w", err)
@@ -29,7 +32,7 @@ func (m *Mirrored) Home(ctx context.Context) (mirror.Home, error) {
 
 // SetHome implements mirror.Homes.
 func (m *Mirrored) SetHome(ctx context.Context, h mirror.Home) error {
-	record := newEncoder(mirrorVersion, len(h.ID)+4)
+	record := newEncoder(homeVersion, len(h.ID)+4)
 	record.string(h.ID)
 	begun := byte(0)
 	if h.Begun {

@@ -12,14 +12,22 @@ import (
 	"carillon/payload"
 )
 
-// mirrorVersion is the version of the records of a mirror.
-const mirrorVersion = 1
+// mirrorVersion is the version of the records of a mirror. Records of version 1 have no links.
+const mirrorVersion = 2
+
+// mirrorDecoder reads a record of a mirror of either version; linked tells whether it may have links.
+func mirrorDecoder(record []byte) (d *decoder, linked bool) {
+	if len(record) > 0 && record[0] == 1 {
+		return newDecoder(record, 1), false
+	}
+	return newDecoder(record, mirrorVersion), true
+}
 
 // mirrorStates are the states as records have them; the numbers are for good.
 var mirrorStates = []mirror.State{mirror.Whole, mirror.Missing, mirror.Failed, mirror.Gone, mirror.Refused, mirror.Invalid}
 
 func mirrorEncodeCopy(c *mirror.Copy) []byte {
-	record := newEncoder(mirrorVersion, 160+len(c.Path)+len(c.Told.Hash)+len(c.Reason))
+	record := newEncoder(mirrorVersion, 160+len(c.Path)+len(c.Told.Hash)+len(c.Told.Links)+len(c.Reason))
 	record.string(c.Path)
 	state := byte(0xff)
 	for i, s := range mirrorStates {
@@ -47,14 +55,14 @@ func mirrorEncodeCopy(c *mirror.Copy) []byte {
 }
 
 func mirrorDecodeCopy(key, record []byte) (mirror.Copy, error) {
-	d := newDecoder(record, mirrorVersion)
+	d, linked := mirrorDecoder(record)
 	c := mirror.Copy{Loc: string(key[1:]), Path: d.string()}
 	if state := int(d.byte()); state < len(mirrorStates) {
 		c.State = mirrorStates[state]
 	} else {
 		d.fail("a state of no known kind")
 	}
-	c.Told = mirrorDecodeTold(d)
+	c.Told = mirrorDecodeTold(d, linked)
 	if d.byte() != 0 {
 		f := &mirror.File{Size: int64(d.uintMax(math.MaxInt64))}
 		d.array(f.SHA256[:])
@@ -71,15 +79,18 @@ func mirrorDecodeCopy(key, record []byte) (mirror.Copy, error) {
 func mirrorEncodeTold(record *encoder, t *mirror.Told) {
 	record.string(string(t.Change))
 	record.time(t.Datetime)
-	for _, s := range []string{t.LastMod, t.Hash, t.Length, t.Type, t.Encoding} {
+	for _, s := range []string{t.LastMod, t.Hash, t.Length, t.Type, t.Encoding, t.Links} {
 		record.string(s)
 	}
 }
 
-func mirrorDecodeTold(d *decoder) mirror.Told {
+func mirrorDecodeTold(d *decoder, linked bool) mirror.Told {
 	t := mirror.Told{Change: payload.Change(d.string()), Datetime: d.time()}
 	for _, s := range []*string{&t.LastMod, &t.Hash, &t.Length, &t.Type, &t.Encoding} {
 		*s = d.string()
+	}
+	if linked {
+		t.Links = d.string()
 	}
 	return t
 }
@@ -138,8 +149,8 @@ func (l *Ledger) write(ctx context.Context, g growth, build func(*pebble.Batch) 
 // Resources implements mirror.Ledger.
 func (l *Ledger) Resources(ctx context.Context) iter.Seq2[mirror.Resource, error] {
 	return mirrorErrors(records(ctx, l.engine, []byte{kindMirrorLedger}, func(key, record []byte) (mirror.Resource, error) {
-		d := newDecoder(record, mirrorVersion)
-		told := mirrorDecodeTold(d)
+		d, linked := mirrorDecoder(record)
+		told := mirrorDecodeTold(d, linked)
 		return mirror.Resource{Loc: string(key[1:]), Told: told}, d.done()
 	}))
 }

@@ -125,3 +125,27 @@ func TestMirrorClaimsOfLayout1(t *testing.T) {
 		})
 	}
 }
+
+// Copies and the ledger of layout 2 have no links; they are read as they are.
+func TestMirrorRecordsOfLayout2(t *testing.T) {
+	fs := vfs.NewMem()
+	_, closed := openMirror(t, fs)
+	closed()
+	withPebble(t, fs, "destination", func(db *pebble.DB) error {
+		told := "\x00\x00\x00\x03x:1\x011\x00\x00" // the change, the time, lastmod, hash, length, type, encoding
+		return errors.Join(
+			db.Set([]byte("\x58http://a.test/1"), []byte("\x01\x05a/one\x00"+told+"\x00\x00\x00\x00"), pebble.Sync),
+			db.Set([]byte("\x5bhttp://a.test/1"), []byte("\x01"+told), pebble.Sync))
+	})
+	d, closed := openMirror(t, fs)
+	defer closed()
+	got, err := d.Mirrored().Copy(t.Context(), "http://a.test/1")
+	if want := (mirror.Told{Hash: "x:1", Length: "1"}); err != nil || got.Path != "a/one" || got.Told != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for r, err := range d.Ledger().Resources(t.Context()) {
+		if err != nil || r.Hash != "x:1" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}

@@ -32,7 +32,7 @@ var moment = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 func full(loc, path string) mirror.Copy {
 	return mirror.Copy{
 		Loc: loc, Path: path, State: mirror.Failed,
-		Told:  mirror.Told{Change: payload.Updated, Datetime: moment, LastMod: "2026-01-02", Hash: "md5:00 x:y", Length: "18446744073709551616", Type: "a/b", Encoding: "gzip"},
+		Told:  mirror.Told{Change: payload.Updated, Datetime: moment, LastMod: "2026-01-02", Hash: "md5:00 x:y", Length: "18446744073709551616", Type: "a/b", Encoding: "gzip", Links: `[{"Rel":"via","Href":"http://a.test/"}]`},
 		File:  &mirror.File{Size: 1 << 40, SHA256: [32]byte{1, 31: 9}, ModTime: moment.Add(1), ETag: `W/"x"`, LastModified: "Fri, 02 Jan 2026 03:04:05 GMT", Encoding: "br"},
 		Tries: 7, Next: moment.Add(time.Hour), Reason: "it is so",
 	}
