@@ -115,7 +115,9 @@ func (c *changeLists) step(ctx context.Context) (wait time.Duration, err error) 
 	c.ch.metrics.lists.Set(float64(len(v.lists)))
 	c.ch.metrics.listEntries.Set(float64(v.open.entries))
 	if keepFrom := c.retained(v, now); keepFrom != nil {
-		return 0, c.changed(c.ch.n.cfg.Journal.DropLists(ctx, c.ch.set, *keepFrom))
+		err := c.changed(c.ch.n.cfg.Journal.DropLists(ctx, c.ch.set, *keepFrom))
+		c.ch.listsChanged()
+		return 0, err
 	}
 	wait = longestLook
 	if oldest := v.lists[0]; !oldest.Until.IsZero() {
@@ -155,6 +157,7 @@ func (c *changeLists) close(ctx context.Context, v listView, why closing) (wait 
 		return 0, err
 	}
 	c.ch.metrics.listsClosed[why].Inc()
+	c.ch.listsChanged()
 	c.ch.log.Info("a Change List was closed", "entries", l.Entries, "by", string(why),
 		"from", payload.FormatDatetime(l.From), "until", payload.FormatDatetime(l.Until))
 	return 0, nil

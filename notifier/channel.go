@@ -42,6 +42,8 @@ type channel struct {
 
 	resources *resourceLists
 
+	companions []Companion // set before Run
+
 	// state and open belong to the goroutine of run.
 	state Channel
 	stale bool  // state must be read again
@@ -90,6 +92,9 @@ func (ch *channel) came(events int) {
 	ch.metrics.events.Add(float64(events))
 	ch.arrived()
 	ch.resources.arrived(events)
+	for _, c := range ch.companions {
+		c.Arrived(events)
+	}
 }
 
 // arrived tells the channel that there is a new event in the journal.

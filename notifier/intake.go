@@ -58,6 +58,9 @@ func (n *Notifier) Intake() http.Handler {
 		}
 		n.metrics.answered(status)
 	}))
+	for _, ch := range n.channels {
+		ch.routeCompanions(router, "/sets/", true)
+	}
 	router.Path("/healthz").Handler(n.readOnly(func(w http.ResponseWriter, _ *http.Request) error {
 		_, _ = io.WriteString(w, "ok\n") // a client that has gone needs no answer
 		return nil

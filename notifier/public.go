@@ -35,6 +35,7 @@ func (n *Notifier) Public() http.Handler {
 		router.Path(prefix + ch.set + "/change/").Handler(n.readOnly(ch.serveTopic))
 		ch.routeChangeLists(router, prefix)
 		ch.resources.route(router, prefix)
+		ch.routeCompanions(router, prefix, false)
 	}
 	return router
 }
@@ -61,6 +62,9 @@ func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) e
 	}
 	if one, there := ch.resources.capability(); there {
 		list.Capabilities = append(list.Capabilities, one)
+	}
+	for _, c := range ch.companions {
+		list.Capabilities = append(list.Capabilities, c.Capabilities()...)
 	}
 	if !ch.hidden {
 		list.Capabilities = append(list.Capabilities, payload.Capability{

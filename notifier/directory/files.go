@@ -9,7 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
+
+	"carillon/notifier"
 )
 
 // Files serves the files that are, or will soon be, resources of the set, at the path of
@@ -74,26 +75,7 @@ func (d *Directory) serve(w http.ResponseWriter, r *http.Request, rel string) {
 	if d.cfg.CapabilityList != "" {
 		header.Set("Link", "<"+d.cfg.CapabilityList+`>; rel="resourcesync"`)
 	}
-	// A large file may take longer than an answer may otherwise. Who does not read at
-	// all is given up by the connection itself.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // not every writer has deadlines
-	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // its place went to another, and the deadline was for that
-	}
-	fewRanges(r)
-	http.ServeContent(w, r, "", info.ModTime(), f)
-}
-
-// maxRanges bounds the ranges of one request. Each costs a header of its own in the answer, so
-// thousands of small ranges would cost many times the file.
-const maxRanges = 8
-
-// fewRanges removes a Range header that asks for more than maxRanges: then the file is sent
-// whole (RFC 9110 §14.2 lets a server ignore it).
-func fewRanges(r *http.Request) {
-	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
-		r.Header.Del("Range")
-	}
+	notifier.SendContent(w, r, info.ModTime(), f)
 }
 
 // openFile opens a regular file: fs.ErrNotExist for anything else.
