@@ -21,7 +21,7 @@ func TestParseEvent(t *testing.T) {
 		"datetime": "2026-03-02T11:00:01.123456789Z", "hash": "md5:1584abdf8ebdc9802ac0c6a7402c03b6",
 		"length": 18446744073709551617, "type": "text/html", "encoding": "gzip", "sets": ["a", "b"],
 		"ln": [{"rel": "duplicate", "href": "http://b.example/", "pri": 1, "modified": "2026-03-01", "length": 0,
-			"hash": "md5:1584abdf8ebdc9802ac0c6a7402c03b6", "type": "text/html", "encoding": "br", "path": "/p"},
+			"hash": "md5:1584abdf8ebdc9802ac0c6a7402c03b6", "type": "text/html", "encoding": "br"},
 			{"href": "urn:x:y", "rel": "via"}]
 	} `))
 	if err != nil {
@@ -33,7 +33,7 @@ func TestParseEvent(t *testing.T) {
 		Length: "18446744073709551617", Type: "text/html", Encoding: "gzip",
 		Links: []payload.Link{{
 			Rel: "duplicate", Href: "http://b.example/", Pri: "1", Modified: "2026-03-01", Length: "0",
-			Hash: "md5:1584abdf8ebdc9802ac0c6a7402c03b6", Type: "text/html", Encoding: "br", Path: "/p",
+			Hash: "md5:1584abdf8ebdc9802ac0c6a7402c03b6", Type: "text/html", Encoding: "br",
 		}, {Rel: "via", Href: "urn:x:y"}},
 	}}
 	if !reflect.DeepEqual(got, want) {
@@ -67,6 +67,8 @@ func TestParseEventRefuses(t *testing.T) {
 		{"field of a link twice", event(`"ln":[{"rel":"via","rel":"via","href":"http://b.example/"}]`), "ln[0].rel stands twice"},
 		{"unknown field of a link", event(`"ln":[{"rel":"via","title":"x","href":"http://b.example/"}]`), "ln[0].title is not a field"},
 		{"link without href", event(`"ln":[{"rel":"via","href":"http://b.example/"},{"rel":"via"}]`), "ln[1].href is missing"},
+		{"link with a path", event(`"ln":[{"rel":"duplicate","href":"http://b.example/","path":"/b"}]`), "ln[0].path must be left out"},
+		{"patch without a type", event(`"ln":[{"rel":"http://www.openarchives.org/rs/terms/patch","href":"http://b.example/"}]`), "ln[0].type is missing"},
 		{"link without rel", event(`"ln":[{"href":"http://b.example/"}]`), "ln[0].rel is missing"},
 		{"link that is a string", event(`"ln":["http://b.example/"]`), "ln[0] must be a link"},
 		{"links that are one link", event(`"ln":{}`), "ln must be an array"},
@@ -259,6 +261,25 @@ func checkTaken(t *testing.T, e notifier.Event) {
 	e.Datetime = time.Unix(1, 0)
 	if _, err := payload.AppendEntry(nil, &e.Entry); err != nil {
 		t.Fatalf("taken, but it cannot be written: %v", err)
+	}
+}
+
+// TestParseRecordOfOlderVersions: they stored links that no document may carry. Those lose what is
+// wrong with them, and what is left can be written.
+func TestParseRecordOfOlderVersions(t *testing.T) {
+	field := func(tag byte, value string) string { return string([]byte{tag, byte(len(value))}) + value }
+	const link, rel, href, path = 8, 9, 10, 12
+	record := field(1, "http://a.example/") + field(3, "updated") +
+		field(link, "") + field(rel, payload.RelPatch) + field(href, "http://a.example/patch") +
+		field(link, "") + field(rel, "duplicate") + field(href, "http://b.example/") + field(path, "/b")
+	e, err := notifier.ParseRecord([]byte(record))
+	want := []payload.Link{{Rel: "duplicate", Href: "http://b.example/"}}
+	if err != nil || !reflect.DeepEqual(e.Links, want) {
+		t.Fatalf("got %+v, %v", e.Links, err)
+	}
+	e.Datetime = time.Unix(1, 0)
+	if _, err := payload.AppendEntry(nil, &e.Entry); err != nil {
+		t.Error(err)
 	}
 }
 

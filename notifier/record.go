@@ -3,6 +3,7 @@ package notifier
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"carillon/payload"
 )
@@ -23,7 +24,7 @@ const (
 	tagRel      = 9
 	tagHref     = 10
 	tagModified = 11
-	tagPath     = 12
+	tagPath     = 12 // of a link; older versions wrote it, and it is ignored
 	tagPri      = 13
 )
 
@@ -48,7 +49,6 @@ func AppendRecord(dst []byte, e *Event) []byte {
 		dst = appendField(dst, tagType, l.Type)
 		dst = appendField(dst, tagEncoding, l.Encoding)
 		dst = appendField(dst, tagModified, l.Modified)
-		dst = appendField(dst, tagPath, l.Path)
 		dst = appendField(dst, tagPri, l.Pri)
 	}
 	return dst
@@ -80,8 +80,15 @@ func ParseRecord(record []byte) (Event, error) {
 		}
 		record, text = record[end:], text[end:]
 	}
+	if e.Links = slices.DeleteFunc(e.Links, unusablePatch); len(e.Links) == 0 {
+		e.Links = nil
+	}
 	return e, nil
 }
+
+// unusablePatch reports whether a link is a patch without a media type. Older versions accepted
+// them. No document may carry one (core §14.4), and one event must not hold up all later ones.
+func unusablePatch(l payload.Link) bool { return l.Type == "" && l.Rel == payload.RelPatch }
 
 func (e *Event) setField(tag byte, value string) bool {
 	if tag == tagLink {
@@ -128,8 +135,7 @@ func setLinkField(l *payload.Link, tag byte, value string) bool {
 		l.Encoding = value
 	case tagModified:
 		l.Modified = value
-	case tagPath:
-		l.Path = value
+	case tagPath: // links of changes have none (core §14.4)
 	case tagPri:
 		l.Pri = value
 	default:

@@ -84,10 +84,6 @@ type DuplicateError struct {
 
 func (e *DuplicateError) Error() string { return "the resource stands twice" }
 
-// patchRel is a link of a change, not of a resource (core §14.4: only in Change Lists
-// and Change Dumps).
-const patchRel = "http://www.openarchives.org/rs/terms/patch"
-
 // AppendResourceRecord appends the form in which engines store a resource, as AppendRecord
 // does an event: everything but its Loc and its Datetime, which stand beside it. What
 // belongs to the change only is left out.
@@ -95,7 +91,7 @@ func AppendResourceRecord(dst []byte, e *payload.Entry) []byte {
 	resource := Event{Entry: *e}
 	resource.Loc, resource.Change = "", ""
 	for i := range e.Links {
-		if e.Links[i].Rel == patchRel {
+		if e.Links[i].Rel == payload.RelPatch {
 			resource.Links = withoutPatches(e.Links)
 			break
 		}
@@ -106,7 +102,7 @@ func AppendResourceRecord(dst []byte, e *payload.Entry) []byte {
 func withoutPatches(links []payload.Link) []payload.Link {
 	var kept []payload.Link
 	for _, l := range links {
-		if l.Rel != patchRel {
+		if l.Rel != payload.RelPatch {
 			kept = append(kept, l)
 		}
 	}

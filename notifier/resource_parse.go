@@ -46,7 +46,7 @@ func (s *scanner) resource() (payload.Entry, *InputError) {
 		return payload.Entry{}, inputError(err)
 	}
 	for i := range e.Links {
-		if e.Links[i].Rel == patchRel {
+		if e.Links[i].Rel == payload.RelPatch {
 			return payload.Entry{}, &InputError{
 				Field: fmt.Sprintf("ln[%d].rel", i), Reason: "is of a change, not of a resource (core §14.4)",
 			}

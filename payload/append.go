@@ -25,7 +25,7 @@ const (
 // ErrInterval: an interval does not go from an earlier to a later time.
 var ErrInterval = errors.New("the interval must go from an earlier to a later time between the years 0 and 9999")
 
-// AppendEntry appends the url element of e, which must be Valid and have a
+// AppendEntry appends the url element of e, a change, which must be Valid and have a
 // Datetime, and a line end. LastMod and the other fields are written as they
 // are told; NormalizeDatetime brings a time to UTC. The error is a *FieldError,
 // and dst is returned as it was.
@@ -38,13 +38,21 @@ func AppendEntry(dst []byte, e *Entry) ([]byte, error) {
 	if err := e.Validate(); err != nil { // it names the field
 		return dst, err
 	}
-	switch {
-	case e.Datetime.IsZero():
-		return dst, &FieldError{Field: "datetime", Reason: "is missing"}
-	case !writable(e.Datetime):
-		return dst, &FieldError{Field: "datetime", Reason: "must be between the years 0 and 9999"}
+	if err := e.validateDatetime(); err != nil {
+		return dst, err
 	}
 	return e.append(dst), nil
+}
+
+// validateDatetime asks for a Datetime that can be written.
+func (e *Entry) validateDatetime() error {
+	switch {
+	case e.Datetime.IsZero():
+		return &FieldError{Field: "datetime", Reason: "is missing"}
+	case !writable(e.Datetime):
+		return &FieldError{Field: "datetime", Reason: "must be between the years 0 and 9999"}
+	}
+	return nil
 }
 
 // writable tells whether four digits can tell the year of t.
@@ -87,7 +95,8 @@ func (e *Entry) appendContent(dst []byte) []byte {
 	dst = appendAttr(dst, ` hash="`, e.Hash)
 	dst = appendAttr(dst, ` length="`, e.Length)
 	dst = appendAttr(dst, ` type="`, e.Type)
-	return appendAttr(dst, ` encoding="`, e.Encoding)
+	dst = appendAttr(dst, ` encoding="`, e.Encoding)
+	return appendAttr(dst, ` path="`, e.Path)
 }
 
 // appendTime appends an attribute that is a time, whose year is writable; open is

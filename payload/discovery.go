@@ -49,7 +49,7 @@ func WriteCapabilityList(w io.Writer, list CapabilityList) error {
 	}
 	doc := []byte(documentHead)
 	doc = appendDescribedBy(doc, list.DescribedBy)
-	doc = appendLink(doc, &Link{Rel: "up", Href: list.Up})
+	doc = appendLink(doc, &Link{Rel: RelUp, Href: list.Up})
 	doc = appendCapability(doc, CapCapabilityList)
 	for i := range list.Capabilities {
 		c := &list.Capabilities[i]
@@ -113,11 +113,11 @@ func (c *Capability) validate() *FieldError {
 	}
 	hub := false
 	for i := range c.Links {
-		if err := c.Links[i].validate(); err != nil {
+		if err := c.Links[i].validate(ofDocument); err != nil {
 			err.Field = fmt.Sprintf("ln[%d].%s", i, err.Field)
 			return err
 		}
-		hub = hub || c.Links[i].Rel == "hub"
+		hub = hub || c.Links[i].Rel == RelHub
 	}
 	if c.Capability == ChangeNotification && !hub {
 		return &FieldError{Field: "ln", Reason: "must have rel=hub, the hub of the channel (CN §5)"}
@@ -152,7 +152,7 @@ func appendDescribedBy(doc []byte, uri string) []byte {
 	if uri == "" {
 		return doc
 	}
-	return appendLink(doc, &Link{Rel: "describedby", Href: uri})
+	return appendLink(doc, &Link{Rel: RelDescribedBy, Href: uri})
 }
 
 func appendCapability(doc []byte, name string) []byte {

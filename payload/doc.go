@@ -1,12 +1,14 @@
-// Package payload writes, reads and judges ResourceSync documents: change
-// notifications first, the Capability List and Source Description that advertise
-// their channel, and Change Lists, Resource Lists and the indexes of both.
+// Package payload writes, reads and judges ResourceSync documents: change notifications,
+// Source Descriptions, Capability Lists, Resource Lists, Change Lists, Resource Dumps,
+// Change Dumps, the manifests of both, archives of all four, and all indexes.
 //
-// The format is core 1.1 (Z39.99-2017) with Change Notification 1.0.1 (CN).
+// The format is core 1.1 (Z39.99-2017) with Change Notification 1.0.1 (CN) and Archives
+// (beta, 2013).
 //
-//   - The writer (AppendEntry, NotificationWriter, AppendHead) is strict: what it
-//     wrote, ValidateNotification accepts, an Inspector has nothing to say of, and a
-//     Reader gives back the same. AppendTold alone writes what others told, as told.
+//   - The writers (AppendEntry, NotificationWriter, AppendHead and others) are strict.
+//     ValidateNotification accepts what they wrote, an Inspector finds nothing that a
+//     clause forbids in it, and a Reader returns the same again. AppendTold alone
+//     writes entries as others told them.
 //   - The Reader is tolerant: it takes what real Sources send, and trusts none of
 //     it. It expands no entities, refuses document type declarations, and bounds
 //     size, depth and count.

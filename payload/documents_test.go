@@ -43,7 +43,7 @@ func museumEntries() []payload.Entry {
 				{Rel: "describedby", Href: "urn:isbn:0451450523", Modified: "2026-02-01T00:00:00Z", Type: "application/rdf+xml"},
 				{
 					Rel: "duplicate", Href: "https://mirror.example/objets/cloche", Hash: "sha-1:1e0d5cb8ef6ba40c99b14c0237be735e854f6129",
-					Length: "14599", Encoding: "gzip", Path: "/objets/cloche", Pri: "1",
+					Length: "14599", Encoding: "gzip", Pri: "1",
 				},
 				{
 					Rel: "http://www.openarchives.org/rs/terms/patch", Href: "https://source.example/objets/cloche.patch",
@@ -216,7 +216,13 @@ func TestChannelIsFound(t *testing.T) {
 	}
 }
 
-// readAll reads a whole document.
+// unlined is an entry without its line, as somebody wrote it.
+func unlined(e payload.Entry) payload.Entry {
+	e.Line = 0
+	return e
+}
+
+// readAll reads a whole document; the entries are without their lines.
 func readAll(doc string, lim payload.Limits) (payload.Header, []payload.Entry, error) {
 	r := payload.NewReader(strings.NewReader(doc), lim)
 	var entries []payload.Entry
@@ -229,6 +235,6 @@ func readAll(doc string, lim payload.Limits) (payload.Header, []payload.Entry, e
 		if err != nil {
 			return payload.Header{}, entries, err
 		}
-		entries = append(entries, e)
+		entries = append(entries, unlined(e))
 	}
 }

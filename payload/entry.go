@@ -44,7 +44,15 @@ type Entry struct {
 	Length   string // bytes, a whole number in decimal digits of any size
 	Type     string // media type
 	Encoding string // content coding
-	Links    []Link
+	// Path is where the bitstream lies in its package: "/" and the names of folders and
+	// file (core §11.2, §13.2). Only entries of dump manifests have one. A Reader returns
+	// what the document says, also without the slash.
+	Path  string
+	Links []Link
+
+	// Line is the line where the entry begins, from 1 on. Only a Reader sets it, and no
+	// writer looks at it.
+	Line int
 
 	// What follows is for reading only; of the writers AppendTold alone writes it.
 
@@ -66,7 +74,7 @@ type Link struct {
 	Type     string
 	Encoding string
 	Modified string // W3C Datetime
-	Path     string
+	Path     string // only of a patch in a Change Dump Manifest (core §14.4)
 	Pri      string // 1 to 999999, lower is preferred
 }
 

@@ -64,7 +64,7 @@ func (i *Inspector) judgeEntryLinks(links []Link) {
 		if i.noted>>oddLink&1 == 1 {
 			return
 		}
-		if err := links[n].validate(); err != nil {
+		if err := links[n].validate(i.place()); err != nil {
 			i.note(oddLink, clauseCore, "entry %d: ln[%d].%v", i.entries, n, err)
 		}
 	}

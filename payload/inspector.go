@@ -65,7 +65,7 @@ func (i *Inspector) Violations() []Violation { return i.found }
 func (i *Inspector) note(k oddity, clause, format string, args ...any) {
 	if i.noted>>k&1 == 0 {
 		i.noted |= 1 << k
-		i.found = append(i.found, Violation{clause, fmt.Sprintf(format, args...)})
+		i.found = append(i.found, Violation{Clause: clause, Message: fmt.Sprintf(format, args...), Times: 1})
 	}
 }
 
@@ -184,7 +184,7 @@ func (i *Inspector) judgeLinks(links []Link) {
 	up := false
 	for n := range links {
 		up = up || links[n].Rel == "up"
-		if err := links[n].validate(); err != nil {
+		if err := links[n].validate(ofDocument); err != nil {
 			i.note(oddHeadLink, clauseCore, "ln[%d].%v (of the document)", n, err)
 		}
 	}
@@ -256,7 +256,7 @@ func (i *Inspector) isNotification() bool { return strings.HasSuffix(i.capabilit
 
 func (i *Inspector) ofChanges() bool {
 	switch i.capability {
-	case CapChangeList, capChangeDump, capChangeDumpManifest:
+	case CapChangeList, CapChangeDump, CapChangeDumpManifest:
 		return true
 	}
 	return i.isNotification()
@@ -264,15 +264,33 @@ func (i *Inspector) ofChanges() bool {
 
 func (i *Inspector) ofResources() bool {
 	switch i.capability {
-	case CapResourceList, capResourceDump, capResourceDumpManifest:
+	case CapResourceList, CapResourceDump, CapResourceDumpManifest:
 		return true
 	}
 	return false
 }
 
+// place is where the links of entries stand.
+func (i *Inspector) place() place {
+	k := kindOf(i.capability)
+	switch {
+	case k == nil:
+		return ofChange
+	case i.index || k.lists == packages || k.lists == documents || k.lists == capabilities:
+		return ofDocument
+	case k.lists == resources:
+		return ofResource
+	case k.lists == changes:
+		return ofChange
+	case k.times == interval:
+		return ofPackagedChange
+	}
+	return ofPackagedResource
+}
+
 // isList tells that entries are resources, not documents or packages.
 func (i *Inspector) isList() bool {
-	return i.ofChanges() && i.capability != capChangeDump || i.ofResources() && i.capability != capResourceDump
+	return i.ofChanges() && i.capability != CapChangeDump || i.ofResources() && i.capability != CapResourceDump
 }
 
 // tellsChanges tells that entries are changes, in order.
@@ -282,14 +300,6 @@ func (i *Inspector) tellsChanges() bool { return !i.index && i.ofChanges() && i.
 func (i *Inspector) needsUp() bool {
 	return i.ofChanges() && !i.isNotification() || i.ofResources() || i.capability == CapCapabilityList
 }
-
-// Capabilities of documents that this package writes none of.
-const (
-	capChangeDump           = "changedump"
-	capChangeDumpManifest   = "changedump-manifest"
-	capResourceDump         = "resourcedump"
-	capResourceDumpManifest = "resourcedump-manifest"
-)
 
 // clause is where the document is described.
 func (i *Inspector) clause() string {
@@ -308,15 +318,15 @@ func (i *Inspector) clause() string {
 		return "core §9"
 	case CapResourceList:
 		return "core §10.1"
-	case capResourceDump:
+	case CapResourceDump:
 		return "core §11.1"
-	case capResourceDumpManifest:
+	case CapResourceDumpManifest:
 		return "core §11.2"
 	case CapChangeList:
 		return "core §12.1"
-	case capChangeDump:
+	case CapChangeDump:
 		return "core §13.1"
-	case capChangeDumpManifest:
+	case CapChangeDumpManifest:
 		return "core §13.2"
 	}
 	return clauseCore

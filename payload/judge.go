@@ -28,6 +28,42 @@ type Violation struct {
 	// Message says what is wrong, with the place, in one clause of plain text.
 	// What it quotes from the document is short and quoted as Go does.
 	Message string
+	// Level is how the clause words the rule.
+	Level Level
+	// Line is where the entry begins that breaks the rule, or the root element; 0 if
+	// unknown.
+	Line int
+	// Element is what breaks the rule, from the root element on: "rs:md/@from",
+	// "url[3]/rs:md/@hash", "url[3]/rs:ln[1]/@href". Elements count from 1.
+	Element string
+	// Mend says what to do, in one sentence.
+	Mend string
+	// Times is how many times an Inspector saw the same kind of violation in the
+	// document. The other fields are those of the first time.
+	Times int
+}
+
+// Level is how grave a violation is.
+type Level int
+
+const (
+	// Error is a "must" of the clause, or an attribute that it calls mandatory.
+	Error Level = iota
+	// Warning is a "should", or something recommended.
+	Warning
+	// Note is how this project reads a clause, or what Destinations cannot use.
+	Note
+)
+
+// String is error, warning or note.
+func (l Level) String() string {
+	switch l {
+	case Error:
+		return "error"
+	case Warning:
+		return "warning"
+	}
+	return "note"
 }
 
 // String is the clause and the message.
@@ -100,15 +136,9 @@ type moment struct {
 	entry int
 }
 
-// The clauses that are judged by.
-const (
-	clauseCN   = "CN §3"
-	clauseCore = "core §7"
-)
-
 func (j *judge) add(clause, format string, args ...any) {
 	if len(j.found) < MaxViolations {
-		j.found = append(j.found, Violation{clause, fmt.Sprintf(format, args...)})
+		j.found = append(j.found, Violation{Clause: clause, Message: fmt.Sprintf(format, args...), Times: 1})
 	}
 }
 

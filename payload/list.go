@@ -5,28 +5,25 @@ import (
 	"time"
 )
 
-// Capabilities, as documents name their own and those that they list (core §7).
-// That of a channel is ChangeNotification.
-const (
-	CapChangeList     = "changelist"
-	CapResourceList   = "resourcelist"
-	CapCapabilityList = "capabilitylist"
-	CapDescription    = "description"
-)
-
-// Head is what a list, or an index of lists, says of itself. Times that are zero
+// Head is what a document, or an index of documents, says of itself. Times that are zero
 // are left out; the others are written in UTC with microseconds.
 type Head struct {
-	// Index tells an index, whose entries are Parts (core §10.2, §12.2), from a list.
+	// Index writes an index, whose entries AppendPart writes (core §10.2, §12.2).
+	// Manifests have no index.
 	Index bool
-	// Capability is CapChangeList or CapResourceList, also of an index.
+	// Capability is one of the Cap constants, but CapDescription and CapCapabilityList:
+	// WriteSourceDescription and WriteCapabilityList write those.
 	Capability string
-	// From and Until are what a Change List covers; without Until it is open. If
-	// they are equal it covers nothing, and has no entries.
+	// From is required for Change Lists, Change Dumps and their manifests, and for
+	// indexes of them. Without Until more may come. If they are equal the document
+	// covers nothing, and has no entries.
 	From, Until time.Time
-	// At and Completed are when the snapshot of a Resource List began and ended.
+	// At is required for Resource Lists, Resource Dumps and their manifests, and for
+	// indexes of them: the snapshot began then, and ended at Completed. Archives
+	// have no times.
 	At, Completed time.Time
-	// Links must have rel=up, the Capability List; a list of an index has rel=index.
+	// Links must have rel=up, the Capability List. A part of an index has rel=index, and
+	// what has an archive rel=archives; each stands once at most.
 	Links []Link
 	// Orphan lets rel=up be missing: for who serves the changes of a Source that
 	// has not told of its Capability List.
@@ -62,99 +59,49 @@ func AppendTail(dst []byte, index bool) []byte {
 	return append(dst, documentTail...)
 }
 
-// AppendResource appends the url element of a resource of a Resource List (core
-// §10.1), and a line end. Its Change must be empty, and its Datetime is left out: both are
-// of changes. The error is a *FieldError, and dst is returned as it was.
-func AppendResource(dst []byte, e *Entry) ([]byte, error) {
-	if e.Change != "" {
-		return dst, &FieldError{Field: "change", Reason: "must be empty: a Resource List has no changes (core §10.1)"}
-	}
-	if err := e.validate(false); err != nil {
-		return dst, err
-	}
-	dst = appendNames(append(dst, "<url>\n"...), e.Loc, e.LastMod)
-	if e.Hash != "" || e.Length != "" || e.Type != "" || e.Encoding != "" {
-		dst = append(e.appendContent(append(dst, "<rs:md"...)), "/>\n"...)
-	}
-	for i := range e.Links {
-		dst = appendLink(dst, &e.Links[i])
-	}
-	return append(dst, "</url>\n"...), nil
-}
-
-// Part is one list of an index: a sitemap element. What is empty or zero is left out.
-type Part struct {
-	Loc     string // URI of the list
-	LastMod string // W3C Datetime
-	// From and Until are those of a Change List; that of an open one has no Until
-	// (core §12.2). At and Completed are those of a Resource List.
-	From, Until, At, Completed time.Time
-}
-
-// AppendPart appends the sitemap element of p and a line end. The error is a
-// *FieldError, and dst is returned as it was.
-func AppendPart(dst []byte, p *Part) ([]byte, error) {
-	if reason := check(p.Loc, true, webURIRule); reason != "" {
-		return dst, &FieldError{Field: "loc", Reason: reason}
-	}
-	if reason := check(p.LastMod, false, datetimeRule); reason != "" {
-		return dst, &FieldError{Field: "lastmod", Reason: reason}
-	}
-	times := spans{p.From, p.Until, p.At, p.Completed}
-	if err := times.validate(); err != nil {
-		return dst, err
-	}
-	dst = appendNames(append(dst, "<sitemap>\n"...), p.Loc, p.LastMod)
-	if times != (spans{}) {
-		dst = append(times.append(append(dst, "<rs:md"...)), "/>\n"...)
-	}
-	return append(dst, "</sitemap>\n"...), nil
-}
-
 func (h *Head) validate() error {
-	switch h.Capability {
-	case CapChangeList:
-		if h.From.IsZero() {
-			return &FieldError{Field: "from", Reason: "is missing; a Change List must have it (core §12.1)"}
-		}
-	case CapResourceList:
-		if h.At.IsZero() {
-			return &FieldError{Field: "at", Reason: "is missing; a Resource List must have it (core §10.1)"}
-		}
-	default:
-		return &FieldError{Field: "capability", Reason: "must be " + CapChangeList + " or " + CapResourceList}
+	k := kindOf(h.Capability)
+	switch {
+	case k == nil || k.lists == capabilities || h.Capability == ChangeNotification:
+		return &FieldError{Field: "capability", Reason: "must be that of a list, a dump, a manifest or an archive"}
+	case h.Index && k.index == "":
+		return &FieldError{Field: "capability", Reason: "must not be " + h.Capability + " in an index: a manifest has none"}
+	case k.times == interval && h.From.IsZero():
+		return &FieldError{Field: "from", Reason: "is missing; a " + k.name + " must have it (" + k.clause + ")"}
+	case k.times == interval && !(h.At.IsZero() && h.Completed.IsZero()):
+		return &FieldError{Field: "at", Reason: "and completed must be left out of a " + k.name + " (core §7)"}
+	case k.times == snapshot && h.At.IsZero():
+		return &FieldError{Field: "at", Reason: "is missing; a " + k.name + " must have it (" + k.clause + ")"}
+	case k.times == snapshot && !(h.From.IsZero() && h.Until.IsZero()):
+		return &FieldError{Field: "from", Reason: "and until must be left out of a " + k.name + " (core §7)"}
+	case k.times == noTimes && h.times() != (spans{}):
+		return &FieldError{Field: "at", Reason: "and all other times must be left out of a " + k.name + " (" + k.clause + ")"}
 	}
 	if err := h.times().validate(); err != nil {
 		return err
 	}
-	return h.validateLinks()
+	return h.validateLinks(k)
 }
 
-// validateLinks demands rel=up once, and lets rel=index stand once in a list.
-func (h *Head) validateLinks() error {
-	if len(h.Links) > MaxLinks {
-		return &FieldError{Field: "ln", Reason: fmt.Sprintf("must have at most %d links", MaxLinks)}
+// validateLinks demands rel=up once, and lets rel=index and rel=archives be there once
+// where they have a meaning.
+func (h *Head) validateLinks(k *kind) error {
+	size, err := validateLinks(h.Links, ofDocument)
+	if err != nil {
+		return err
 	}
-	size, ups, indexes := 0, 0, 0
-	for i := range h.Links {
-		l := &h.Links[i]
-		if err := l.validate(); err != nil {
-			err.Field = fmt.Sprintf("ln[%d].%s", i, err.Field)
-			return err
-		}
-		size += l.size()
-		switch l.Rel {
-		case "up":
-			ups++
-		case "index":
-			indexes++
-		}
-	}
+	ups, indexes, archives := countRel(h.Links, RelUp), countRel(h.Links, RelIndex), countRel(h.Links, RelArchives)
 	switch {
 	case ups > 1 || ups == 0 && !h.Orphan:
-		return &FieldError{Field: "ln", Reason: "must have rel=up once, the Capability List (core §10, §12)"}
-	case indexes > 1 || indexes > 0 && h.Index:
-		return &FieldError{Field: "ln", Reason: "must have rel=index once at most, and in an index not at all"}
+		return &FieldError{Field: "ln", Reason: "must have rel=up once, the Capability List (" + k.clause + ")"}
+	case indexes > 0 && (h.Index || k.index == ""):
+		return &FieldError{Field: "ln", Reason: "must not have rel=index: an index and a manifest are no parts of an index"}
+	case indexes > 1:
+		return &FieldError{Field: "ln", Reason: "must have rel=index once at most"}
+	case archives > 0 && k.lists == documents:
+		return &FieldError{Field: "ln", Reason: "must not have rel=archives: an archive has no archive (archives §2.2)"}
+	case archives > 1:
+		return &FieldError{Field: "ln", Reason: "must have rel=archives once at most (archives §2.2)"}
 	case size > MaxEntryBytes:
 		return &FieldError{Field: "ln", Reason: fmt.Sprintf("makes the head larger than %d bytes", MaxEntryBytes)}
 	}
@@ -162,42 +109,3 @@ func (h *Head) validateLinks() error {
 }
 
 func (h *Head) times() spans { return spans{h.From, h.Until, h.At, h.Completed} }
-
-// spans are the times that a document has as a whole: those of changes, or those of
-// a snapshot (core §7, appendix A).
-type spans struct{ from, until, at, completed time.Time }
-
-// validate tells whether the times go together. What is compared is what is
-// written, microseconds.
-func (s spans) validate() error {
-	changes, snapshot := !s.from.IsZero() || !s.until.IsZero(), !s.at.IsZero() || !s.completed.IsZero()
-	for _, t := range [...]struct {
-		field string
-		time.Time
-	}{{"from", s.from}, {"until", s.until}, {"at", s.at}, {"completed", s.completed}} {
-		if !writable(t.Time) {
-			return &FieldError{Field: t.field, Reason: "must be between the years 0 and 9999"}
-		}
-	}
-	switch {
-	case changes && snapshot:
-		return &FieldError{Field: "at", Reason: "and completed are of Resource Lists, from and until of Change Lists: " +
-			"they must not stand together (core §7)"}
-	case s.from.IsZero() && !s.until.IsZero():
-		return &FieldError{Field: "from", Reason: "is missing beside until"}
-	case s.at.IsZero() && !s.completed.IsZero():
-		return &FieldError{Field: "at", Reason: "is missing beside completed"}
-	case !s.until.IsZero() && s.until.UnixMicro() < s.from.UnixMicro():
-		return &FieldError{Field: "until", Reason: "must not be before from"}
-	case !s.completed.IsZero() && s.completed.UnixMicro() < s.at.UnixMicro():
-		return &FieldError{Field: "completed", Reason: "must not be before at"}
-	}
-	return nil
-}
-
-func (s spans) append(dst []byte) []byte {
-	dst = appendTime(dst, ` from="`, s.from)
-	dst = appendTime(dst, ` until="`, s.until)
-	dst = appendTime(dst, ` at="`, s.at)
-	return appendTime(dst, ` completed="`, s.completed)
-}

@@ -208,6 +208,7 @@ func (s *scanner) startTag() (tokenKind, error) {
 		return 0, err
 	}
 	s.consume(n + 1)
+	s.tag = n + 1
 	s.empty, s.prolog = empty, false
 	return tokenStart, nil
 }

@@ -10,6 +10,9 @@ import "time"
 // appendQuick validates and appends e. It returns false for what Validate or the
 // limits refuse; dst is of no use then.
 func (e *Entry) appendQuick(dst []byte) ([]byte, bool) {
+	if e.Path != "" {
+		return dst, false
+	}
 	from := len(dst)
 	dst = append(dst, "<url>\n<loc>"...)
 	dst, ok := appendURI(dst, e.Loc, true)
@@ -50,6 +53,9 @@ func (e *Entry) appendQuick(dst []byte) ([]byte, bool) {
 
 // appendQuick is that of an Entry, for one of its links.
 func (l *Link) appendQuick(dst []byte) (_ []byte, ok bool) {
+	if l.Path != "" || l.Type == "" && l.Rel == RelPatch {
+		return dst, false
+	}
 	dst = append(dst, `<rs:ln rel="`...)
 	if dst, ok = appendPlain(dst, l.Rel, l.Rel != "" && isRelToken(l.Rel), relRule); !ok {
 		return dst, false
@@ -64,12 +70,6 @@ func (l *Link) appendQuick(dst []byte) (_ []byte, ok bool) {
 	if l.Modified != "" {
 		dst = append(dst, `" modified="`...)
 		if dst, ok = appendPlain(dst, l.Modified, isSecond(l.Modified), datetimeRule); !ok {
-			return dst, false
-		}
-	}
-	if l.Path != "" {
-		dst = append(dst, `" path="`...)
-		if dst, ok = appendPlain(dst, l.Path, false, pathRule); !ok {
 			return dst, false
 		}
 	}

@@ -79,6 +79,7 @@ type fields [fieldCount]span
 // so that an entry costs one string, and judging one costs none.
 type raw struct {
 	text    []byte
+	line    int // where its start tag begins
 	loc     span
 	locs    int // how many loc there were: the first with text counts
 	lastMod span
@@ -154,6 +155,8 @@ func (w *raw) entry() Entry {
 		Length:     get(fLength),
 		Type:       get(fType),
 		Encoding:   get(fEncoding),
+		Path:       get(fPath),
+		Line:       w.line,
 		Links:      w.linksFrom(text),
 		Capability: get(fCapability),
 		From:       get(fFrom),

@@ -28,6 +28,8 @@ type Header struct {
 	// Datetime.
 	FromTime, UntilTime, AtTime, CompletedTime time.Time
 	Links                                      []Link
+	// Line is the line where the root element begins, from 1 on.
+	Line int
 
 	shape shape
 }
@@ -60,6 +62,7 @@ type Reader struct {
 	scan    *scanner
 	lim     Limits
 	root    string
+	line    int // where the root begins
 	head    raw
 	cur     raw
 	entries int
@@ -91,7 +94,7 @@ func (r *Reader) Header() (Header, error) {
 	text := string(r.head.text)
 	get := func(f field) string { return text[r.head.md[f].from:r.head.md[f].to] }
 	h := Header{
-		Root:       r.root,
+		Root: r.root, Line: r.line,
 		Capability: get(fCapability),
 		From:       get(fFrom), Until: get(fUntil), At: get(fAt), Completed: get(fCompleted),
 		Links: r.head.linksFrom(text),
@@ -180,7 +183,7 @@ func (r *Reader) open() error {
 		return fmt.Errorf("%w: the root element is %.40q in the namespace %.80q, "+
 			"not urlset or sitemapindex in %q", ErrNotResourceSync, root, r.scan.space(), spaceSitemap)
 	}
-	r.root = root
+	r.root, r.line = root, r.scan.tagLine()
 	return nil
 }
 
@@ -220,6 +223,7 @@ func (r *Reader) advance() error {
 func (r *Reader) entry() error {
 	w := &r.cur
 	w.reset()
+	w.line = r.scan.tagLine()
 	w.attrs = len(r.scan.attrs) > 0
 	depth := r.scan.depth()
 	for {

@@ -28,7 +28,7 @@ func TestReadNotification(t *testing.T) {
 		Root: payload.RootURLSet, Capability: payload.ChangeNotification,
 		From: "2026-03-01T09:00:00.000000Z", FromTime: museum.From,
 		Until: "2026-03-01T09:00:01.000000Z", UntilTime: museum.Until,
-		Links: []payload.Link{{Rel: "up", Href: museumUp}},
+		Links: []payload.Link{{Rel: "up", Href: museumUp}}, Line: 2,
 	}
 	if !reflect.DeepEqual(h, want) {
 		t.Errorf("head: got %+v", h)
@@ -85,7 +85,7 @@ func TestReadIndex(t *testing.T) {
 // at the end.
 func TestReadLateHead(t *testing.T) {
 	r := payload.NewReader(bytes.NewReader(document(t, "resourcelist-late-head.xml")), payload.Limits{})
-	if h, err := r.Header(); err != nil || !reflect.DeepEqual(h, payload.Header{Root: payload.RootURLSet}) {
+	if h, err := r.Header(); err != nil || !reflect.DeepEqual(h, payload.Header{Root: payload.RootURLSet, Line: 2}) {
 		t.Errorf("before the entry: %+v, %v", h, err)
 	}
 	if e, err := r.Next(); err != nil || e.Hash != "sha-256:f4OxZX_x_DFGFDgghgdfb6rtSx-iosjf6735432nklj" {
@@ -97,7 +97,7 @@ func TestReadLateHead(t *testing.T) {
 	want := payload.Header{
 		Root: payload.RootURLSet, Capability: "resourcelist",
 		At: "2026-01-01", AtTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Completed: "soon",
-		Links: []payload.Link{{Rel: "up", Href: "/capabilitylist.xml"}},
+		Links: []payload.Link{{Rel: "up", Href: "/capabilitylist.xml"}}, Line: 2,
 	}
 	if h, err := r.Header(); err != nil || !reflect.DeepEqual(payload.Plain(h), want) {
 		t.Errorf("at the end: %+v, %v", h, err)

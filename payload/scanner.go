@@ -64,6 +64,7 @@ type scanner struct {
 	line  int   // of buf[counted]
 
 	counted int // buf[:counted] is in line
+	tag     int // length of the start tag read last, up to pos
 
 	begun    bool // the byte order mark was looked for
 	prolog   bool // nothing was consumed yet: an XML declaration may come
@@ -292,9 +293,17 @@ func (s *scanner) more() error {
 
 // countLines brings line up to pos. It is put off until the bytes are given up or somebody
 // wants to know.
-func (s *scanner) countLines() {
-	s.line += bytes.Count(s.buf[s.counted:s.pos], []byte{'\n'})
-	s.counted = s.pos
+func (s *scanner) countLines() { s.countTo(s.pos) }
+
+func (s *scanner) countTo(pos int) {
+	s.line += bytes.Count(s.buf[s.counted:pos], []byte{'\n'})
+	s.counted = pos
+}
+
+// tagLine returns the line where the start tag begins that was read last, as the last token.
+func (s *scanner) tagLine() int {
+	s.countTo(s.pos - s.tag)
+	return s.line
 }
 
 // consume passes over the next n bytes.

@@ -114,7 +114,8 @@ func (u units) claims(from, to int) bool {
 func missedCapability(capability string) (Likeness, Miss) {
 	why := fmt.Sprintf("its capability is %.60q, not %s", capability, ChangeNotification)
 	switch capability {
-	case CapDescription, CapCapabilityList, CapResourceList, capResourceDump, capResourceDumpManifest, capChangeDump, capChangeDumpManifest:
+	case CapDescription, CapCapabilityList, CapResourceList, CapResourceDump, CapResourceDumpManifest, CapChangeDump, CapChangeDumpManifest,
+		CapResourceListArchive, CapResourceDumpArchive, CapChangeListArchive, CapChangeDumpArchive:
 		return Unlike, Miss{}
 	case "":
 		why = "its rs:md has no capability"

@@ -75,6 +75,7 @@ func (e *Entry) told() (datetime string, err error) {
 		{"length", e.Length},
 		{"type", e.Type},
 		{"encoding", e.Encoding},
+		{"path", e.Path},
 	} {
 		if reason := charsRule(f.value); reason != "" {
 			return "", &FieldError{Field: f.field, Reason: reason}

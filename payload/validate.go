@@ -2,7 +2,6 @@ package payload
 
 import (
 	"fmt"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -32,69 +31,49 @@ type FieldError struct {
 // Error is the field and the reason, as one clause.
 func (e *FieldError) Error() string { return e.Field + " " + e.Reason }
 
-// Validate tells whether a change notification can carry the entry as it is:
-// whether each field is what its clause says, and can be told in XML 1.0
-// without loss. The error is a *FieldError for the first field that is not.
-// Datetime is not looked at: AppendEntry demands it.
-func (e *Entry) Validate() error { return e.validate(true) }
+// Validate reports whether a change notification or a Change List can carry the entry as it
+// is: whether each field follows its clause, and XML 1.0 can carry it without loss. The error
+// is a *FieldError for the first field that breaks a rule. Validate ignores Datetime, which
+// AppendEntry demands.
+func (e *Entry) Validate() error { return e.validate(ofChange) }
 
-// validate is Validate; a resource of a Resource List has no change.
-func (e *Entry) validate(change bool) error {
+// validate is Validate for an entry of any document.
+func (e *Entry) validate(p place) error {
 	for _, c := range [...]struct {
 		field, value string
 		required     bool
 		rule         func(string) string
 	}{
 		{"loc", e.Loc, true, webURIRule},
-		{"change", string(e.Change), change, changeRule},
+		{"change", string(e.Change), p.tellsChanges(), changeRule},
 		{"lastmod", e.LastMod, false, datetimeRule},
 		{"hash", e.Hash, false, hashRule},
 		{"length", e.Length, false, lengthRule},
 		{"type", e.Type, false, mediaTypeRule},
 		{"encoding", e.Encoding, false, encodingRule},
+		{"path", e.Path, p.packaged() && e.Change != Deleted, bitstreamRule},
 	} {
 		if reason := check(c.value, c.required, c.rule); reason != "" {
 			return &FieldError{Field: c.field, Reason: reason}
 		}
 	}
-	if len(e.Links) > MaxLinks {
-		return &FieldError{Field: "ln", Reason: fmt.Sprintf("must have at most %d links", MaxLinks)}
+	switch {
+	case e.Path != "" && !p.packaged():
+		return &FieldError{Field: "path", Reason: "must be left out: only entries of dump manifests have one (core §7)"}
+	case e.Path != "" && e.Change == Deleted:
+		return &FieldError{Field: "path", Reason: "must be left out: a package holds nothing of a deleted resource (core §13.2)"}
 	}
-	for i := range e.Links {
-		if err := e.Links[i].validate(); err != nil {
-			err.Field = fmt.Sprintf("ln[%d].%s", i, err.Field)
-			return err
-		}
+	if _, err := validateLinks(e.Links, p); err != nil {
+		return err
 	}
 	if e.size() > MaxEntryBytes && len(e.append(nil)) > MaxEntryBytes {
-		return &FieldError{Field: "ln", Reason: fmt.Sprintf("makes the entry larger than %d bytes", MaxEntryBytes)}
+		return errEntrySize()
 	}
 	return nil
 }
 
-// validate judges a link by core §7. It returns a concrete type so that the
-// caller can say which link it is.
-func (l *Link) validate() *FieldError {
-	for _, c := range [...]struct {
-		field, value string
-		required     bool
-		rule         func(string) string
-	}{
-		{"rel", l.Rel, true, relRule},
-		{"href", l.Href, true, uriRule},
-		{"hash", l.Hash, false, hashRule},
-		{"length", l.Length, false, lengthRule},
-		{"type", l.Type, false, mediaTypeRule},
-		{"encoding", l.Encoding, false, encodingRule},
-		{"modified", l.Modified, false, datetimeRule},
-		{"path", l.Path, false, pathRule},
-		{"pri", l.Pri, false, priRule},
-	} {
-		if reason := check(c.value, c.required, c.rule); reason != "" {
-			return &FieldError{Field: c.field, Reason: reason}
-		}
-	}
-	return nil
+func errEntrySize() error {
+	return &FieldError{Field: "ln", Reason: fmt.Sprintf("makes the entry larger than %d bytes", MaxEntryBytes)}
 }
 
 // check applies what holds for every field, and then the field's own rule.
@@ -136,19 +115,12 @@ func charsRule(s string) string {
 // size is an upper bound of the written length, cheap to compute: no character
 // takes more than maxEscape bytes for each of its own.
 func (e *Entry) size() int {
-	n := len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding)
+	n := len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding) + len(e.Path)
 	total := maxEscape*n + 2*maxMarkup
 	for i := range e.Links {
 		total += e.Links[i].size()
 	}
 	return total
-}
-
-// size is that of an Entry, for one of its links.
-func (l *Link) size() int {
-	n := len(l.Rel) + len(l.Href) + len(l.Hash) + len(l.Length) + len(l.Type) +
-		len(l.Encoding) + len(l.Modified) + len(l.Path) + len(l.Pri)
-	return maxEscape*n + maxMarkup
 }
 
 // maxMarkup is the length of the tags and attribute names of one element, rounded up.
@@ -172,25 +144,6 @@ func datetimeRule(s string) string {
 func lengthRule(s string) string {
 	if !allDigits(s) || len(s) > 1 && s[0] == '0' {
 		return "must be a whole number of bytes, in decimal digits"
-	}
-	return ""
-}
-
-func priRule(s string) string {
-	if !allDigits(s) || s[0] == '0' || len(s) > len("999999") {
-		return "must be a whole number from 1 to 999999 (core §7)"
-	}
-	return ""
-}
-
-// pathRule asks for the form of core §11.2 and §13.2, which goes before "relative"
-// in §7: from the root of the package, with a slash in front.
-func pathRule(s string) string {
-	switch {
-	case s[0] != '/' || s == "/" || strings.HasSuffix(s, "/"):
-		return "must begin with a slash and must not end with one (core §13.2)"
-	case strings.Contains(s+"/", "/../"):
-		return "must not have a segment .."
 	}
 	return ""
 }

@@ -138,7 +138,7 @@ func testWhatIsOfTheResource(t *testing.T, at Place) {
 			{Rel: "http://www.openarchives.org/rs/terms/patch", Href: "http://a.example/patch"}, // core §14.4
 			{
 				Rel: "duplicate", Href: "http://c.example/", Hash: "md5:1e0d5cb8ef6ba40c99b14c0237be735e", Length: "0",
-				Type: "text/plain", Encoding: "br", Modified: "2026-03-01T00:00:00Z", Path: "/a", Pri: "1",
+				Type: "text/plain", Encoding: "br", Modified: "2026-03-01T00:00:00Z", Pri: "1",
 			},
 		},
 	}}

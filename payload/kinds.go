@@ -1,0 +1,105 @@
+package payload
+
+// Capabilities, as documents name their own and those that they list (core §7). An index
+// has the capability of its parts. That of a channel is ChangeNotification.
+const (
+	CapDescription          = "description"           // core §8
+	CapCapabilityList       = "capabilitylist"        // core §9
+	CapResourceList         = "resourcelist"          // core §10
+	CapResourceDump         = "resourcedump"          // core §11.1
+	CapResourceDumpManifest = "resourcedump-manifest" // core §11.2
+	CapChangeList           = "changelist"            // core §12
+	CapChangeDump           = "changedump"            // core §13.1
+	CapChangeDumpManifest   = "changedump-manifest"   // core §13.2
+
+	CapResourceListArchive = "resourcelist-archive" // archives §3
+	CapResourceDumpArchive = "resourcedump-archive" // archives §4
+	CapChangeListArchive   = "changelist-archive"   // archives §5
+	CapChangeDumpArchive   = "changedump-archive"   // archives §6
+)
+
+// Relations of links (core §7, §14).
+const (
+	// Of documents.
+	RelUp       = "up"       // from a capability's document to the Capability List, from that to the Source Description
+	RelIndex    = "index"    // from a part to its index
+	RelArchives = "archives" // from a capability's document to its archive (archives §2.2)
+	RelContents = "contents" // from a package to a copy of its manifest (core §11.1, §13.1)
+	RelHub      = "hub"      // from a channel to its hub (CN §5)
+
+	// Of resources.
+	RelDuplicate   = "duplicate"                                  // a copy elsewhere (core §14.2)
+	RelAlternate   = "alternate"                                  // a representation with its own address (core §14.3)
+	RelCanonical   = "canonical"                                  // the generic address (core §14.3)
+	RelPatch       = "http://www.openarchives.org/rs/terms/patch" // what differs from the version before (core §14.4)
+	RelDescribedBy = "describedby"                                // core §14.5
+	RelDescribes   = "describes"                                  // core §14.5
+	RelProfile     = "profile"                                    // core §14.5
+	RelMemento     = "memento"                                    // a version with its own address (core §14.6)
+	RelTimegate    = "timegate"                                   // core §14.6
+	RelTimemap     = "timemap"                                    // core §14.6
+	RelCollection  = "collection"                                 // core §14.7
+	RelVia         = "via"                                        // the resource at its origin (core §14.8)
+)
+
+// kind is what the clauses say of the documents of one capability.
+type kind struct {
+	name   string // of the document
+	clause string // where it is described
+	index  string // where its index is described; empty where no index exists
+	times  timesOf
+	lists  listed
+}
+
+// timesOf is which times a document states as a whole (core §7, appendix A).
+type timesOf int
+
+const (
+	noTimes  timesOf = iota
+	interval         // from, until
+	snapshot         // at, completed
+)
+
+// listed is what the entries of a document are.
+type listed int
+
+const (
+	resources  listed = iota + 1
+	changes           // of resources
+	bitstreams        // of a package
+	packages          // of a dump
+	documents         // of an archive
+	capabilities
+)
+
+// Clauses that are quoted in many places.
+const (
+	clauseCN      = "CN §3"
+	clauseCore    = "core §7"
+	clauseIndexes = "archives §3.1"
+)
+
+// kindOf returns the kind of a capability, or nil for an unknown one.
+func kindOf(capability string) *kind {
+	k, known := kinds[capability]
+	if !known {
+		return nil
+	}
+	return &k
+}
+
+var kinds = map[string]kind{
+	CapDescription:          {"Source Description", "core §8", "core §8", noTimes, capabilities},
+	CapCapabilityList:       {"Capability List", "core §9", "", noTimes, capabilities},
+	CapResourceList:         {"Resource List", "core §10.1", "core §10.2", snapshot, resources},
+	CapResourceDump:         {"Resource Dump", "core §11.1", "core §11.1", snapshot, packages},
+	CapResourceDumpManifest: {"Resource Dump Manifest", "core §11.2", "", snapshot, bitstreams},
+	CapChangeList:           {"Change List", "core §12.1", "core §12.2", interval, changes},
+	CapChangeDump:           {"Change Dump", "core §13.1", "core §13.1", interval, packages},
+	CapChangeDumpManifest:   {"Change Dump Manifest", "core §13.2", "", interval, bitstreams},
+	CapResourceListArchive:  {"Resource List Archive", "archives §3", clauseIndexes, noTimes, documents},
+	CapResourceDumpArchive:  {"Resource Dump Archive", "archives §4", clauseIndexes, noTimes, documents},
+	CapChangeListArchive:    {"Change List Archive", "archives §5", clauseIndexes, noTimes, documents},
+	CapChangeDumpArchive:    {"Change Dump Archive", "archives §6", clauseIndexes, noTimes, documents},
+	ChangeNotification:      {"change notification", clauseCN, "", interval, changes},
+}

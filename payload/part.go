@@ -1,0 +1,126 @@
+package payload
+
+import "time"
+
+// Part is a document or a package that another document lists: a list of an index, a package
+// of a dump, a document of an archive. What is empty or zero is left out.
+type Part struct {
+	Loc     string // URI of the document or package
+	LastMod string // W3C Datetime
+	// From and Until are those of a Change List or Change Dump; that of an open one has no
+	// Until (core §12.2). At and Completed are those of a Resource List or Resource Dump.
+	From, Until, At, Completed time.Time
+	// Type and Length are recommended for a package (core §11.1, §13.1). They and Hash are
+	// as in an Entry.
+	Type, Length, Hash string
+	// Links of a package may have rel=contents: a copy of its manifest.
+	Links []Link
+}
+
+// AppendPart appends the sitemap element of p, a part of an index, and a line end. The
+// error is a *FieldError, and dst is returned as it was.
+func AppendPart(dst []byte, p *Part) ([]byte, error) {
+	if countRel(p.Links, RelContents) > 0 {
+		return dst, &FieldError{Field: "ln", Reason: "must not have rel=contents: only packages have contents (core §11.1)"}
+	}
+	if err := p.validate(); err != nil {
+		return dst, err
+	}
+	return append(p.append(append(dst, "<sitemap>\n"...)), "</sitemap>\n"...), nil
+}
+
+// AppendListed appends the url element of p, a package of a dump or a document of an archive,
+// and a line end. The error is a *FieldError, and dst is returned as it was.
+func AppendListed(dst []byte, p *Part) ([]byte, error) {
+	if countRel(p.Links, RelContents) > 1 {
+		return dst, &FieldError{Field: "ln", Reason: "must have rel=contents once at most, the manifest of the package (core §11.1)"}
+	}
+	if err := p.validate(); err != nil {
+		return dst, err
+	}
+	return append(p.append(append(dst, "<url>\n"...)), "</url>\n"...), nil
+}
+
+func (p *Part) validate() error {
+	for _, c := range [...]struct {
+		field, value string
+		required     bool
+		rule         func(string) string
+	}{
+		{"loc", p.Loc, true, webURIRule},
+		{"lastmod", p.LastMod, false, datetimeRule},
+		{"hash", p.Hash, false, hashRule},
+		{"length", p.Length, false, lengthRule},
+		{"type", p.Type, false, mediaTypeRule},
+	} {
+		if reason := check(c.value, c.required, c.rule); reason != "" {
+			return &FieldError{Field: c.field, Reason: reason}
+		}
+	}
+	if err := p.times().validate(); err != nil {
+		return err
+	}
+	size, err := validateLinks(p.Links, ofDocument)
+	if err != nil {
+		return err
+	}
+	size += maxEscape*(len(p.Loc)+len(p.LastMod)+len(p.Hash)+len(p.Length)+len(p.Type)) + 2*maxMarkup
+	if size > MaxEntryBytes && len(p.append(nil)) > MaxEntryBytes {
+		return errEntrySize()
+	}
+	return nil
+}
+
+func (p *Part) append(dst []byte) []byte {
+	dst = appendNames(dst, p.Loc, p.LastMod)
+	if times := p.times(); times != (spans{}) || p.Hash != "" || p.Length != "" || p.Type != "" {
+		dst = times.append(append(dst, "<rs:md"...))
+		content := Entry{Hash: p.Hash, Length: p.Length, Type: p.Type}
+		dst = append(content.appendContent(dst), "/>\n"...)
+	}
+	for i := range p.Links {
+		dst = appendLink(dst, &p.Links[i])
+	}
+	return dst
+}
+
+func (p *Part) times() spans { return spans{p.From, p.Until, p.At, p.Completed} }
+
+// spans are the times that a document has as a whole: those of changes, or those of
+// a snapshot (core §7, appendix A).
+type spans struct{ from, until, at, completed time.Time }
+
+// validate tells whether the times go together. What is compared is what is
+// written, microseconds.
+func (s spans) validate() error {
+	changes, snapshot := !s.from.IsZero() || !s.until.IsZero(), !s.at.IsZero() || !s.completed.IsZero()
+	for _, t := range [...]struct {
+		field string
+		time.Time
+	}{{"from", s.from}, {"until", s.until}, {"at", s.at}, {"completed", s.completed}} {
+		if !writable(t.Time) {
+			return &FieldError{Field: t.field, Reason: "must be between the years 0 and 9999"}
+		}
+	}
+	switch {
+	case changes && snapshot:
+		return &FieldError{Field: "at", Reason: "and completed are of snapshots, from and until of changes: " +
+			"a document must not have both (core §7)"}
+	case s.from.IsZero() && !s.until.IsZero():
+		return &FieldError{Field: "from", Reason: "is missing beside until"}
+	case s.at.IsZero() && !s.completed.IsZero():
+		return &FieldError{Field: "at", Reason: "is missing beside completed"}
+	case !s.until.IsZero() && s.until.UnixMicro() < s.from.UnixMicro():
+		return &FieldError{Field: "until", Reason: "must not be before from"}
+	case !s.completed.IsZero() && s.completed.UnixMicro() < s.at.UnixMicro():
+		return &FieldError{Field: "completed", Reason: "must not be before at"}
+	}
+	return nil
+}
+
+func (s spans) append(dst []byte) []byte {
+	dst = appendTime(dst, ` from="`, s.from)
+	dst = appendTime(dst, ` until="`, s.until)
+	dst = appendTime(dst, ` at="`, s.at)
+	return appendTime(dst, ` completed="`, s.completed)
+}
