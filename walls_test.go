@@ -27,6 +27,7 @@ var mayImport = map[string]struct {
 	"payload":                      {nil, "documents know nothing of HTTP, hubs or stores"},
 	"internal/weblink":             {nil, "links are read the same way by every side"},
 	"internal/dots":                {nil, "what leads out of a path is judged the same way for prefixes of Sources and bases of mirrors"},
+	"internal/unpack":              {[]string{"internal/dots"}, "packages of strangers are opened the same way by mirrors and by the check, and nothing is known of what is in them"},
 	"internal/bodies":              {nil, "bodies of strangers are taken in the same way by every side"},
 	"internal/legible":             {nil, "the text of strangers is shown the same way by every side"},
 	"internal/retryafter":          {nil, "a header is read the same way by every side"},
