@@ -24,15 +24,18 @@ import (
 // what tells whether it has changed (ETag, Last-Modified), if since says that all of it
 // was taken; see Forget. An error of visit ends the reading, and is returned.
 //
-// The error is ErrGone, as a *GoneError, where the lists begin later than since, and
+// Where the lists begin later than what is still to be read, the Change List Archive is read
+// for what lies between, if a list links to one (rel=archives) or the Capability List names one.
+//
+// The error is ErrGone, as a *GoneError, where also the archive begins later than since, and
 // where there is a hole behind since: a hole is never passed over. A *BusyError says when to
 // ask again. Covered says what was visited, also beside an error.
 func (c *Client) Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (Covered, error) {
-	r, at, err := c.begin(uri)
+	w, at, err := c.walk(uri, payload.CapChangeList, since)
 	if err != nil {
 		return Covered{}, err
 	}
-	w := &walk{reading: r, visit: visit, since: since, end: since, ends: map[string]time.Time{}}
+	w.visitAll = w.entriesTo(visit)
 	if isMemory(at) {
 		err = w.memory(ctx, at)
 	} else {
@@ -44,20 +47,22 @@ func (c *Client) Changes(ctx context.Context, uri string, since time.Time, visit
 // Memory is Changes for the change memory of a hub, wherever it is: it is asked page after
 // page, each from where the one before ended. Changes tells one by its name, memory?topic=URI.
 func (c *Client) Memory(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (Covered, error) {
-	r, at, err := c.begin(uri)
+	w, at, err := c.walk(uri, payload.CapChangeList, since)
 	if err != nil {
 		return Covered{}, err
 	}
-	w := &walk{reading: r, visit: visit, since: since, end: since, ends: map[string]time.Time{}}
+	w.visitAll = w.entriesTo(visit)
 	err = w.memory(ctx, at)
 	return w.covered(), err
 }
 
-// walk is one reading of changes, from list to list.
+// walk is one reading of changes, from list to list: of Change Lists, or of Change Dumps.
 type walk struct {
 	*reading
-	visit func(payload.Entry) error
-	since time.Time
+	want string // the capability of the lists
+	// visitAll visits what a list has from end on.
+	visitAll func(context.Context, *list) error
+	since    time.Time
 
 	// end is how far what was read is complete; at first it is since.
 	end  time.Time
@@ -69,6 +74,16 @@ type walk struct {
 	ends map[string]time.Time
 	// What was visited, how many lists were read, and how many of them were as before.
 	entries, lists, same int
+	archives
+}
+
+// walk begins to read changes at an address.
+func (c *Client) walk(uri, want string, since time.Time) (*walk, *url.URL, error) {
+	r, at, err := c.begin(uri)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &walk{reading: r, want: want, since: since, end: since, ends: map[string]time.Time{}}, at, nil
 }
 
 func (w *walk) covered() Covered {
@@ -89,24 +104,28 @@ type list struct {
 	// from and until are what it covers; until is zero for an open one, from where
 	// nobody knows. closed: it says until itself, not only its index; guessed: nobody says
 	// from, which is that of the first entry.
-	from, until     time.Time
-	closed, guessed bool
-	indexURI        string
-	up              string
+	from, until            time.Time
+	closed, guessed        bool
+	indexURI, up, archives string
 }
 
 // fetch reads the list, or index, at an address; told is what an index says of it.
 func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error) {
 	k := w.c.recall(at, w.end)
-	d, err := w.reading.open(ctx, at, payload.CapChangeList, w.end, k)
+	d, err := w.reading.open(ctx, at, w.want, w.end, k)
 	if err != nil {
 		return nil, err
 	}
-	now := known{from: d.head.FromTime, until: d.head.UntilTime, index: d.link("index"), up: d.link("up")}
+	now := known{
+		from: d.head.FromTime, until: d.head.UntilTime,
+		index: d.link("index"), up: d.link("up"), archives: d.link(payload.RelArchives),
+	}
 	if d.unchanged {
 		now = *k
 	}
-	l := &list{document: d, at: at, closed: !now.until.IsZero(), indexURI: now.index, up: now.up}
+	l := &list{document: d, at: at, closed: !now.until.IsZero(), indexURI: now.index, up: now.up, archives: now.archives}
+	l.oldest, l.newest = l.extremes()
+	w.learn(l)
 	l.from = cmp.Or(now.from, told.from)
 	if l.guessed = l.from.IsZero() && !d.oldest.IsZero(); l.guessed {
 		l.from = d.oldest
@@ -170,7 +189,7 @@ func (w *walk) keep(l *list) {
 	if l.unchanged {
 		return
 	}
-	k := known{end: w.end, from: l.from, index: l.indexURI, up: l.up}
+	k := known{end: w.end, from: l.from, index: l.indexURI, up: l.up, archives: l.archives}
 	if l.closed {
 		k.until = l.until
 	}
@@ -195,15 +214,18 @@ func Begins(ctx context.Context, list string) {
 	}
 }
 
-func (w *walk) visitAll(ctx context.Context, l *list) error {
-	Begins(ctx, l.name())
-	return l.changes(ctx, w.end, func(e payload.Entry) error {
-		if err := w.visit(e); err != nil {
-			return err
-		}
-		w.entries++
-		return nil
-	})
+// entriesTo returns how the entries of Change Lists are visited.
+func (w *walk) entriesTo(visit func(payload.Entry) error) func(context.Context, *list) error {
+	return func(ctx context.Context, l *list) error {
+		Begins(ctx, l.name())
+		return l.changes(ctx, w.end, func(e payload.Entry) error {
+			if err := visit(e); err != nil {
+				return err
+			}
+			w.entries++
+			return nil
+		})
+	}
 }
 
 func later(a, b time.Time) time.Time {
@@ -239,25 +261,22 @@ func (w *walk) begin(ctx context.Context, at *url.URL) error {
 
 // before looks for what lies before a list that begins too late.
 func (w *walk) before(ctx context.Context, l *list) error {
-	gone := l.gone()
 	next, err := w.sibling(ctx, l)
-	if err != nil || next == nil {
-		return orElse(err, gone)
-	}
-	defer next.close()
-	if next.index {
-		return w.index(ctx, next)
-	}
-	if !w.joins(next) {
-		return gone
-	}
-	if err := w.take(ctx, next); err != nil {
+	if err != nil && !final(err) {
 		return err
 	}
-	if !w.joins(l) {
-		return nil // up to there; who asks again from there hears of the hole
+	if next != nil {
+		defer next.close()
+		if next.index {
+			return w.index(ctx, next)
+		}
+		if w.joins(next) {
+			if err := w.take(ctx, next); err != nil {
+				return err
+			}
+		}
 	}
-	return w.take(ctx, l)
+	return w.follow(ctx, l)
 }
 
 // after looks for what comes after a closed list.
@@ -270,10 +289,19 @@ func (w *walk) after(ctx context.Context, l *list) error {
 	if next.index {
 		return w.index(ctx, next)
 	}
-	if !w.joins(next) {
-		return w.hole(next)
+	return w.follow(ctx, next)
+}
+
+// follow takes a list, and before it what the archive has of what lies before it.
+func (w *walk) follow(ctx context.Context, l *list) error {
+	joined, err := w.bridge(ctx, l)
+	switch {
+	case err != nil:
+		return err
+	case !joined:
+		return w.hole(l)
 	}
-	return w.take(ctx, next)
+	return w.take(ctx, l)
 }
 
 // orElse is what is returned where no other list was found: err if asking again may
@@ -298,7 +326,7 @@ func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
 		if err != nil {
 			return nil, w.toldOf(err)
 		}
-		ref, base = set.ChangeList, up
+		ref, base = *set.offered(w.want), up
 	}
 	if ref == "" {
 		return nil, nil
@@ -329,7 +357,11 @@ func (w *walk) hole(l *list) error {
 	if w.end.After(w.since) && w.lists > 0 {
 		return nil
 	}
-	return l.gone()
+	gone := l.gone()
+	if begins := w.begins; !begins.IsZero() && begins.Before(gone.Earliest) {
+		gone.Earliest, gone.Guessed = begins, false
+	}
+	return gone
 }
 
 // gone is the error for who asks for what was before the list.

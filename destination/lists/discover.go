@@ -20,8 +20,8 @@ const wellKnown = "/.well-known/resourcesync"
 // or the head of the page, core §6.3.3); a site, whose description is looked for where it
 // should be (core §6.3.2), else on its first page, else by the sitemaps of its robots.txt (core §6.3.4).
 //
-// A Resource List, Change List or plain sitemap that leads to no Capability List is a Set of its own,
-// which offers that list alone.
+// A list, dump, archive or plain sitemap that leads to no Capability List is a Set of its own,
+// which offers that document alone.
 //
 // What a Source names at hosts that are not trusted is left out, and logged: it would
 // not be read. So is a Capability List that cannot be read, if others can; only what
@@ -106,17 +106,15 @@ func (d *discovery) look(ctx context.Context, at *url.URL) error {
 
 // bare takes a list that leads to no Capability List for a set of its own.
 func (d *discovery) bare(f *found) error {
-	s := Set{}
-	switch {
-	case f.head.Root == "":
+	if f.head.Root == "" {
 		return nil // no document of the kind
-	case f.head.Capability == payload.CapResourceList || f.head.Capability == "":
-		s.ResourceList = f.uri.String()
-	case f.head.Capability == payload.CapChangeList:
-		s.ChangeList = f.uri.String()
-	default:
+	}
+	s := Set{}
+	to := s.offered(cmp.Or(f.head.Capability, payload.CapResourceList))
+	if to == nil {
 		return fmt.Errorf("%w: %s is a %q without a link to its Capability List (rel=up, core §6.2)", ErrNone, f.uri, Cut(f.head.Capability))
 	}
+	*to = f.uri.String()
 	d.c.cfg.Logger.Warn("a list leads to no Capability List (rel=up, core §6.2), and is taken by itself", "uri", Cut(f.uri.String()))
 	return d.add(s)
 }
@@ -228,15 +226,10 @@ func (r *reading) set(f *found) (Set, error) {
 	}
 	for i := range f.entries {
 		e := &f.entries[i]
-		switch e.Capability {
-		case payload.CapResourceList:
-			r.offer(&s.ResourceList, f, e)
-		case payload.CapChangeList:
-			r.offer(&s.ChangeList, f, e)
-		case payload.ChangeNotification:
-			if s.Topic == "" {
-				s.Topic, s.Hubs = absolute(f.uri, e.Loc), hubs(f.uri, e.Links)
-			}
+		if to := s.offered(e.Capability); to != nil {
+			r.offer(to, f, e)
+		} else if e.Capability == payload.ChangeNotification && s.Topic == "" {
+			s.Topic, s.Hubs = absolute(f.uri, e.Loc), hubs(f.uri, e.Links)
 		}
 	}
 	return s, nil
@@ -280,11 +273,4 @@ func absolute(base *url.URL, ref string) string {
 	return u.String()
 }
 
-func upOf(h payload.Header) string {
-	for _, l := range h.Links {
-		if l.Rel == "up" && l.Href != "" {
-			return l.Href
-		}
-	}
-	return ""
-}
+func upOf(h payload.Header) string { return linkOf(h.Links, "up") }

@@ -23,7 +23,8 @@ func set(name string) lists.Set {
 	return lists.Set{
 		CapabilityList: site + "/" + name + "/capabilitylist.xml", Description: site + "/.well-known/resourcesync",
 		ResourceList: site + "/" + name + "/resourcelist.xml", ChangeList: site + "/" + name + "/changelist.xml",
-		Topic: site + "/" + name + "/change/", Hubs: []string{"https://hub.example/", "https://hub2.example/"},
+		ResourceDump: site + "/" + name + "/dump.xml",
+		Topic:        site + "/" + name + "/change/", Hubs: []string{"https://hub.example/", "https://hub2.example/"},
 	}
 }
 
@@ -118,12 +119,15 @@ func TestDiscoverBare(t *testing.T) {
 		"/lost.xml":      {body: urlset(link("up", "/none.xml"), md(`capability="resourcelist"`), resource("a"))},
 		"/away.xml":      {body: urlset(link("up", "/busy.xml"), md(`capability="resourcelist"`), resource("a"))},
 		"/busy.xml":      {status: http.StatusServiceUnavailable},
-		"/dump.xml":      {body: urlset(md(`capability="resourcedump"`))},
+		"/dump.xml":      {body: urlset(md(`capability="resourcedump" at="2026-03-01T10:00:00Z"`))},
+		"/archive.xml":   {body: urlset(md(`capability="changelist-archive"`))},
+		"/manifest.xml":  {body: urlset(md(`capability="resourcedump-manifest"`))},
 		"/deep/page":     {body: "<html><head></head></html>", header: map[string]string{"Content-Type": "text/html"}},
 	}
 	for start, want := range map[string]lists.Set{
 		"/resources.xml": {ResourceList: site + "/resources.xml"}, "/changes.xml": {ChangeList: site + "/changes.xml"},
 		"/sitemap.xml": {ResourceList: site + "/sitemap.xml"}, "/index.xml": {ResourceList: site + "/index.xml"}, "/lost.xml": {ResourceList: site + "/lost.xml"},
+		"/dump.xml": {ResourceDump: site + "/dump.xml"}, "/archive.xml": {ChangeListArchive: site + "/archive.xml"},
 	} {
 		w := newWorld(t, pages)
 		got, err := w.client(lists.Config{}).Discover(t.Context(), site+start)
@@ -132,7 +136,7 @@ func TestDiscoverBare(t *testing.T) {
 		}
 	}
 	for start, says := range map[string]string{
-		"/dump.xml": "without a link to its Capability List (rel=up, core §6.2)", "/away.xml": "503",
+		"/manifest.xml": "without a link to its Capability List (rel=up, core §6.2)", "/away.xml": "503",
 		"/deep/page": "/.well-known/resourcesync and robots.txt were not looked at: begin at " + site + "/",
 	} {
 		if got, err := newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site+start); len(got) > 0 || err == nil || !strings.Contains(err.Error(), says) {

@@ -14,7 +14,7 @@ import (
 	"carillon/payload"
 )
 
-// document is a list or an index that was read to its end and is well-formed.
+// document is a document that was read to its end and is well-formed.
 type document struct {
 	uri    *url.URL // after redirects
 	header http.Header
@@ -22,7 +22,9 @@ type document struct {
 	head   payload.Header
 	// unchanged: it is as it was when it was read before, and has no entries here.
 	unchanged bool
-	parts     []part // of an index
+	// table: its entries are documents or packages, and are in parts: an index, a dump, an archive.
+	table bool
+	parts []part
 
 	lim     payload.Limits
 	spool   spool
@@ -47,11 +49,39 @@ func (d *document) name() string {
 
 func (d *document) close() { d.spool.close() }
 
-// part is one list of an index.
+// part is one document of an index or of an archive, or one package of a dump.
 type part struct {
-	loc string
-	// What the index says of it; zero where it does not.
-	from, until, at time.Time
+	loc, lastMod string
+	// What is told of a package, and where a copy of its manifest is (rel=contents, core §11.1).
+	mediaType, hash, length, contents string
+	// The times that are told of it; zero for those that are not.
+	from, until, at, completed time.Time
+}
+
+// listsDocuments reports whether the entries of such a document are documents or packages.
+func listsDocuments(capability string) bool {
+	switch capability {
+	case payload.CapResourceDump, payload.CapChangeDump,
+		payload.CapResourceListArchive, payload.CapResourceDumpArchive,
+		payload.CapChangeListArchive, payload.CapChangeDumpArchive:
+		return true
+	}
+	return false
+}
+
+func partOf(e *payload.Entry) part {
+	p := part{
+		loc: e.Loc, lastMod: e.LastMod, mediaType: e.Type, hash: e.Hash, length: e.Length,
+		from: datetime(e.From), until: datetime(e.Until), at: datetime(e.At), completed: datetime(e.Completed),
+	}
+	p.contents = linkOf(e.Links, payload.RelContents)
+	return p
+}
+
+// datetime reads a W3C Datetime. It returns the zero time for anything else.
+func datetime(told string) time.Time {
+	at, _ := payload.ParseDatetime(told)
+	return at
 }
 
 // open reads a document and puts it down. since is from when on its entries are
@@ -84,6 +114,7 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 		return err
 	}
 	d.head, d.index = head, head.Root == payload.RootSitemapIndex
+	d.table = d.index || listsDocuments(want)
 	if err := d.is(want); err != nil {
 		return err
 	}
@@ -115,7 +146,7 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 		return err
 	}
 	r.c.warn(d.uri, odd.Violations()...)
-	if d.index {
+	if d.table {
 		d.spool.close() // its parts are in memory
 	}
 	return nil
@@ -123,12 +154,8 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 
 // note keeps what is needed of an entry before all are read.
 func (d *document) note(e *payload.Entry, since time.Time) {
-	if d.index {
-		p := part{loc: e.Loc}
-		p.from, _ = payload.ParseDatetime(e.From)
-		p.until, _ = payload.ParseDatetime(e.Until)
-		p.at, _ = payload.ParseDatetime(e.At)
-		d.parts = append(d.parts, p)
+	if d.table {
+		d.parts = append(d.parts, partOf(e))
 		return
 	}
 	if d.first == "" {
@@ -183,8 +210,10 @@ func (d *document) is(want string) error {
 }
 
 // link returns where the document's first link of the relation leads, empty for none.
-func (d *document) link(rel string) string {
-	for _, l := range d.head.Links {
+func (d *document) link(rel string) string { return linkOf(d.head.Links, rel) }
+
+func linkOf(links []payload.Link, rel string) string {
+	for _, l := range links {
 		if l.Rel == rel && l.Href != "" {
 			return l.Href
 		}

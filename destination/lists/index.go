@@ -37,8 +37,12 @@ func (w *walk) index(ctx context.Context, ix *list) error {
 // index was made.
 func (w *walk) parts(ctx context.Context, ix *list) (stale bool, err error) {
 	parts := chronological(ix.parts)
-	if len(parts) == 0 && !w.joins(ix) {
-		return false, w.hole(ix)
+	if len(parts) == 0 {
+		joined, err := w.bridge(ctx, ix)
+		if err == nil && !joined {
+			err = w.hole(ix)
+		}
+		return false, err
 	}
 	read := map[string]bool{}
 	for i, p := range parts {
@@ -82,10 +86,13 @@ func (w *walk) onePart(ctx context.Context, at *url.URL, p part, last bool) (pro
 		return stop, err
 	}
 	defer l.close()
-	switch {
-	case l.index:
+	if l.index {
 		return stop, fmt.Errorf("%w: %s is an index within an index", ErrLoop, l.uri)
-	case !w.joins(l):
+	}
+	switch joined, err := w.bridge(ctx, l); {
+	case err != nil:
+		return stop, err
+	case !joined:
 		return stop, w.hole(l)
 	}
 	if last && !l.closed {

@@ -1,6 +1,8 @@
 // Package lists reads what a Source serves: its Source Description, Capability
 // Lists, Resource Lists and Change Lists, and the change memory of a hub, which
-// is a Change List too (core §8 to §12).
+// is a Change List too (core §8 to §12). It reads the documents of Resource Dumps
+// and Change Dumps (core §11.1, §13.1), but not their packages, and the archives of
+// all four.
 //
 // Every document comes from a stranger. Each is bounded in bytes, entries and
 // depth, an index in parts, a whole reading in documents and in time; an index
@@ -84,6 +86,33 @@ type Set struct {
 	// Capability List names for it (CN §5).
 	Topic string
 	Hubs  []string
+	// Dumps of the resources and of the changes (core §11.1, §13.1).
+	ResourceDump, ChangeDump string
+	// Archives of the four. A live document may link to its own (rel=archives): see WithArchives.
+	ResourceListArchive, ResourceDumpArchive, ChangeListArchive, ChangeDumpArchive string
+}
+
+// offered returns where the address of a capability is kept; nil for one that has none.
+func (s *Set) offered(capability string) *string {
+	switch capability {
+	case payload.CapResourceList:
+		return &s.ResourceList
+	case payload.CapChangeList:
+		return &s.ChangeList
+	case payload.CapResourceDump:
+		return &s.ResourceDump
+	case payload.CapChangeDump:
+		return &s.ChangeDump
+	case payload.CapResourceListArchive:
+		return &s.ResourceListArchive
+	case payload.CapResourceDumpArchive:
+		return &s.ResourceDumpArchive
+	case payload.CapChangeListArchive:
+		return &s.ChangeListArchive
+	case payload.CapChangeDumpArchive:
+		return &s.ChangeDumpArchive
+	}
+	return nil
 }
 
 // Covered is what a reading of changes has shown: every change with

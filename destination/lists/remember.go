@@ -27,7 +27,8 @@ type known struct {
 	etag, modified string
 	// end is how far its entries were taken, and the rest what it said of itself.
 	end, from, until time.Time
-	index, up        string
+
+	index, up, archives string
 }
 
 func (k *known) ask(h http.Header) {
@@ -62,7 +63,7 @@ func (c *Client) remember(at *url.URL, h http.Header, k known) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.etag == "" && k.modified == "" || max(len(k.etag), len(at.String()), len(k.index), len(k.up)) > maxKept {
+	if k.etag == "" && k.modified == "" || max(len(k.etag), len(at.String()), len(k.index), len(k.up), len(k.archives)) > maxKept {
 		delete(c.known, at.String())
 		return
 	}

@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -23,17 +24,30 @@ func (c *Client) Resources(ctx context.Context, uri string, visit func(payload.E
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s := &snapshot{reading: r, visit: visit}
+	s := &snapshot{reading: r, want: payload.CapResourceList}
+	s.visit = func(ctx context.Context, d *document, _ time.Time) (int, error) {
+		named := 0
+		err := d.each(ctx, func(_ int, e payload.Entry) error {
+			if err := visit(e); err != nil {
+				return err
+			}
+			named++
+			return nil
+		})
+		return named, err
+	}
 	err = s.read(ctx, at)
 	s.Documents = s.documents
 	return s.Snapshot, err
 }
 
-// snapshot is one reading of resources.
+// snapshot is one reading of resources, or of the packages that have them.
 type snapshot struct {
 	*reading
 	Snapshot
-	visit func(payload.Entry) error
+	want string // the capability of its documents
+	// visit visits what has a loc in a document of a moment, and returns how many it visited.
+	visit func(ctx context.Context, d *document, at time.Time) (named int, err error)
 	// unknown: one of the documents does not say when it was taken.
 	unknown bool
 	// dated are the documents that say themselves when they were taken, in the order in
@@ -49,14 +63,14 @@ type dated struct {
 }
 
 func (s *snapshot) read(ctx context.Context, at *url.URL) error {
-	d, err := s.open(ctx, at, payload.CapResourceList, time.Time{}, nil)
+	d, err := s.open(ctx, at, s.want, time.Time{}, nil)
 	if err != nil {
 		return err
 	}
 	defer d.close()
 	if !d.index {
-		s.At, s.Completed = d.head.AtTime, d.head.CompletedTime
-		return s.take(ctx, d)
+		s.At, s.Completed = d.moment(d.head.AtTime), d.head.CompletedTime
+		return s.take(ctx, d, d.head.AtTime)
 	}
 	s.dates(at, d)
 	for _, p := range d.parts {
@@ -91,7 +105,7 @@ func (s *snapshot) read(ctx context.Context, at *url.URL) error {
 }
 
 func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *document) error {
-	d, err := s.open(ctx, at, payload.CapResourceList, time.Time{}, nil)
+	d, err := s.open(ctx, at, s.want, time.Time{}, nil)
 	if err != nil {
 		return err
 	}
@@ -100,10 +114,8 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *documen
 		return fmt.Errorf("%w: %s is an index within an index", ErrLoop, d.uri)
 	}
 	s.dates(at, d)
-	when := d.head.AtTime
-	if when.IsZero() {
-		when = told.at
-	}
+	dated := cmp.Or(d.head.AtTime, told.at)
+	when := d.moment(dated)
 	if !told.at.IsZero() && when.After(told.at) {
 		s.c.warn(ix.uri, payload.Violation{Clause: "core §10.2", Message: "a list was replaced since the index was made: " +
 			"together they may not be the set at one moment"})
@@ -115,7 +127,26 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *documen
 		s.At = when
 	}
 	s.Completed = later(s.Completed, d.head.CompletedTime)
-	return s.take(ctx, d)
+	return s.take(ctx, d, cmp.Or(dated, ix.head.AtTime))
+}
+
+// moment returns the earliest moment of a document, which is of told, and of its packages: what
+// one of them may lack is what has changed since its own. It is zero where one is not known.
+func (d *document) moment(told time.Time) time.Time {
+	if d.index || !d.table {
+		return told
+	}
+	earliest := told
+	for _, p := range d.parts {
+		when := cmp.Or(p.at, told)
+		if when.IsZero() {
+			return time.Time{}
+		}
+		if earliest.IsZero() || when.Before(earliest) {
+			earliest = when
+		}
+	}
+	return earliest
 }
 
 // dates notes of what moment a document says that it is.
@@ -141,8 +172,8 @@ func (s *snapshot) still(ctx context.Context) error {
 			return err
 		}
 		if !now.IsZero() && !now.Equal(was.at) {
-			return fmt.Errorf("%w: the Resource Lists were made anew while they were read: %s is of %s now, and was of %s",
-				ErrAnswer, was.uri, payload.FormatDatetime(now), payload.FormatDatetime(was.at))
+			return fmt.Errorf("%w: the documents of the %s were made anew while they were read: %s is of %s now, and was of %s",
+				ErrAnswer, s.want, was.uri, payload.FormatDatetime(now), payload.FormatDatetime(was.at))
 		}
 	}
 	return nil
@@ -151,27 +182,26 @@ func (s *snapshot) still(ctx context.Context) error {
 // momentOf reads no more of a document than its head, and returns when it was taken; zero where
 // that is not told there.
 func (s *snapshot) momentOf(ctx context.Context, at *url.URL) (time.Time, error) {
-	a, err := s.get(ctx, at, nil)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer a.close()
-	head, err := payload.NewReader(a.body, payload.Limits{Bytes: s.c.cfg.Limits.Bytes}).Header()
-	if err != nil {
-		return time.Time{}, fmt.Errorf("reading %s: %w", a.uri, err)
-	}
-	return head.AtTime, nil
+	_, head, err := s.head(ctx, at)
+	return head.AtTime, err
 }
 
-func (s *snapshot) take(ctx context.Context, d *document) error {
-	named := 0
-	err := d.each(ctx, func(_ int, e payload.Entry) error {
-		if err := s.visit(e); err != nil {
-			return err
-		}
-		named++
-		return nil
-	})
+// head reads no more of a document than what it says of itself before its first entry.
+func (r *reading) head(ctx context.Context, at *url.URL) (*url.URL, payload.Header, error) {
+	a, err := r.get(ctx, at, nil)
+	if err != nil {
+		return nil, payload.Header{}, err
+	}
+	defer a.close()
+	head, err := payload.NewReader(a.body, payload.Limits{Bytes: r.c.cfg.Limits.Bytes}).Header()
+	if err != nil {
+		return nil, payload.Header{}, fmt.Errorf("reading %s: %w", a.uri, err)
+	}
+	return a.uri, head, nil
+}
+
+func (s *snapshot) take(ctx context.Context, d *document, at time.Time) error {
+	named, err := s.visit(ctx, d, at)
 	s.Entries += named
 	if err == nil {
 		s.Unnamed += d.entries - named
