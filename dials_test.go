@@ -60,6 +60,7 @@ var mayDial = map[string]struct {
 		[]string{"net/http.DefaultTransport", "net/http.Transport"},
 		"a notifier publishes to the hub that its operator names (--hub), and takes nobody's URLs",
 	},
+	"notifier/dump/fetch.go":         {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "it fetches the resources that the operator's own systems published, from their addresses, and follows redirects to the same host only"},
 	"destination/config.go":          {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
 	"internal/tracing/tracing.go":    {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
 	"cmd/destination/follow_exec.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},

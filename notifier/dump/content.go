@@ -1,0 +1,75 @@
+package dump
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"carillon/payload"
+)
+
+const mediaZip = "application/zip"
+
+// Reason is why a resource is left out of a dump: the values of a metric's label.
+type Reason string
+
+// The reasons.
+const (
+	// Missing: there is no such file, or its server answers 404 or 410.
+	Missing Reason = "missing"
+	// Refused: its server answers with another status than 200, or redirects to another host.
+	Refused Reason = "refused"
+	// Unreachable: its server cannot be asked, answers 5xx, or breaks off, again and again.
+	Unreachable Reason = "unreachable"
+	// Differs: what came has not the length or hash that the set has, and no newer event says so.
+	Differs Reason = "differs"
+	// Changing: the file did not rest while it was read, again and again.
+	Changing Reason = "changing"
+	// TooLarge: it has more bytes than Config.MaxContent.
+	TooLarge Reason = "too_large"
+	// Unreadable: the file cannot be read.
+	Unreadable Reason = "unreadable"
+)
+
+var reasons = []Reason{Missing, Refused, Unreachable, Differs, Changing, TooLarge, Unreadable}
+
+// LeftOutError says why a resource has no content that can be packed.
+type LeftOutError struct {
+	Reason Reason
+	// Text is for the log.
+	Text string
+	// Again: another attempt may succeed.
+	Again bool
+}
+
+func (e *LeftOutError) Error() string { return e.Text }
+
+func leftOut(reason Reason, again bool, format string, args ...any) error {
+	return &LeftOutError{Reason: reason, Again: again, Text: fmt.Sprintf(format, args...)}
+}
+
+// ErrHeld: no content of the set can be had at the moment, such as when its directory is not
+// mounted. No dump is made then.
+var ErrHeld = errors.New("the content of the set cannot be had at the moment")
+
+// Source opens the content of resources. Its methods may be called from any goroutine.
+type Source interface {
+	// Open opens what the resource is now. e is what the set has of it. The error is a
+	// *LeftOutError, ErrHeld, or that of ctx.
+	Open(ctx context.Context, e *payload.Entry) (*Content, error)
+}
+
+// Content is what a resource is now.
+type Content struct {
+	io.ReadCloser
+	// Size is how many bytes it has; -1 where that is not known yet.
+	Size int64
+	// Type, LastMod and Encoding describe it as in an entry. Empty: what the set has.
+	Type, LastMod, Encoding string
+	// Own: the Source knows that this is the resource as it is now, whatever was told of it. A
+	// file is; the answer of a server must match what was told.
+	Own bool
+	// Check is called when all was read: an error means that it was not one state. Nil: none.
+	Check func() error
+}

@@ -1,0 +1,28 @@
+// Package dump makes the Resource Dumps and Change Dumps of a notifier's sets (core §11, §13):
+// packages of the content of resources, as ZIP files with a manifest each.
+//
+//	                                  ┌─ due, or asked for ──▶ snapshot of the journal ─┐
+//	Resource Dump: one generation ────┤                                                 ├─▶ plan (a file)
+//	Change Dump: a generation for each┴─ Change List closed ──▶ its events ─────────────┘       │
+//	                                                                                            ▼
+//	   serving ◀── rename ◀── generation.json ◀── 1.zip, 2.zip, … ◀── content: file or GET, verified,
+//	      │                                        (each finished    hashed, packed, several at a time
+//	      ▼                                         for good)
+//	   410 when dropped
+//
+// What it guarantees: a generation is served when all its packages are durable, and never changes.
+// What was being made when a process was killed is gone on with: the plan and the finished packages
+// stay, everything else is removed. Every manifest is true of its package: hash and length are those
+// of what was packed, also where a resource has changed since the snapshot. Content that a server
+// sends must match what the set has, then or now. What cannot be had is left out, logged and
+// counted; a dump that would lack more than half is not announced. A package has at most
+// Config.PackageBytes, unless it has one member only. Memory does not grow with packages, content or
+// sets: content over 256 KB goes through a file.
+//
+// What it does not: it has no content of the past. A Change Dump has of each resource what it was
+// when the list was packed, soon after it was closed. It makes no Indexes: a Resource Dump or
+// Change Dump names up to 50,000 packages.
+//
+// cmd/notifier connects it: package notifier has the addresses and the journal, package directory
+// is the Source of watched sets.
+package dump

@@ -1,0 +1,151 @@
+package dump
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon/notifier"
+)
+
+// Dumps makes and serves the dumps of sets. Run it once; it is a notifier.Companion of each set.
+type Dumps struct {
+	cfg  Config
+	log  *slog.Logger
+	room *room
+	sets map[string]*set
+	// making has a slot for one Resource Dump, packaging one for a part of a Change Dump: what is
+	// made at a time bounds memory and the disk.
+	making, packaging chan struct{}
+	finished          []func(*Generation)
+}
+
+// workersFetching is how many resources of a set are fetched at a time.
+const workersFetching = 8
+
+// New finds what an earlier run has left, and attaches the dumps to the sets of the notifier. The
+// error is notifier.ErrNotWhole for a set whose resources are not known.
+func New(ctx context.Context, cfg Config) (*Dumps, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("dump: %w", err)
+	}
+	d := &Dumps{
+		cfg: cfg, log: cfg.Logger, room: &room{limit: cfg.Bytes}, sets: map[string]*set{},
+		making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
+	}
+	used, err := sizeOf(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("dump: %w", err)
+	}
+	d.room.used.Store(used)
+	all := newFamilies(cfg.Registry, func() float64 { return float64(d.room.used.Load()) })
+	fetch := newFetcher(&cfg)
+	for _, one := range cfg.Sets {
+		if err := knows(ctx, cfg.Store, one.Name); err != nil {
+			return nil, err
+		}
+		s := newSet(d, one, all.of(one.Name))
+		if one.Source == nil {
+			s.source, s.workers = fetch, workersFetching
+		}
+		if err := s.load(ctx); err != nil {
+			return nil, fmt.Errorf("dump %s: %w", one.Name, err)
+		}
+		if err := cfg.Notifier.Attach(one.Name, s); err != nil {
+			return nil, fmt.Errorf("dump: %w", err)
+		}
+		d.sets[one.Name] = s
+	}
+	return d, nil
+}
+
+// knows reports whether the resources of a set are known, as an error.
+func knows(ctx context.Context, store notifier.Store, name string) error {
+	_, all, err := store.Resources(ctx, name)
+	if errors.Is(err, notifier.ErrNotWhole) {
+		return fmt.Errorf("dump: the set %s has no Resource List: %w; name it in --resource-list before its first event, "+
+			"watch a directory (--watch), or import a snapshot (notifier import %s < resources.ndjson)", name, err, name)
+	}
+	if err != nil {
+		return fmt.Errorf("dump %s: %w", name, err)
+	}
+	for range all {
+		break // what was begun is let go
+	}
+	return nil
+}
+
+// OnFinished has f called with each generation that is completed, and with those that are there,
+// before Run returns to its work: f may make links of the files. It must be called before Run.
+func (d *Dumps) OnFinished(f func(*Generation)) { d.finished = append(d.finished, f) }
+
+// Generations returns the whole generations of a kind of a set, oldest first.
+func (d *Dumps) Generations(name string, kind Kind) []*Generation {
+	s := d.sets[name]
+	if s == nil {
+		return nil
+	}
+	return s.of(kind)
+}
+
+// Run makes dumps until ctx ends. What is being made then is gone on with at the next start.
+func (d *Dumps) Run(ctx context.Context) error {
+	var g errgroup.Group
+	for _, s := range d.sets {
+		for _, kind := range []Kind{Changes, Resources} {
+			for _, one := range s.of(kind) {
+				d.report(one)
+			}
+		}
+		g.Go(func() error { s.runResources(ctx); return nil })
+		g.Go(func() error { s.runChanges(ctx); return nil })
+	}
+	return g.Wait()
+}
+
+func (d *Dumps) report(g *Generation) {
+	for _, f := range d.finished {
+		f(g)
+	}
+}
+
+// completed is what time it is, and never before the generation begins.
+func (d *Dumps) completed(g *Generation) time.Time {
+	now := d.cfg.Notifier.Now().UTC().Truncate(time.Microsecond)
+	if now.Before(g.begins()) {
+		return g.begins()
+	}
+	return now
+}
+
+// within runs f when there is a slot.
+func within(ctx context.Context, slots chan struct{}, f func() error) error {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+		return f()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func newSet(d *Dumps, one Set, m *metrics) *set {
+	return &set{
+		d: d, name: one.Name, source: one.Source, workers: max(2, runtime.GOMAXPROCS(0)),
+		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
+		log: d.log.With("set", one.Name), metrics: m,
+		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1),
+		generations: map[Kind][]*Generation{},
+	}
+}

@@ -1,0 +1,258 @@
+package dump
+
+import (
+	"compress/flate"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"carillon/payload"
+)
+
+// Kind says what a generation is.
+type Kind string
+
+// The kinds of generations.
+const (
+	// Resources is a Resource Dump: all resources of a set at one moment (core §11).
+	Resources Kind = "resource"
+	// Changes is the part of the Change Dump that belongs to one closed Change List (core §13).
+	Changes Kind = "change"
+)
+
+// address is the form of a moment in the name of a directory, and in a URI.
+const address = "20060102T150405.000000Z"
+
+// Files of a generation's directory. Its name is the moment when it begins; while the name ends in
+// makingSuffix the generation is not whole.
+//
+//	1.zip, 2.zip, …   the packages
+//	generation.json   the Generation; in a directory that is being made, 1.json, 2.json, …
+//	                  each say that a package is finished
+const (
+	generationName = "generation.json"
+	makingSuffix   = ".making"
+	versionKnown   = 1
+	maxGeneration  = 64 << 20 // bytes of generation.json; 50,000 packages need a third of that
+)
+
+// Generation is a dump that is whole: a Resource Dump, or the packages of one Change List. It
+// never changes. Its files stay until the engine drops the generation; whoever needs them for
+// longer makes hard links of them when OnFinished reports it.
+type Generation struct {
+	Version int    `json:"version"`
+	Set     string `json:"set"`
+	Kind    Kind   `json:"kind"`
+	// At is the moment of a Resource Dump's snapshot. From and Until are the interval of a
+	// Change List.
+	At    time.Time `json:"at,omitzero"`
+	From  time.Time `json:"from,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Completed is when the last package was finished.
+	Completed time.Time `json:"completed"`
+	Packages  []Package `json:"packages"`
+	// LeftOut is how many entries have no content in any package, by reason.
+	LeftOut map[Reason]int `json:"left_out,omitempty"`
+
+	dir   string
+	since time.Time // by the monotonic clock, when it was completed or loaded
+}
+
+// Package is one ZIP.
+type Package struct {
+	// Bytes is the size of the file, Hash its SHA-256 in the form of rs:md, "sha-256:…".
+	Bytes int64  `json:"bytes"`
+	Hash  string `json:"hash"`
+	// Entries are those of its manifest, Content the bytes of its members before packing.
+	Entries int   `json:"entries"`
+	Content int64 `json:"content"`
+	// From and Until are what a package of a Change Dump covers.
+	From      time.Time `json:"from,omitzero"`
+	Until     time.Time `json:"until,omitzero"`
+	Completed time.Time `json:"completed"`
+	// Manifest is where manifest.xml is in the file, packed as a raw DEFLATE stream.
+	Manifest Extent `json:"manifest"`
+}
+
+// Extent is a part of a file.
+type Extent struct {
+	Offset int64 `json:"offset"`
+	Packed int64 `json:"packed"`
+	Size   int64 `json:"size"` // when unpacked
+}
+
+// begins is the moment that names the generation.
+func (g *Generation) begins() time.Time {
+	if g.Kind == Changes {
+		return g.From
+	}
+	return g.At
+}
+
+// Name is the generation's name in URIs, and that of its directory.
+func (g *Generation) Name() string { return g.begins().UTC().Format(address) }
+
+// File returns the name of the file of package n, counted from 1.
+func (g *Generation) File(n int) string { return filepath.Join(g.dir, packageName(n)) }
+
+func packageName(n int) string { return strconv.Itoa(n) + ".zip" }
+
+// Entries returns how many entries the manifests have.
+func (g *Generation) Entries() (n int) {
+	for i := range g.Packages {
+		n += g.Packages[i].Entries
+	}
+	return n
+}
+
+// Bytes returns the size of all packages.
+func (g *Generation) Bytes() (n int64) {
+	for i := range g.Packages {
+		n += g.Packages[i].Bytes
+	}
+	return n
+}
+
+// LeftOutTotal returns how many entries have no content.
+func (g *Generation) LeftOutTotal() (n int) {
+	for _, one := range g.LeftOut {
+		n += one
+	}
+	return n
+}
+
+// Listed returns the entry for package n of a Resource Dump or Change Dump (core §11.1, §13.1),
+// where package and manifest are at the URIs.
+func (g *Generation) Listed(n int, uri, manifest string) payload.Part {
+	p := &g.Packages[n-1]
+	part := payload.Part{
+		Loc: uri, Type: mediaZip, Length: strconv.FormatInt(p.Bytes, 10), Hash: p.Hash,
+		Links: []payload.Link{{Rel: payload.RelContents, Href: manifest, Type: "application/xml"}},
+	}
+	if g.Kind == Changes {
+		part.From, part.Until = p.From, p.Until
+	} else {
+		part.At, part.Completed = g.At, p.Completed
+	}
+	return part
+}
+
+// Document returns the Resource Dump (core §11.1) of the generation. links must have rel=up; uri and
+// manifest return where package n and its manifest are.
+func (g *Generation) Document(links []payload.Link, uri, manifest func(n int) string) ([]byte, error) {
+	doc, err := payload.AppendHead(nil, payload.Head{
+		Capability: payload.CapResourceDump, At: g.At, Completed: g.Completed, Links: links,
+	})
+	for n := 1; n <= len(g.Packages) && err == nil; n++ {
+		part := g.Listed(n, uri(n), manifest(n))
+		doc, err = payload.AppendListed(doc, &part)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return payload.AppendTail(doc, false), nil
+}
+
+// OpenManifest opens the manifest of package n, unpacked: the same bytes as in the ZIP.
+func (g *Generation) OpenManifest(n int) (io.ReadCloser, error) {
+	return OpenManifest(g.File(n), g.Packages[n-1].Manifest)
+}
+
+// OpenManifest opens the manifest within the file of a package, unpacked.
+func OpenManifest(file string, at Extent) (io.ReadCloser, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	unpacked := flate.NewReader(io.NewSectionReader(f, at.Offset, at.Packed))
+	return struct {
+		io.Reader
+		io.Closer
+	}{unpacked, f}, nil
+}
+
+// load reads the generation in g.dir, and looks whether its files are there.
+func (g *Generation) load() error {
+	if err := readJSON(filepath.Join(g.dir, generationName), g); err != nil {
+		return err
+	}
+	if g.Version != versionKnown || g.Kind != Resources && g.Kind != Changes {
+		return errors.New(generationName + " is of another version of the program")
+	}
+	for n := range g.Packages {
+		if info, err := os.Stat(g.File(n + 1)); err != nil || info.Size() != g.Packages[n].Bytes {
+			return fmt.Errorf("%s is not there whole", packageName(n+1))
+		}
+	}
+	return nil
+}
+
+func readJSON(name string, into any) error {
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > maxGeneration {
+		err = fmt.Errorf("%s has more than %d bytes", filepath.Base(name), maxGeneration)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(name), err)
+	}
+	return nil
+}
+
+// writeJSON writes a file that is whole and durable, or not there.
+func (r *room) writeJSON(name string, from any) error {
+	text, err := json.Marshal(from)
+	if err == nil {
+		err = r.take(int64(len(text)))
+	}
+	if err != nil {
+		return err
+	}
+	return writeWhole(name, func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
+}
+
+// writeWhole writes a file beside its place, and puts it there when it is durable.
+func writeWhole(name string, write func(*os.File) error) error {
+	f, err := os.OpenFile(name+tempSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err == nil {
+		return syncDirectory(filepath.Dir(name))
+	}
+	return errors.Join(err, os.Remove(f.Name()))
+}
+
+// tempSuffix ends the name of a file that is not whole. Such files are removed at the start.
+const tempSuffix = ".temp"
+
+// syncDirectory makes the names in a directory durable.
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

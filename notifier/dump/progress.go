@@ -1,0 +1,85 @@
+package dump
+
+import (
+	"sync"
+	"time"
+)
+
+// Progress is how far the making of a dump has come.
+type Progress struct {
+	// Entries of Total are packed, with Bytes of Content; the latter is as the set has it, 0 where
+	// that has no lengths.
+	Entries int   `json:"entries"`
+	Total   int   `json:"total"`
+	Bytes   int64 `json:"bytes"`
+	Content int64 `json:"content,omitempty"`
+	// Packages are finished, LeftOut resources have no content.
+	Packages int `json:"packages"`
+	LeftOut  int `json:"left_out,omitempty"`
+	// Packed are the bytes of the finished packages.
+	Packed int64 `json:"packed"`
+}
+
+// Outcome is how the making of a Resource Dump has ended.
+type Outcome struct {
+	Progress
+	At time.Time
+	// Err is why there is no new dump; nil if there is one.
+	Err error
+}
+
+// progress is the Progress of what is being made of a set.
+type progress struct {
+	mu   sync.Mutex
+	kind Kind     // guarded by mu; empty: nothing is being made
+	now  Progress // guarded by mu
+}
+
+func (p *progress) begin(of plan, g *Generation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kind = of.Kind
+	p.now = Progress{Total: of.Entries, Content: of.Content, Entries: g.Entries(), LeftOut: g.LeftOutTotal()}
+	for i := range g.Packages {
+		p.now.Packages++
+		p.now.Packed += g.Packages[i].Bytes
+		p.now.Bytes += g.Packages[i].Content
+	}
+}
+
+func (p *progress) entry(it *item) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.Entries++
+	if it != nil {
+		p.now.Bytes += it.size
+	}
+}
+
+func (p *progress) leftOut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.LeftOut++
+}
+
+func (p *progress) finished(done Package) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.Packages++
+	p.now.Packed += done.Bytes
+}
+
+// end returns how far it has come.
+func (p *progress) end() Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kind = ""
+	return p.now
+}
+
+// look returns how far it has come; false: nothing is being made.
+func (p *progress) look() (Progress, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now, p.kind != ""
+}

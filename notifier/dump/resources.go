@@ -1,0 +1,136 @@
+package dump
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"carillon/payload"
+)
+
+// ErrNoResources: the set has no resources, so there is nothing to dump.
+var ErrNoResources = errors.New("the set has no resources yet")
+
+func (s *set) runResources(ctx context.Context) {
+	s.loop(ctx, s.wakeResources, Resources, s.stepResources)
+	s.answer(Outcome{Err: errors.New("the notifier ends; the dump is gone on with at its next start")})
+}
+
+// stepResources does what is to be done of Resource Dumps now, and returns when to look again.
+func (s *set) stepResources(ctx context.Context) (time.Duration, error) {
+	s.forget()
+	dir, p, begun, err := s.begun(ctx, Resources)
+	if err != nil {
+		return 0, err
+	}
+	if wait := s.due(); wait > 0 && !begun {
+		return min(wait, longestLook), nil
+	}
+	var g *Generation
+	err = within(ctx, s.d.making, func() (err error) {
+		if !begun {
+			if dir, p, err = s.planResources(ctx); err != nil {
+				return err
+			}
+		}
+		g, err = s.make(ctx, dir, p, &s.progress)
+		return err
+	})
+	done := s.progress.end()
+	switch {
+	case errors.Is(err, ErrNoResources):
+		s.answer(Outcome{Err: err})
+		s.mu.Lock()
+		s.first = time.Time{} // until an event comes
+		s.mu.Unlock()
+		return longestLook, nil
+	case err != nil:
+		if ctx.Err() == nil {
+			s.answer(Outcome{Progress: done, Err: err})
+		}
+		return 0, err
+	}
+	s.answer(Outcome{Progress: done, At: g.At})
+	return 0, nil
+}
+
+// due is how long it is until a Resource Dump is to be made.
+func (s *set) due() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.generations[Resources]
+	switch {
+	case s.asked:
+		return 0
+	case len(all) == 0 && s.first.IsZero():
+		return longestLook
+	case len(all) == 0:
+		return min(quiet-time.Since(s.last), firstAtLast-time.Since(s.first))
+	}
+	newest := all[len(all)-1]
+	// A clock that was set back holds nothing up.
+	return s.d.cfg.Every - max(s.d.cfg.Notifier.Now().Sub(newest.Completed), time.Since(newest.since))
+}
+
+// planResources takes a snapshot of the set.
+func (s *set) planResources(ctx context.Context) (dir string, p plan, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // lets go what was not read
+	at, all, err := s.d.cfg.Notifier.Snapshot(ctx, s.name)
+	if err != nil {
+		return "", p, err
+	}
+	dir = filepath.Join(s.dirOf(Resources), at.UTC().Format(address)+makingSuffix)
+	w, err := newPlan(dir, plan{Set: s.name, Kind: Resources, At: at}, s.d.room)
+	if err != nil {
+		return "", p, err
+	}
+	for e, listErr := range all {
+		if err = listErr; err == nil {
+			err = w.add(&e, false)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil && w.Entries == 0 && s.newest() == nil {
+		err = ErrNoResources
+	}
+	if err = w.end(err); err != nil {
+		return "", p, errors.Join(err, s.d.room.remove(dir))
+	}
+	return dir, w.plan, nil
+}
+
+// forget drops Resource Dumps that were replaced long enough ago.
+func (s *set) forget() {
+	all := s.of(Resources)
+	drop := 0
+	for drop+1 < len(all) && time.Since(all[drop+1].since) >= s.d.cfg.Keep {
+		drop++
+	}
+	s.drop(Resources, drop)
+}
+
+// drop drops the oldest generations of a kind.
+func (s *set) drop(kind Kind, n int) {
+	if n == 0 {
+		return
+	}
+	s.mu.Lock()
+	dropped := s.generations[kind][:n]
+	s.generations[kind] = slices.Clone(s.generations[kind][n:])
+	s.mu.Unlock()
+	for _, g := range dropped {
+		if err := s.d.room.remove(g.dir); err != nil {
+			s.log.Warn("an old dump cannot be removed", "directory", g.dir, "error", err)
+		}
+	}
+}
+
+// withoutPatches drops links that need content of their own in a package (core §14.4).
+func withoutPatches(links []payload.Link) []payload.Link {
+	return slices.DeleteFunc(slices.Clone(links), func(l payload.Link) bool { return l.Rel == payload.RelPatch })
+}

@@ -1,0 +1,82 @@
+package dump
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+)
+
+// ErrRoom: dumps would take more of the disk than Config.Bytes allows.
+var ErrRoom = errors.New("the bound of the disk that dumps may take is reached")
+
+// room counts the disk that dumps take, with what is being made.
+type room struct {
+	limit int64 // 0: none
+	used  atomic.Int64
+}
+
+// take adds to what is used.
+func (r *room) take(n int64) error {
+	if used := r.used.Add(n); r.limit > 0 && used > r.limit {
+		r.used.Add(-n)
+		return fmt.Errorf("%w: %d of %d bytes are used; allow more with --dump-bytes, or keep less (--dump-keep, --keep)",
+			ErrRoom, used-n, r.limit)
+	}
+	return nil
+}
+
+func (r *room) give(n int64) { r.used.Add(-n) }
+
+// writer counts what is written to a file.
+func (r *room) writer(to io.Writer) io.Writer { return &roomWriter{r, to} }
+
+type roomWriter struct {
+	room *room
+	to   io.Writer
+}
+
+func (w *roomWriter) Write(b []byte) (int, error) {
+	if err := w.room.take(int64(len(b))); err != nil {
+		return 0, err
+	}
+	return w.to.Write(b)
+}
+
+// remove removes a file or a directory, and gives back what it took.
+func (r *room) remove(name string) error {
+	size, err := sizeOf(name)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(name); err != nil {
+		return err
+	}
+	r.give(size)
+	return nil
+}
+
+// sizeOf returns the bytes of all files below a name; 0 where nothing is there.
+func sizeOf(name string) (size int64, err error) {
+	err = filepath.WalkDir(name, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return ignoreMissing(err)
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return ignoreMissing(err)
+	})
+	return size, err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

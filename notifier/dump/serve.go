@@ -1,0 +1,223 @@
+package dump
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"carillon/notifier"
+	"carillon/payload"
+)
+
+// Names of the documents in the metrics.
+const (
+	kindResourceDump = "resource_dump"
+	kindChangeDump   = "change_dump"
+	kindPackage      = "dump_package"
+)
+
+// progressEvery is how often a request for a dump is answered with how far that has come.
+const progressEvery = time.Second
+
+func (s *set) resourceDumpURL() string {
+	return s.d.cfg.Notifier.PublicURL(s.name + "/resourcedump.xml")
+}
+
+func (s *set) changeDumpURL() string { return s.d.cfg.Notifier.PublicURL(s.name + "/changedump.xml") }
+
+func folder(kind Kind) string { return string(kind) + "dump/" }
+
+// uri is where package n of a generation is for as long as that is kept.
+func (s *set) uri(g *Generation, n int) string {
+	return s.d.cfg.Notifier.PublicURL(s.name + "/" + folder(g.Kind) + g.Name() + "/" + packageName(n))
+}
+
+// manifestURI is where a copy of its manifest is.
+func (s *set) manifestURI(g *Generation, n int) string {
+	return s.d.cfg.Notifier.PublicURL(s.name + "/" + folder(g.Kind) + g.Name() + "/" + strconv.Itoa(n) + ".xml")
+}
+
+// Routes implements notifier.Companion:
+//
+//	resourcedump.xml            the newest Resource Dump (core §11.1)
+//	resourcedump/{at}/{n}.zip   a package of it; {n}.xml is a copy of its manifest
+//	changedump.xml              the Change Dump (core §13.1)
+//	changedump/{from}/{n}.zip   a package of it; {n}.xml as above
+//
+// and on the intake listener POST /sets/NAME/dump, which makes a Resource Dump.
+func (s *set) Routes() []notifier.Route {
+	return []notifier.Route{
+		{Path: "resourcedump.xml", Kind: kindResourceDump, Serve: s.serveResourceDump},
+		{Path: "changedump.xml", Kind: kindChangeDump, Serve: s.serveChangeDump},
+		{Path: folder(Resources), Kind: kindPackage, Serve: func(w http.ResponseWriter, r *http.Request) error { return s.serveFile(w, r, Resources) }},
+		{Path: folder(Changes), Kind: kindPackage, Serve: func(w http.ResponseWriter, r *http.Request) error { return s.serveFile(w, r, Changes) }},
+		{Path: "dump", Intake: true, Methods: []string{http.MethodPost}, Serve: s.serveAsked},
+	}
+}
+
+// Capabilities implements notifier.Companion.
+func (s *set) Capabilities() (all []payload.Capability) {
+	if s.newest() != nil {
+		all = append(all, payload.Capability{Loc: s.resourceDumpURL(), Capability: payload.CapResourceDump})
+	}
+	if len(s.of(Changes)) > 0 {
+		all = append(all, payload.Capability{Loc: s.changeDumpURL(), Capability: payload.CapChangeDump})
+	}
+	return all
+}
+
+func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
+	g := s.newest()
+	if g == nil {
+		return notifier.Refuse(http.StatusNotFound, "The set has no Resource Dump yet.", nil)
+	}
+	doc, err := g.Document([]payload.Link{{Rel: "up", Href: s.up}},
+		func(n int) string { return s.uri(g, n) }, func(n int) string { return s.manifestURI(g, n) })
+	if err != nil {
+		return err
+	}
+	tag := strconv.FormatInt(g.At.UnixMicro(), 36)
+	return s.d.cfg.Notifier.ServeBytes(w, r, kindResourceDump, tag, g.Completed, false, doc)
+}
+
+func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
+	s.mu.Lock()
+	d := s.dump
+	s.mu.Unlock()
+	if d.doc == nil {
+		return notifier.Refuse(http.StatusNotFound, "The set has no Change Dump yet: it begins with the first Change List that is closed.", nil)
+	}
+	return s.d.cfg.Notifier.ServeBytes(w, r, kindChangeDump, d.tag, d.modified, false, d.doc)
+}
+
+// serveFile answers with a package, or with a copy of its manifest.
+func (s *set) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error {
+	nothing := notifier.Refuse(http.StatusNotFound, "There is nothing at this path.", nil)
+	dir, file := path.Split(r.URL.Path)
+	at, err := time.Parse(address, path.Base(dir))
+	number, suffix, _ := strings.Cut(file, ".")
+	n, numberErr := strconv.Atoi(number)
+	if err != nil || numberErr != nil || strconv.Itoa(n) != number || suffix != "zip" && suffix != "xml" ||
+		!strings.HasSuffix(dir, "/"+s.name+"/"+folder(kind)+path.Base(dir)+"/") {
+		return nothing
+	}
+	all := s.of(kind)
+	i, found := slices.BinarySearchFunc(all, at, func(g *Generation, at time.Time) int { return g.begins().Compare(at) })
+	switch {
+	case !found && i < len(all):
+		return s.gone(kind)
+	case !found || n < 1 || n > len(all[i].Packages):
+		return nothing
+	}
+	g := all[i]
+	err = Send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
+	if errors.Is(err, fs.ErrNotExist) { // it went this moment
+		return s.gone(kind)
+	}
+	return err
+}
+
+// gone refuses a package that was dropped, or never was: there are newer ones.
+func (s *set) gone(kind Kind) error {
+	where := s.resourceDumpURL()
+	if kind == Changes {
+		where = s.changeDumpURL()
+	}
+	return notifier.Refuse(http.StatusGone, fmt.Sprintf("This package is not kept any more. What there is: %s .", where),
+		http.Header{"Link": {"<" + where + `>; rel="latest-version"`}})
+}
+
+// Send answers with the file of a package, or with the manifest in it: ranges (of packages),
+// conditions, within the files that n sends at a time. The error is fs.ErrNotExist where the file
+// is not there.
+func Send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *Package, manifest bool) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // it was only read
+	header := w.Header()
+	tag := strings.TrimPrefix(p.Hash, "sha-256:")
+	header.Set("Cache-Control", "public, max-age=2592000, immutable")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if !manifest {
+		header.Set("ETag", strconv.Quote(tag))
+		header.Set("Content-Type", mediaZip)
+		return n.SendFile(w, r, p.Completed, f)
+	}
+	unpacked, err := OpenManifest(file, p.Manifest)
+	if err != nil {
+		return err
+	}
+	defer unpacked.Close() // it was only read
+	header.Set("ETag", strconv.Quote(tag+"-manifest"))
+	header.Set("Content-Type", "application/xml")
+	header.Set("Content-Length", strconv.FormatInt(p.Manifest.Size, 10))
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := io.Copy(w, unpacked); err != nil {
+		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+	}
+	return nil
+}
+
+// serveAsked makes a Resource Dump, and answers with how far that has come, as NDJSON: a Progress
+// each second, and an answer at the end. GET answers with the Progress of what is being made.
+func (s *set) serveAsked(w http.ResponseWriter, r *http.Request) error {
+	out := json.NewEncoder(w)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if r.Method != http.MethodPost {
+		if now, making := s.progress.look(); making {
+			_ = out.Encode(now) // a client that has gone needs no answer
+		}
+		return nil
+	}
+	outcome := s.ask()
+	control := http.NewResponseController(w)
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		// Not every writer has deadlines; each line has its own time.
+		_ = control.SetWriteDeadline(time.Now().Add(time.Minute))
+		select {
+		case o := <-outcome:
+			_ = out.Encode(answerOf(o)) // as above
+			return nil
+		case <-r.Context().Done(): // the dump is made all the same
+			return nil
+		case <-ticker.C:
+			now, _ := s.progress.look()
+			if out.Encode(now) != nil {
+				return nil
+			}
+			_ = control.Flush() // nor can every writer flush
+		}
+	}
+}
+
+// Answer ends the answer to a request for a dump.
+type Answer struct {
+	Progress
+	Done bool `json:"done"`
+	// At is the moment of the dump, Error why there is none.
+	At    time.Time `json:"at,omitzero"`
+	Error string    `json:"error,omitempty"`
+}
+
+func answerOf(o Outcome) Answer {
+	a := Answer{Progress: o.Progress, Done: true, At: o.At}
+	if o.Err != nil {
+		a.Error = o.Err.Error()
+	}
+	return a
+}

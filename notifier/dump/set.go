@@ -1,0 +1,298 @@
+package dump
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"carillon/payload"
+)
+
+// When dumps are made.
+const (
+	// quiet is how long no event must have come before the first dump of a set; firstAtLast is how
+	// long it waits at most.
+	quiet       = 10 * time.Second
+	firstAtLast = 10 * time.Minute
+	// longestLook bounds a wait: the clock may be set.
+	longestLook = time.Hour
+	// firstRetry and longestRetry bound the pause after a dump that could not be made.
+	firstRetry   = 5 * time.Second
+	longestRetry = time.Hour
+)
+
+// set is what is known of the dumps of one set.
+type set struct {
+	d                          *Dumps
+	name                       string
+	source                     Source
+	workers                    int
+	dir                        string
+	up                         string // URI of the Capability List
+	log                        *slog.Logger
+	metrics                    *metrics
+	wakeResources, wakeChanges chan struct{} // each holds one token
+	progress                   progress      // of the Resource Dump
+	changing                   progress      // of the Change Dump; nobody looks at it
+
+	mu          sync.Mutex
+	generations map[Kind][]*Generation // guarded by mu: oldest first; slices never change in place
+	waiting     []chan Outcome         // guarded by mu: who asked for a Resource Dump
+	asked       bool                   // guarded by mu
+	first, last time.Time              // guarded by mu: when events came
+	dump        changeDump             // guarded by mu: the Change Dump that is served
+}
+
+func (s *set) dirOf(kind Kind) string { return filepath.Join(s.dir, string(kind)) }
+
+// of returns the generations of a kind.
+func (s *set) of(kind Kind) []*Generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.generations[kind]
+}
+
+// newest returns the newest Resource Dump; nil if there is none.
+func (s *set) newest() *Generation {
+	all := s.of(Resources)
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
+
+// load finds what an earlier run has left.
+func (s *set) load(ctx context.Context) error {
+	last, err := s.d.cfg.Store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []Kind{Resources, Changes} {
+		all, err := s.loadKind(kind, last)
+		if err != nil {
+			return err
+		}
+		s.generations[kind] = all
+		if len(all) > 0 {
+			s.metrics.show(all[len(all)-1])
+		}
+	}
+	now := time.Now()
+	s.first, s.last = now, now
+	return s.renewChangeDump()
+}
+
+// loadKind finds the generations of a kind. What is of no use is removed: what is not whole, but
+// for what can be gone on with, and what is of a time that the journal has not seen.
+func (s *set) loadKind(kind Kind, last time.Time) ([]*Generation, error) {
+	entries, err := os.ReadDir(s.dirOf(kind))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := s.d.cfg.Notifier.Now()
+	var all []*Generation
+	for _, entry := range entries {
+		dir := filepath.Join(s.dirOf(kind), entry.Name())
+		base, making := strings.CutSuffix(entry.Name(), makingSuffix)
+		at, err := time.Parse(address, base)
+		g := &Generation{dir: dir}
+		switch {
+		case err != nil:
+			err = fmt.Errorf("%q is not the name of a dump", entry.Name())
+		case making:
+			if _, err = s.resumable(kind, dir, last); err == nil {
+				continue
+			}
+		default:
+			if err = g.load(); err == nil && (g.Kind != kind || !g.begins().Equal(at)) {
+				err = errors.New("it is of another time than its name")
+			}
+			if err == nil && at.After(last) {
+				err = errors.New("it is of another journal")
+			}
+		}
+		if err == nil {
+			g.since = time.Now().Add(-max(now.Sub(g.Completed), 0))
+			all = append(all, g)
+			continue
+		}
+		s.log.Warn("a dump is of no use, and removed", "directory", dir, "error", err)
+		if err := s.d.room.remove(dir); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b *Generation) int { return a.begins().Compare(b.begins()) })
+	return all, nil
+}
+
+// resumable reads the plan of a dump that is not whole. An error says why it cannot be gone on with.
+func (s *set) resumable(kind Kind, dir string, last time.Time) (plan, error) {
+	p, err := loadPlan(dir)
+	switch {
+	case err != nil:
+		return p, err
+	case p.Kind != kind || p.Set != s.name:
+		return p, errors.New("its plan is of another set")
+	case p.At.After(last) || p.Until.After(nextMicro(last)):
+		return p, errors.New("its plan is of another journal")
+	case kind == Resources && s.d.cfg.Notifier.Now().Sub(p.At) > max(s.d.cfg.Every, DefaultEvery):
+		return p, errors.New("its snapshot is too old")
+	}
+	return p, nil
+}
+
+// begun finds what was begun and is not whole.
+func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found bool, err error) {
+	entries, err := os.ReadDir(s.dirOf(kind))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", p, false, nil
+	}
+	if err != nil {
+		return "", p, false, err
+	}
+	last, err := s.d.cfg.Store.Last(ctx)
+	if err != nil {
+		return "", p, false, err
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), makingSuffix) {
+			continue
+		}
+		dir = filepath.Join(s.dirOf(kind), entry.Name())
+		if p, err = s.resumable(kind, dir, last); err == nil {
+			return dir, p, true, nil
+		}
+		if err := s.d.room.remove(dir); err != nil {
+			return "", p, false, err
+		}
+	}
+	return "", plan{}, false, nil
+}
+
+// make makes the generation of a plan, and has it served.
+func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) (*Generation, error) {
+	m := &maker{set: s, dir: dir, plan: p, shown: progress}
+	m.packer = packer{
+		source: s.source, dir: dir, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
+		limits: contentLimits{most: s.d.cfg.MaxContent, untold: s.d.cfg.PackageBytes},
+		current: func(ctx context.Context, loc string) (payload.Entry, bool, error) {
+			return s.d.cfg.Store.Resource(ctx, s.name, loc)
+		},
+	}
+	begun := time.Now()
+	s.metrics.making[p.Kind].Set(1)
+	defer s.metrics.making[p.Kind].Set(0)
+	g, err := m.run(ctx)
+	if err != nil {
+		return nil, s.failed(ctx, dir, err)
+	}
+	s.mu.Lock()
+	s.generations[p.Kind] = append(slices.Clone(s.generations[p.Kind]), g)
+	s.mu.Unlock()
+	s.d.report(g)
+	s.metrics.took[p.Kind].Set(time.Since(begun).Seconds())
+	s.metrics.made[p.Kind].Inc()
+	s.metrics.show(g)
+	name := "a Resource Dump was made"
+	if p.Kind == Changes {
+		name = "a part of the Change Dump was made"
+	}
+	s.log.Info(name, "entries", g.Entries(), "left_out", g.LeftOutTotal(), "packages", len(g.Packages), "bytes", g.Bytes(),
+		"from", payload.FormatDatetime(g.begins()), "took", time.Since(begun).Round(time.Millisecond).String())
+	return g, nil
+}
+
+// failed decides what becomes of a dump that could not be made: it is gone on with where the trouble
+// may pass, and removed where it takes room that is missing.
+func (s *set) failed(ctx context.Context, dir string, err error) error {
+	if ctx.Err() != nil || errors.Is(err, ErrHeld) {
+		return err
+	}
+	return errors.Join(err, s.d.room.remove(dir))
+}
+
+// Arrived implements notifier.Companion.
+func (s *set) Arrived(int) {
+	s.mu.Lock()
+	now, none := time.Now(), len(s.generations[Resources]) == 0
+	if s.last = now; s.first.IsZero() {
+		s.first = now
+	}
+	s.mu.Unlock()
+	if none {
+		poke(s.wakeResources)
+	}
+}
+
+// ListsChanged implements notifier.Companion.
+func (s *set) ListsChanged() { poke(s.wakeChanges) }
+
+func poke(token chan struct{}) {
+	select {
+	case token <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// ask has a Resource Dump made, and reports how that ended.
+func (s *set) ask() <-chan Outcome {
+	answer := make(chan Outcome, 1)
+	s.mu.Lock()
+	s.asked = true
+	s.waiting = append(s.waiting, answer)
+	s.mu.Unlock()
+	poke(s.wakeResources)
+	return answer
+}
+
+// answer tells those who wait how the making ended.
+func (s *set) answer(o Outcome) {
+	s.mu.Lock()
+	waiting := s.waiting
+	s.waiting, s.asked = nil, false
+	s.mu.Unlock()
+	for _, w := range waiting {
+		w <- o // which has room
+	}
+}
+
+// loop calls step until ctx ends, and again when it says, or when it is woken.
+func (s *set) loop(ctx context.Context, wake chan struct{}, kind Kind, step func(context.Context) (time.Duration, error)) {
+	pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstRetry), backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(longestRetry), backoff.WithMaxElapsedTime(0),
+	)
+	for ctx.Err() == nil {
+		wait, err := step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.metrics.failures[kind].Inc()
+			wait = min(pause.NextBackOff(), longestRetry)
+			s.log.Error("no dump could be made; the one before stays", "kind", string(kind), "error", err, "retry_in", wait.String())
+		default:
+			pause.Reset()
+		}
+		timer := time.NewTimer(max(wait, 0))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-wake:
+		}
+		timer.Stop()
+	}
+}
