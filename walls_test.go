@@ -47,6 +47,7 @@ var mayImport = map[string]struct {
 	"notifier/directory":           {[]string{"notifier", "payload"}, "a directory is one more way in for events: it knows sets and events, and no store"},
 	"notifier/dump":                {[]string{"notifier", "payload", "internal/digests", "internal/retryafter"}, "dumps are made of what the journal has, and of content that a Source opens: they know no engine and no directory"},
 	"destination/lists":            {[]string{"internal/legible", "payload", "internal/weblink", "internal/retryafter"}, "what a Source serves is read the same way, whatever becomes of it"},
+	"check":                        {[]string{"payload", "internal/digests", "internal/legible", "internal/unpack", "internal/weblink"}, "what is wrong with a Source is the same for whoever asks, a Destination or a hub's operator"},
 	"destination/follow":           {[]string{"destination", "destination/lists", "payload", "internal/retryafter"}, "order is restored from what is pushed and what is read; who takes the changes it does not know"},
 	"destination/mirror":           {[]string{"destination/follow", "destination/lists", "payload", "internal/digests", "internal/dots", "internal/retryafter"}, "a mirror is one of those who take changes"},
 	"store/pebblestore":            {[]string{"delivery", "subscription", "source", "notifier", "destination/follow", "destination/mirror", "payload"}, "an engine imports only the types that it stores"},
@@ -57,7 +58,7 @@ var mayImport = map[string]struct {
 	"cmd/internal/program":         {[]string{"internal/legible"}, "flags, logs and listeners are the same for every command"},
 	"cmd/hub":                      {[]string{"internal/legible", "hub", "admin", "admin/page", "operator", "delivery", "subscription", "source", "store/pebblestore", "store/redisstore", "store/measured", "transfer", "internal/egress", "internal/tracing", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/notifier":                 {[]string{"notifier", "notifier/directory", "notifier/dump", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
-	"cmd/destination":              {[]string{"internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	"cmd/destination":              {[]string{"check", "internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"bench":                        {[]string{"delivery", "subscription", "transfer", "payload"}, "a benchmark drives the real commands from outside; it makes a million subscriptions as an export, and times the writer of documents"},
 	"internal/tracing/tracingtest": {nil, "a collector for tests knows what it is sent by OpenTelemetry's own types"},
 	// The conformance suites are imported by the tests of engines only.

@@ -24,6 +24,7 @@ type checkCommands struct {
 	Baseline    program.CheckCommand[baselineCommand]    `cmd:"" help:"Say what is wrong with that of destination baseline."`
 	Incremental program.CheckCommand[incrementalCommand] `cmd:"" help:"Say what is wrong with that of destination incremental."`
 	Audit       program.CheckCommand[auditCommand]       `cmd:"" help:"Say what is wrong with that of destination audit."`
+	Source      program.CheckCommand[checkCommand]       `cmd:"" name:"check" help:"Say what is wrong with that of destination check."`
 }
 
 // checks is any of them.
@@ -81,3 +82,6 @@ func (c *incrementalCommand) Look(_ context.Context, logger *slog.Logger) error 
 func (c *auditCommand) Look(_ context.Context, logger *slog.Logger) error {
 	return lookAtPull(&c.sourceFlags, &c.mirrorFlags, logger)
 }
+
+// Look implements program.Looker.
+func (c *checkCommand) Look(context.Context, *slog.Logger) error { return lookAtHosts(c.TrustHost) }

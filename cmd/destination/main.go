@@ -37,6 +37,7 @@ type commands struct {
 	Baseline    baselineCommand    `cmd:"" help:"Have a mirror be what the Source's Resource List says."`
 	Incremental incrementalCommand `cmd:"" help:"Take what has changed since then from the Source's Change Lists."`
 	Audit       auditCommand       `cmd:"" help:"Compare a mirror with what the Source lists."`
+	Check       checkCommand       `cmd:"" help:"Say what is wrong with a Source: its documents, packages, links, topics, and with --sample its resources."`
 
 	Settings configCommands         `cmd:"" name:"config" help:"Look at the configuration without starting."`
 	About    program.VersionCommand `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
@@ -68,6 +69,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, errTold):
 		return 1
+	case errors.Is(err, errNotLooked):
+		program.Fail(stderr, name, err)
+		return 2
 	}
 	return program.Fail(stderr, name, err)
 }

@@ -2,6 +2,7 @@ package lists
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -43,6 +44,18 @@ func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 	}
 	return nil, fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, Cut(u.Host), r.start.Host)
 }
+
+// Trusts reports whether what begins at start may ask u: it is at the same server, or at one of
+// Config.Hosts. The error says why not.
+func (c *Client) Trusts(start, u *url.URL) error {
+	if sameServer(start, u) || c.trusts(u) {
+		return nil
+	}
+	return fmt.Errorf("%w: %q is neither %s nor a host that is trusted", ErrOtherHost, Cut(u.Host), start.Host)
+}
+
+// Transport is what carries the Client's requests.
+func (c *Client) Transport() http.RoundTripper { return c.cfg.Transport }
 
 // sameServer tells whether u is at the server of start, or at the same host by
 // https where that was http.

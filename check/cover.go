@@ -1,0 +1,201 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/payload"
+)
+
+// set is a set of resources: all that one Capability List offers.
+type set struct {
+	list *document // the Capability List, if it was read
+	// resources, dumped, changes, dumpedChanges and notified are the URIs that the
+	// documents of each capability have.
+	resources, dumped, changes, dumpedChanges, notified covered
+	// broken: not all of its documents were read, so that nothing can be said of what is in one and not in another.
+	broken bool
+}
+
+// covered are the URIs that the live documents of a capability have.
+type covered struct {
+	// read is how many documents were.
+	read int
+	// where has for each URI the place where it was first seen.
+	where map[string]place
+	// at is of what moment a snapshot is, the earliest of all parts.
+	at time.Time
+	// from and until are what changes are told of; open: more may come.
+	from, until time.Time
+	open        bool
+}
+
+// maxCompared is how many bytes of URIs are remembered to compare capabilities, about.
+const maxCompared = 64 << 20
+
+func (c *covered) add(uri string, at place) int {
+	if c.where == nil {
+		c.where = map[string]place{}
+	}
+	if _, known := c.where[uri]; known {
+		return 0
+	}
+	const each = 120 // of the map itself
+	uri = strings.Clone(uri)
+	c.where[uri] = at
+	return each + len(uri)
+}
+
+// reach widens what is covered by a document's head.
+func (c *covered) reach(h *payload.Header) {
+	c.read++
+	if !h.AtTime.IsZero() && (c.at.IsZero() || h.AtTime.Before(c.at)) {
+		c.at = h.AtTime
+	}
+	if !h.FromTime.IsZero() && (c.from.IsZero() || h.FromTime.Before(c.from)) {
+		c.from = h.FromTime
+	}
+	if h.Until == "" {
+		c.open = true
+	} else if h.UntilTime.After(c.until) {
+		c.until = h.UntilTime
+	}
+}
+
+// setOf is the set that a document belongs to, by its link with rel=up; nil if it has none.
+func (w *walk) setOf(d *document) *set {
+	at := d.base
+	if !d.is(payload.CapCapabilityList) {
+		up := d.link("up")
+		if up == nil {
+			return nil
+		}
+		at = d.resolve(up.Href)
+	}
+	if at == nil {
+		return nil
+	}
+	s := w.sets[at.String()]
+	if s == nil {
+		s = &set{}
+		w.sets[at.String()] = s
+	}
+	return s
+}
+
+// of is where a document's entries are remembered, nil for nowhere.
+func (s *set) of(capability string) *covered {
+	switch capability {
+	case payload.CapResourceList:
+		return &s.resources
+	case capResourceDumpManifest:
+		return &s.dumped
+	case payload.CapChangeList:
+		return &s.changes
+	case capChangeDumpManifest:
+		return &s.dumpedChanges
+	case payload.ChangeNotification:
+		return &s.notified
+	}
+	return nil
+}
+
+// breaks notes that a document of a set was not read whole.
+func (w *walk) breaks(d *document) {
+	if d == nil || d.local {
+		return
+	}
+	if s := w.setOf(d); s != nil {
+		s.broken = true
+	}
+}
+
+// gatherer returns what takes the entries of a document that lists resources or changes. Archived documents tell of other
+// times, and are left out.
+func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
+	s := w.setOf(d)
+	if s == nil || l.archived {
+		return func(*payload.Entry) {}
+	}
+	to := s.of(d.head.Capability)
+	if to == nil {
+		return func(*payload.Entry) {}
+	}
+	to.reach(&d.head)
+	return func(e *payload.Entry) {
+		w.offer(d, e)
+		if s.broken {
+			return
+		}
+		if w.compared += to.add(e.Loc, d.of(&listed{*e, d.count}, "/loc")); w.compared > maxCompared {
+			s.broken = true
+			w.leftOut("compared", d.place(""), "whether all capabilities cover the same resources was not looked at: there are too many resources", "")
+		}
+	}
+}
+
+// judgeSets: the capabilities of a Capability List cover the same resources (core 9).
+func (w *walk) judgeSets() {
+	for _, at := range slices.Sorted(maps.Keys(w.sets)) {
+		s := w.sets[at]
+		if s.broken || s.list == nil {
+			continue
+		}
+		w.judgeDumped(s)
+		w.judgeTold(s, &s.notified, "notification")
+		w.judgeTold(s, &s.dumpedChanges, "Change Dump")
+	}
+}
+
+// judgeDumped compares Resource Lists with Resource Dumps. What has changed between the two may be in one alone.
+func (w *walk) judgeDumped(s *set) {
+	if s.resources.read == 0 || s.dumped.read == 0 || s.resources.at.IsZero() || s.dumped.at.IsZero() {
+		return
+	}
+	first := s.resources.at
+	if s.dumped.at.Before(first) {
+		first = s.dumped.at
+	}
+	if !s.resources.at.Equal(s.dumped.at) && !s.changes.reachesBackTo(first) {
+		return // nobody says what has changed between
+	}
+	w.judgeMissing(s, &s.resources, &s.dumped, "the Resource List", "the Resource Dump")
+	w.judgeMissing(s, &s.dumped, &s.resources, "the Resource Dump", "the Resource List")
+}
+
+// reachesBackTo reports whether all changes since then are known.
+func (c *covered) reachesBackTo(then time.Time) bool {
+	return !c.from.IsZero() && !c.from.After(then) && c.open
+}
+
+func (w *walk) judgeMissing(s *set, in, other *covered, here, there string) {
+	for _, uri := range in.without(other, &s.changes) {
+		w.report(ruleSameSet, in.where[uri], nil, "have all capabilities of the Capability List cover the same resources",
+			"%s is in %s and not in %s, and no Change List has a change of it", quote(uri), here, there)
+	}
+}
+
+// judgeTold: changes that are told elsewhere are in the Change List.
+func (w *walk) judgeTold(s *set, in *covered, here string) {
+	if len(in.where) == 0 || s.changes.from.IsZero() || in.from.Before(s.changes.from) ||
+		!s.changes.open && in.until.After(s.changes.until) {
+		return
+	}
+	for _, uri := range in.without(&s.changes) {
+		w.report(ruleChangesTold, in.where[uri], nil, "add the change to the Change List",
+			"%s has changed by the %s, and is not in the Change List", quote(uri), here)
+	}
+}
+
+// without returns the URIs that none of the others has, sorted.
+func (c *covered) without(others ...*covered) (only []string) {
+	for uri := range c.where {
+		if !slices.ContainsFunc(others, func(o *covered) bool { _, is := o.where[uri]; return is }) {
+			only = append(only, uri)
+		}
+	}
+	slices.Sort(only)
+	return only
+}

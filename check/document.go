@@ -1,0 +1,356 @@
+package check
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"carillon/internal/weblink"
+	"carillon/payload"
+)
+
+// document is what the walk remembers of what was at an address or in a file.
+type document struct {
+	uri    string   // as it was asked for, or the name of the file
+	base   *url.URL // after redirects; nil of a file
+	local  bool
+	status int
+	header http.Header
+	err    error // why there is no answer
+	roles  uint  // a bit for each role that led here
+
+	// known: it is a urlset or a sitemapindex of the sitemap namespace, and whole: it was
+	// read to its end without a fault.
+	known, whole bool
+	head         payload.Header
+	entries      []listed // of documents that list others
+	count        int      // of entries
+	sum          string   // SHA-256 of its bytes
+	links        []weblink.Link
+	pack         *packaged // of a package
+}
+
+// listed is an entry of a document that lists others.
+type listed struct {
+	payload.Entry
+	n int // from 1 on
+}
+
+// maxKept is how many bytes of listed entries the walk remembers, about.
+const maxKept = 64 << 20
+
+// isIndex reports whether the document is an index.
+func (d *document) isIndex() bool { return d.head.Root == payload.RootSitemapIndex }
+
+// is reports whether the document has the capability.
+func (d *document) is(capability string) bool { return d.known && d.head.Capability == capability }
+
+// led reports whether a lead of the role has led here.
+func (d *document) led(r role) bool { return d.roles>>r&1 == 1 }
+
+// link returns the first link of the document itself with a relation.
+func (d *document) link(rel string) *payload.Link {
+	for i := range d.head.Links {
+		if d.head.Links[i].Rel == rel && d.head.Links[i].Href != "" {
+			return &d.head.Links[i]
+		}
+	}
+	return nil
+}
+
+// resolve returns the address that ref means in the document, nil if it is no web address.
+func (d *document) resolve(ref string) *url.URL {
+	base := d.base
+	if base == nil {
+		base = &url.URL{}
+	}
+	u, err := base.Parse(strings.TrimSpace(ref))
+	if err != nil || !isWeb(u) {
+		return nil
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u
+}
+
+// isAt reports whether the document is at the address that ref in another one means.
+func (d *document) isAt(from *document, ref string) bool {
+	u := from.resolve(ref)
+	return u != nil && d.base != nil && (u.String() == d.uri || u.String() == d.base.String())
+}
+
+// place is the document as a whole, or an element of its head.
+func (d *document) place(element string) place { return place{d.uri, 0, element} }
+
+// of is an element of an entry.
+func (d *document) of(e *listed, element string) place {
+	return place{d.uri, e.Line, nth(d.isIndex(), e.n) + element}
+}
+
+// readDocument reads a document, judges what it shows by itself, and remembers what it lists. What is no
+// document at all is a page, whose links are remembered.
+func (w *walk) readDocument(d *document, a *answer, l *lead) {
+	body, err := a.unpacked()
+	if err != nil {
+		w.report(ruleXML, d.place(""), d, "", "it looks like gzip, and is not: %s", reason(err))
+		return
+	}
+	digest, start := sha256.New(), &beginning{}
+	r := payload.NewReader(io.TeeReader(body, io.MultiWriter(digest, start)), payload.Limits{})
+	if d.head, err = r.Header(); err != nil {
+		w.notADocument(d, l, err, io.MultiReader(start, body))
+		return
+	}
+	w.sum.Documents++
+	d.known = true
+	odd := payload.NewInspector("")
+	err = w.readEntries(d, l, r, odd, func(*payload.Entry) {})
+	d.sum = hex.EncodeToString(digest.Sum(nil))
+	if isPlainSitemap(d, l) {
+		return
+	}
+	w.inspected(d, odd.Violations())
+	switch {
+	case err == nil:
+		d.whole = true
+		w.judgeMediaType(d)
+	case !w.limited(err, d.place(""), d.base):
+		w.unreadable(d, err)
+	}
+	switch s := w.setOf(d); {
+	case !d.whole:
+		w.breaks(d)
+	case s != nil && d.is(payload.CapCapabilityList):
+		s.list = d
+	}
+}
+
+// isPlainSitemap reports whether a document is a sitemap of a site that knows nothing of ResourceSync.
+func isPlainSitemap(d *document, l *lead) bool {
+	return l.role == roleSitemap && d.head.Capability == ""
+}
+
+// readEntries reads a document to its end, and calls also with each entry. What it lists is remembered.
+func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload.Inspector, also func(*payload.Entry)) error {
+	odd.Head(d.head)
+	take := w.gatherer(d, l)
+	if d.listsDocuments() {
+		take = func(e *payload.Entry) { w.keep(d, e) }
+	}
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		d.count++
+		odd.Entry(&e)
+		take(&e)
+		also(&e)
+	}
+	var err error
+	if d.head, err = r.Header(); err == nil {
+		odd.End(d.head)
+	}
+	return err
+}
+
+// listsDocuments reports whether entries are documents or packages, and not resources.
+func (d *document) listsDocuments() bool {
+	switch d.head.Capability {
+	case payload.CapResourceList, payload.CapChangeList, capResourceDumpManifest, capChangeDumpManifest, payload.ChangeNotification, "":
+		return d.isIndex()
+	}
+	return true
+}
+
+// keep remembers an entry of a document that lists others.
+func (w *walk) keep(d *document, e *payload.Entry) {
+	if w.kept > maxKept {
+		w.leftOut("kept", d.place(""), "not everything was looked at: the documents list more than is remembered", "check the parts one by one")
+		return
+	}
+	const each = 400 // of the structure itself
+	w.kept += each + len(e.Loc) + len(e.LastMod) + len(e.Hash)
+	for i := range e.Links {
+		w.kept += each + len(e.Links[i].Href)
+	}
+	d.entries = append(d.entries, listed{*cloned(e), d.count})
+}
+
+// inspected reports what the document shows by itself.
+func (w *walk) inspected(d *document, violations []payload.Violation) {
+	for i := range violations {
+		v := &violations[i]
+		w.tell(Finding{
+			Level: levelOf(v), Clause: clauseOf(v), URI: d.uri, What: v.Message,
+		})
+	}
+}
+
+// levelOf is how bad a violation is.
+func levelOf(v *payload.Violation) Level {
+	if strings.Contains(v.Message, "should") {
+		return Warning
+	}
+	return Error
+}
+
+// clauseOf spells a clause as findings do.
+func clauseOf(v *payload.Violation) string { return strings.ReplaceAll(v.Clause, "§", "") }
+
+// unreadable reports why a document could not be read to its end.
+func (w *walk) unreadable(d *document, err error) {
+	switch {
+	case errors.Is(err, payload.ErrTooLarge), errors.Is(err, payload.ErrTooManyEntries):
+		w.report(ruleLimits, d.place(""), d, "split it, and list the parts in an index", "it is over a limit: %s", reason(err))
+	default:
+		w.report(ruleXML, d.place(""), d, "write well-formed XML in UTF-8, without a document type declaration", "it cannot be read: %s", reason(err))
+	}
+}
+
+// notADocument reports what should be a document and is none. What was named as a place, or as
+// a site's first page, may be a page: its links are remembered.
+func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
+	if w.limited(err, d.place(""), d.base) {
+		return
+	}
+	if (l.role == roleStart || l.role == rolePage) && !d.local {
+		links, _ := weblink.FromDocument(d.header.Get("Content-Type"), d.base.String(), body)
+		d.links = append(d.links, links...)
+		if l.role == rolePage || len(weblink.Find(d.links, relResourceSync)) > 0 {
+			return
+		}
+		w.report(ruleNowhere, d.place(""), d, "begin at a document of ResourceSync, or at what links to one",
+			"it is no document of ResourceSync (%s), and has no link with rel=resourcesync", reason(err))
+		return
+	}
+	w.unreadable(d, err)
+}
+
+// readLinks reads the links of the answer's header.
+func (d *document) readLinks() {
+	if d.base == nil {
+		return
+	}
+	links, _ := weblink.Parse(d.header.Values("Link"))
+	d.links = weblink.Resolve(d.base.String(), links)
+}
+
+// isTopic reports whether the answer names a hub, as that of a topic does.
+func (d *document) isTopic() bool { return len(weblink.Find(d.links, "hub")) > 0 }
+
+// judgeMediaType judges the Content-Type of a document.
+func (w *walk) judgeMediaType(d *document) {
+	if d.local || d.pack != nil {
+		return
+	}
+	told := d.header.Get("Content-Type")
+	switch mediaType, _, err := mime.ParseMediaType(told); {
+	case err == nil && (mediaType == "application/xml" || mediaType == "text/xml" || mediaType == "application/gzip" || mediaType == "application/x-gzip"):
+	case d.isTopic() && d.is(payload.ChangeNotification): // judged by what topics must have
+	default:
+		w.report(ruleMediaType, d.place(""), d, "serve it as application/xml", "its Content-Type is %s", quote(told))
+	}
+}
+
+// beginning keeps the first bytes of what is read.
+type beginning struct{ bytes.Buffer }
+
+func (b *beginning) Write(p []byte) (int, error) {
+	_, _ = b.Buffer.Write(p[:min(len(p), weblink.MaxDocument-b.Len())])
+	return len(p), nil
+}
+
+// cloned is an entry that holds on to nothing but its own fields.
+func cloned(e *payload.Entry) *payload.Entry {
+	c := *e
+	for _, text := range []*string{
+		&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding, &c.Capability,
+		&c.From, &c.Until, &c.At, &c.Completed, &c.DatetimeTold,
+	} {
+		*text = strings.Clone(*text)
+	}
+	c.Links = make([]payload.Link, len(e.Links))
+	for i, l := range e.Links {
+		for _, text := range []*string{&l.Rel, &l.Href, &l.Hash, &l.Length, &l.Type, &l.Encoding, &l.Modified, &l.Path, &l.Pri} {
+			*text = strings.Clone(*text)
+		}
+		c.Links[i] = l
+	}
+	return &c
+}
+
+// Capabilities of dumps.
+const (
+	capResourceDump         = "resourcedump"
+	capResourceDumpManifest = "resourcedump-manifest"
+	capChangeDump           = "changedump"
+	capChangeDumpManifest   = "changedump-manifest"
+)
+
+// isArchive reports whether a capability is that of an archive, and of which documents.
+func isArchive(capability string) (of string, is bool) {
+	return strings.CutSuffix(capability, "-archive")
+}
+
+// kindOf names the documents of a capability.
+func kindOf(capability string, index bool) string {
+	name := map[string]string{
+		payload.CapDescription: "Source Description", payload.CapCapabilityList: "Capability List",
+		payload.CapResourceList: "Resource List", payload.CapChangeList: "Change List",
+		capResourceDump: "Resource Dump", capChangeDump: "Change Dump",
+		capResourceDumpManifest: "Resource Dump Manifest", capChangeDumpManifest: "Change Dump Manifest",
+		payload.ChangeNotification: "change notification",
+	}[capability]
+	if of, is := isArchive(capability); is {
+		name = kindOf(of, false) + " Archive"
+	}
+	switch {
+	case capability == "":
+		name = "document without a capability"
+	case name == "":
+		name = fmt.Sprintf("document with the capability %s", quote(capability))
+	}
+	if index {
+		name += " Index"
+	}
+	return name
+}
+
+// clauses are where the documents are described.
+var clauses = map[string]struct{ document, index string }{
+	payload.CapDescription:     {"core 8", "core 8"},
+	payload.CapCapabilityList:  {"core 9", "core 9"},
+	payload.CapResourceList:    {"core 10.1", "core 10.2"},
+	capResourceDump:            {"core 11.1", "core 11.1"},
+	capResourceDumpManifest:    {"core 11.2", "core 11.2"},
+	payload.CapChangeList:      {"core 12.1", "core 12.2"},
+	capChangeDump:              {"core 13.1", "core 13.1"},
+	capChangeDumpManifest:      {"core 13.2", "core 13.2"},
+	payload.ChangeNotification: {"CN 3", "CN 3"},
+	"resourcelist-archive":     {"archives 3", "archives 3.1"},
+	"resourcedump-archive":     {"archives 4", "archives 4"},
+	"changelist-archive":       {"archives 5", "archives 5"},
+	"changedump-archive":       {"archives 6", "archives 6"},
+}
+
+// clause is where the document is described.
+func (d *document) clause() string {
+	c, known := clauses[d.head.Capability]
+	switch {
+	case !known:
+		return "core 7"
+	case d.isIndex():
+		return c.index
+	}
+	return c.document
+}

@@ -1,0 +1,100 @@
+package check
+
+import (
+	"fmt"
+
+	"carillon/internal/weblink"
+	"carillon/payload"
+)
+
+const (
+	relResourceSync = "resourcesync"
+	relContents     = "contents"
+	relArchives     = "archives"
+)
+
+// expand queues where a document leads.
+func (w *walk) expand(d *document, l *lead) {
+	for _, link := range weblink.Find(d.links, relResourceSync) {
+		if next := w.lead(d, roleLinked, link.URI, d.place("link[rel=resourcesync]"), l); next != nil {
+			w.push(*next)
+		}
+	}
+	if !d.known || isPlainSitemap(d, l) {
+		return
+	}
+	for _, of := range [...]struct {
+		rel  string
+		role role
+	}{{"up", roleUp}, {"index", roleIndex}, {relArchives, roleArchives}} {
+		for i := range d.head.Links {
+			link := &d.head.Links[i]
+			if link.Rel != of.rel || of.role == roleIndex && d.is(payload.CapDescription) && d.isIndex() {
+				continue
+			}
+			if next := w.lead(d, of.role, link.Href, d.place(fmt.Sprintf("rs:ln[%d]", i+1)), l); next != nil {
+				next.link = link
+				w.push(*next)
+			}
+		}
+	}
+	w.expandEntries(d, l)
+}
+
+// expandEntries queues what a document lists. Topics come first: what they have must be in the
+// Change List that is read after them.
+func (w *walk) expandEntries(d *document, l *lead) {
+	var rest []lead
+	for i := range d.entries {
+		e := &d.entries[i]
+		r, ok := d.lists(e)
+		if !ok {
+			continue
+		}
+		next := w.lead(d, r, e.Loc, d.of(e, "/loc"), l)
+		if next == nil {
+			continue
+		}
+		next.entry = e
+		if r == roleTopic {
+			w.push(*next)
+		} else {
+			rest = append(rest, *next)
+		}
+		if r != rolePackage {
+			continue
+		}
+		for n := range e.Links {
+			if e.Links[n].Rel != relContents {
+				continue
+			}
+			if contents := w.lead(d, roleContents, e.Links[n].Href, d.of(e, fmt.Sprintf("/rs:ln[%d]", n+1)), l); contents != nil {
+				contents.entry, contents.link = e, &e.Links[n]
+				rest = append(rest, *contents)
+			}
+		}
+	}
+	for i := range rest {
+		w.push(rest[i])
+	}
+}
+
+// lists says what an entry of the document is; ok is false where it is none that leads on.
+func (d *document) lists(e *listed) (r role, ok bool) {
+	switch capability := d.head.Capability; {
+	case d.isIndex():
+		return rolePart, true
+	case capability == payload.CapDescription:
+		return roleSet, true
+	case capability == payload.CapCapabilityList && e.Capability == payload.ChangeNotification:
+		return roleTopic, true
+	case capability == payload.CapCapabilityList:
+		return roleCapability, true
+	case capability == capResourceDump, capability == capChangeDump:
+		return rolePackage, true
+	}
+	if _, is := isArchive(d.head.Capability); is {
+		return roleArchived, true
+	}
+	return 0, false
+}

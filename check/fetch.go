@@ -1,0 +1,186 @@
+package check
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"carillon/internal/legible"
+)
+
+// Limits that were reached. They end what is under way, and are notes.
+var (
+	errTime     = errors.New("the time is over")
+	errRequests = errors.New("as many requests as are allowed were made")
+	errBytes    = errors.New("as many bytes as are allowed were read")
+)
+
+// errNotAllowed: Config.Allow refuses the address.
+var errNotAllowed = errors.New("not allowed")
+
+// maxDrain is how much of an unread answer is read so that its connection can be
+// used again, bytes.
+const maxDrain = 64 << 10
+
+// answer is what is at an address, or a file.
+type answer struct {
+	uri    *url.URL // after redirects; nil of a file
+	status int
+	header http.Header
+	body   *bufio.Reader
+	close  func()
+}
+
+// get asks for what is at an address, and follows redirects. The caller closes the answer.
+// within bounds the request to its last byte.
+func (w *walk) get(ctx context.Context, method string, at *url.URL, within time.Duration) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	first := at
+	for range w.cfg.Limits.Redirects + 1 {
+		resp, err := w.ask(ctx, method, at)
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		next := resp.Header.Get("Location")
+		if !redirects(resp.StatusCode) || next == "" {
+			return &answer{
+				uri: at, status: resp.StatusCode, header: resp.Header,
+				body:  bufio.NewReader(&counted{w, resp.Body}),
+				close: func() { drain(resp.Body); cancel() },
+			}, nil
+		}
+		drain(resp.Body)
+		to, err := at.Parse(next)
+		if err != nil || !isWeb(to) {
+			cancel()
+			return nil, fmt.Errorf("it redirects to %s, which is no http or https address", quote(next))
+		}
+		to.Fragment, to.RawFragment = "", ""
+		at = to
+	}
+	cancel()
+	return nil, fmt.Errorf("it redirects more than %d times, at last to %s (from %s)", w.cfg.Limits.Redirects, quote(at.String()), quote(first.String()))
+}
+
+// ask makes one request.
+func (w *walk) ask(ctx context.Context, method string, at *url.URL) (*http.Response, error) {
+	switch {
+	case context.Cause(ctx) != nil:
+		return nil, context.Cause(ctx)
+	case w.cfg.Transport == nil:
+		return nil, fmt.Errorf("%w: there is no way to ask for addresses here", errNotAllowed)
+	case w.sum.Requests >= w.cfg.Limits.Requests:
+		return nil, errRequests
+	case w.sum.Bytes >= w.cfg.Limits.Bytes:
+		return nil, errBytes
+	}
+	if w.cfg.Allow != nil {
+		if err := w.cfg.Allow(at); err != nil {
+			return nil, fmt.Errorf("%w: %w", errNotAllowed, err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", w.cfg.UserAgent)
+	req.Header.Set("Accept-Encoding", "identity") // lengths and hashes are of what is sent
+	w.sum.Requests++
+	resp, err := w.cfg.Transport.RoundTrip(req)
+	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errTime) {
+			return nil, cause
+		}
+		return nil, err
+	}
+	return resp, nil
+}
+
+// openFile opens a local file as an answer.
+func (w *walk) openFile(name string) (*answer, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file; name the files in it one by one", name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &answer{status: http.StatusOK, body: bufio.NewReader(&counted{w, f}), close: func() { f.Close() }}, nil
+}
+
+// counted counts what is read, and ends it where Limits.Bytes is reached.
+type counted struct {
+	w *walk
+	r io.Reader
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	left := c.w.cfg.Limits.Bytes - c.w.sum.Bytes
+	if left <= 0 {
+		return 0, errBytes
+	}
+	n, err := c.r.Read(p[:min(int64(len(p)), left)])
+	c.w.sum.Bytes += int64(n)
+	return n, err
+}
+
+// unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are. Who reads it
+// bounds it.
+func (a *answer) unpacked() (io.Reader, error) {
+	if magic, _ := a.body.Peek(2); string(magic) != "\x1f\x8b" {
+		return a.body, nil
+	}
+	return gzip.NewReader(a.body)
+}
+
+// isPackage reports whether a ZIP file comes.
+func (a *answer) isPackage() bool {
+	magic, _ := a.body.Peek(4)
+	return string(magic) == "PK\x03\x04" || string(magic) == "PK\x05\x06"
+}
+
+func redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, maxDrain)
+	body.Close()
+}
+
+func isWeb(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+}
+
+// maxQuoted is how much of a stranger's text is repeated, characters.
+const maxQuoted = 200
+
+// quote makes a stranger's text short, and fit for one line.
+func quote(s string) string { return fmt.Sprintf("%.*q", maxQuoted, s) }
+
+// reason is an error as a part of a finding. Some repeat what a server has sent.
+func reason(err error) string {
+	text := []rune(legible.Line(err.Error()))
+	if len(text) > maxQuoted {
+		text = append(text[:maxQuoted], '…')
+	}
+	return string(text)
+}

@@ -1,0 +1,306 @@
+package check
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+
+	"carillon/internal/digests"
+	"carillon/internal/unpack"
+	"carillon/payload"
+)
+
+// packaged is what the walk remembers of a package.
+type packaged struct {
+	isZIP     bool
+	mediaType string
+	length    int64
+	// differ is what the dump says of the package otherwise than it is.
+	differ []difference
+	// manifest is its manifest.xml, nil if it could not be read.
+	manifest *document
+}
+
+// readPackage reads a package into a temporary file, compares it with what the dump says of it, and judges
+// what is in it.
+func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead) {
+	p := &packaged{mediaType: a.header.Get("Content-Type")}
+	d.pack = p
+	told := claim{}
+	if l.entry != nil {
+		told = claim{length: l.entry.Length, hash: l.entry.Hash, mediaType: l.entry.Type}
+	}
+	file, err := os.CreateTemp(w.cfg.Dir, "carillon-check-")
+	if err == nil {
+		defer os.Remove(file.Name())
+		defer file.Close()
+		p.isZIP = a.isPackage()
+		err = p.take(file, a, told)
+	}
+	switch {
+	case err != nil && w.limited(err, d.place(""), d.base):
+		w.breaks(l.from)
+		return
+	case err != nil:
+		w.breaks(l.from)
+		w.report(rulePackageThere, d.place(""), w.dumpOf(d, l), "serve it whole", "it cannot be read: %s", reason(err))
+		return
+	case !p.isZIP:
+		w.breaks(l.from)
+		return // another format: judged beside the other packages
+	}
+	zip, err := unpack.Open(file, p.length, unpack.Limits{Bytes: w.cfg.Limits.Unpacked})
+	if err != nil {
+		w.breaks(l.from)
+		w.report(rulePackageSafe, d.place(""), w.dumpOf(d, l), "make the package anew", "%s", reason(err))
+		return
+	}
+	w.sum.Packages++
+	w.judgeZIP(ctx, d, zip, l)
+}
+
+// dumpOf is the document whose clause a finding of a package has: its dump, or for a
+// file its manifest.
+func (w *walk) dumpOf(d *document, l *lead) *document {
+	switch {
+	case d.pack.manifest != nil:
+		return d.pack.manifest
+	case l.from == nil:
+		return &document{head: payload.Header{Capability: capResourceDumpManifest}}
+	}
+	return &document{head: payload.Header{Capability: l.from.head.Capability + "-manifest"}}
+}
+
+// take copies a package into a file, and notes what is otherwise than told.
+func (p *packaged) take(file io.Writer, a *answer, told claim) error {
+	known, _ := digests.Parse(told.hash)
+	sums := digests.New(known)
+	n, err := io.Copy(io.MultiWriter(file, sums), a.body)
+	p.length = n
+	if err != nil {
+		return err
+	}
+	if length, err := strconv.ParseInt(told.length, 10, 64); err == nil && length != n {
+		p.differ = append(p.differ, difference{"length", told.length, strconv.FormatInt(n, 10)})
+	}
+	if wrong, have, is := sums.Differs(known); is {
+		p.differ = append(p.differ, difference{"hash", wrong.Algorithm + ":" + wrong.Hex, wrong.Algorithm + ":" + have})
+	}
+	if told.mediaType != "" && p.mediaType != "" && mediaTypeOf(told.mediaType) != mediaTypeOf(p.mediaType) {
+		p.differ = append(p.differ, difference{"type", told.mediaType, p.mediaType})
+	}
+	return nil
+}
+
+// judgePackage judges what a dump says of a package (core 11.1, 13.1).
+func (w *walk) judgePackage(l *lead, d *document) {
+	p := d.pack
+	if p == nil {
+		return
+	}
+	for _, is := range p.differ {
+		w.report(packageRules[is.attribute], l.from.of(l.entry, "/rs:md/@"+is.attribute), l.from, "list what is served",
+			"%s of the package %s is %s, and the served one has %s", is.attribute, quote(d.uri), quote(is.told), quote(is.have))
+	}
+	if !p.isZIP {
+		w.report(rulePackageZIP, l.at, l.from, "make packages ZIP files", "the package %s is no ZIP file (%s); what is in it was not looked at", quote(d.uri), quote(p.mediaType))
+		return
+	}
+	if l.entry.Type != "" && mediaTypeOf(l.entry.Type) != "application/zip" {
+		w.report(rulePackageType, l.from.of(l.entry, "/rs:md/@type"), l.from, "write application/zip", "its type is %s, and it is a ZIP file", quote(l.entry.Type))
+	}
+	if m := p.manifest; m != nil && m.known {
+		w.judgeManifestOf(l, m)
+	}
+}
+
+// packageRules are the rules of what a dump says of a package.
+var packageRules = map[string]ruleID{"length": rulePackageLength, "hash": rulePackageHash, "type": rulePackageType}
+
+// judgeManifestOf: the manifest of a package has the capability of its dump, and its times.
+func (w *walk) judgeManifestOf(l *lead, m *document) {
+	if want := l.from.head.Capability + "-manifest"; m.head.Capability != want {
+		w.report(ruleManifestIs, m.place(""), &document{head: payload.Header{Capability: want}}, "write capability="+want,
+			"the manifest of a package of a %s is a %s", kindOf(l.from.head.Capability, false), kindOf(m.head.Capability, m.isIndex()))
+		return
+	}
+	w.judgeTimes(l, m, rulePackageTimes)
+	if up, own := l.from.link("up"), m.link("up"); up != nil && own != nil {
+		if a, b := l.from.resolve(up.Href), m.resolve(own.Href); a != nil && b != nil && !sameAddress(a, b) {
+			w.report(ruleManifestUp, m.place("rs:ln[@rel=up]"), m, "link to the Capability List that the dump links to",
+				"its link with rel=up is %s, and that of the dump %s", quote(own.Href), quote(up.Href))
+		}
+	}
+}
+
+// judgeContents: the copy of a manifest is the one in the package (core 11.1, 13.1).
+func (w *walk) judgeContents(l *lead, d *document) {
+	if want := l.from.head.Capability + "-manifest"; d.known && d.head.Capability != want {
+		w.report(ruleContentsIs, l.at, l.from, "link to the copy of the package's manifest", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
+		return
+	}
+	to := l.from.resolve(l.entry.Loc)
+	if to == nil || !d.known {
+		return
+	}
+	w.contents = append(w.contents, contentsOf{*l, d})
+}
+
+// contentsOf is a copy of a manifest, which is compared when the package was read.
+type contentsOf struct {
+	lead
+	copy *document
+}
+
+// judgeCopies compares the copies of manifests with those in the packages.
+func (w *walk) judgeCopies() {
+	for _, c := range w.contents {
+		to := c.from.resolve(c.entry.Loc)
+		d := w.seen[to.String()]
+		if d == nil || d.pack == nil || d.pack.manifest == nil || !d.pack.manifest.whole || !c.copy.whole {
+			continue
+		}
+		if d.pack.manifest.sum != c.copy.sum {
+			w.report(ruleContents, c.at, c.from, "serve the manifest of the package", "%s is not the manifest.xml in the package %s", quote(c.copy.uri), quote(d.uri))
+		}
+	}
+}
+
+// judgeFormats: a dump has packages of one format (core 11.1, 13.1).
+func (w *walk) judgeFormats(dump *document) {
+	zips, others := 0, 0
+	for i := range dump.entries {
+		to := dump.resolve(dump.entries[i].Loc)
+		if to == nil {
+			continue
+		}
+		if d := w.seen[to.String()]; d != nil && d.pack != nil && d.pack.length > 0 {
+			if d.pack.isZIP {
+				zips++
+			} else {
+				others++
+			}
+		}
+	}
+	if zips > 0 && others > 0 {
+		w.report(ruleOneFormat, dump.place(""), dump, "pack all in one format", "%d packages are ZIP files, and %d are not", zips, others)
+	}
+}
+
+// bitstream is what a manifest says of an entry of its package.
+type bitstream struct {
+	claim
+	path string
+	at   place
+}
+
+// judgeZIP judges a package by its manifest: each path is there, and is what is said of it (core 11.2, 13.2).
+func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l *lead) {
+	manifest, err := zip.Manifest()
+	if err != nil {
+		w.breaks(l.from)
+		w.report(ruleManifestThere, d.place(""), w.dumpOf(d, l), "put manifest.xml at the top level of the package", "%s", reason(err))
+		return
+	}
+	defer manifest.Close()
+	m := &document{uri: d.uri + "!/" + unpack.ManifestName, base: d.base, local: true, status: http.StatusOK}
+	d.pack.manifest = m
+	w.documents = append(w.documents, m)
+	bits, err := w.readManifest(m, manifest, l)
+	if err != nil {
+		w.breaks(l.from)
+		w.unreadable(m, err)
+		return
+	}
+	w.expand(m, l)
+	listed := map[string]bool{unpack.ManifestName: true}
+	for i := range bits {
+		if context.Cause(ctx) != nil {
+			w.limited(context.Cause(ctx), m.place(""), d.base)
+			return
+		}
+		w.judgeBitstream(m, zip, &bits[i], listed)
+	}
+	unlisted := 0
+	for e := range zip.Names() {
+		if !listed[e.Name] && e.Name[len(e.Name)-1] != '/' {
+			if unlisted++; unlisted == 1 {
+				w.report(ruleUnlisted, m.place(""), m, "list each bitstream, or leave it out of the package", "the package has %s, and no url with that path", quote(e.Name))
+			}
+		}
+	}
+}
+
+// maxBitstreams is how many entries of a manifest are compared.
+const maxBitstreams = payload.MaxEntries
+
+// readManifest reads the manifest of a package as any document, and returns what it says of each bitstream.
+func (w *walk) readManifest(m *document, from io.Reader, l *lead) (bits []bitstream, err error) {
+	digest := sha256.New()
+	r := payload.NewReader(io.TeeReader(from, digest), payload.Limits{})
+	if m.head, err = r.Header(); err != nil {
+		return nil, err
+	}
+	w.sum.Documents++
+	m.known = true
+	odd := payload.NewInspector("")
+	err = w.readEntries(m, l, r, odd, func(e *payload.Entry) {
+		w.addBitstreams(m, e, &bits)
+	})
+	m.sum = hex.EncodeToString(digest.Sum(nil))
+	w.inspected(m, odd.Violations())
+	m.whole = err == nil
+	return bits, err
+}
+
+// addBitstreams notes what an entry of a manifest says of bitstreams: of the resource, and of patches (core 14.4).
+func (w *walk) addBitstreams(m *document, e *payload.Entry, bits *[]bitstream) {
+	if len(*bits) >= maxBitstreams {
+		return
+	}
+	at := &listed{*cloned(e), m.count}
+	if e.Path != "" {
+		*bits = append(*bits, bitstream{claim{length: at.Length, hash: at.Hash}, at.Path, m.of(at, "/rs:md/@path")})
+	}
+	for i := range at.Links {
+		if link := &at.Links[i]; link.Path != "" {
+			*bits = append(*bits, bitstream{claim{length: link.Length, hash: link.Hash}, link.Path, m.of(at, fmt.Sprintf("/rs:ln[%d]/@path", i+1))})
+		}
+	}
+}
+
+// judgeBitstream compares one bitstream with what the manifest says of it.
+func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, listed map[string]bool) {
+	content, err := zip.Open(b.path)
+	if err != nil {
+		w.report(rulePathThere, b.at, m, "put it into the package, or take the url away", "%s cannot be read from the package: %s", quote(b.path), reason(err))
+		return
+	}
+	defer content.Close()
+	listed[trimSlash(b.path)] = true
+	known, _ := digests.Parse(b.hash)
+	sums := digests.New(known)
+	n, err := io.Copy(sums, content)
+	if err != nil {
+		w.report(rulePackageSafe, b.at, m, "make the package anew", "%s cannot be read from the package: %s", quote(b.path), reason(err))
+		return
+	}
+	if length, err := strconv.ParseInt(b.length, 10, 64); err == nil && length != n {
+		w.report(ruleBitstreamLength, b.at, m, "write what the package has", "length of %s is %s, and in the package it has %d bytes", quote(b.path), b.length, n)
+	}
+	if wrong, have, is := sums.Differs(known); is {
+		w.report(ruleBitstreamHash, b.at, m, "write what the package has", "hash of %s is %s:%s, and in the package it is %s", quote(b.path), wrong.Algorithm, wrong.Hex, have)
+	}
+}
+
+func trimSlash(path string) string {
+	for len(path) > 0 && path[0] == '/' {
+		path = path[1:]
+	}
+	return path
+}

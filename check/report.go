@@ -1,0 +1,71 @@
+package check
+
+import (
+	"fmt"
+	"net/url"
+)
+
+// maxEach is how many findings of one rule a document has; of the others the last says that there are more.
+const maxEach = 10
+
+// countKey is a rule and a document.
+type countKey struct {
+	rule ruleID
+	uri  string
+}
+
+// report makes a finding of a rule. The clause of a rule that holds for several kinds of
+// documents is that of d.
+func (w *walk) report(id ruleID, at place, d *document, mend, format string, args ...any) {
+	r := &rules[id]
+	f := Finding{
+		Level: r.level, Clause: r.clause, URI: at.uri, Line: at.line, Element: at.element,
+		What: fmt.Sprintf(format, args...), Mend: mend,
+	}
+	if f.Clause == "" {
+		f.Clause = d.clause()
+	}
+	key := countKey{id, at.uri}
+	w.counts[key]++
+	switch n := w.counts[key]; {
+	case n > maxEach:
+		return
+	case n == maxEach:
+		f.What += " (others of the kind in this document are not told)"
+	}
+	w.tell(f)
+}
+
+// tell hands a finding on.
+func (w *walk) tell(f Finding) {
+	switch f.Level {
+	case Error:
+		w.sum.Errors++
+	case Warning:
+		w.sum.Warnings++
+	default:
+		w.sum.Notes++
+	}
+	if w.found != nil {
+		w.found(f)
+	}
+}
+
+// limits is the clause of what was not looked at.
+const limits = "limits"
+
+// maxNotes is how many notes say that something was not looked at.
+const maxNotes = 100
+
+// leftOut notes that something was not looked at, once for each about.
+func (w *walk) leftOut(about string, at place, what, mend string) {
+	w.sum.Complete = false
+	if w.told[about] || len(w.told) >= maxNotes {
+		return
+	}
+	w.told[about] = true
+	w.tell(Finding{Level: Note, Clause: limits, URI: at.uri, Line: at.line, Element: at.element, What: what, Mend: mend})
+}
+
+// sameAddress reports whether two texts are the same address, as written.
+func sameAddress(a, b *url.URL) bool { return a != nil && b != nil && a.String() == b.String() }

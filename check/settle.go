@@ -1,0 +1,101 @@
+package check
+
+import (
+	"context"
+	"net/http"
+
+	"carillon/payload"
+)
+
+// maxLooks is how many closed documents are looked at a second time.
+const maxLooks = 20
+
+// settle judges what takes all documents: intervals, sets, what is closed; and the resources.
+func (w *walk) settle(ctx context.Context) {
+	for _, d := range w.documents {
+		if !d.known {
+			continue
+		}
+		if d.isIndex() && d.whole {
+			w.judgeIndexTimes(d)
+		}
+		if d.is(capResourceDump) || d.is(capChangeDump) {
+			w.judgeFormats(d)
+		}
+		w.judgeArchiveEnds(d)
+		w.judgeListed(d)
+	}
+	w.judgeSets()
+	w.judgePages()
+	w.judgeCopies()
+	w.sampleResources(ctx)
+	w.judgeClosed(ctx)
+}
+
+// judgeListed: a Capability List enumerates the documents that link up to it (core 9). Parts are listed
+// by their index, archived documents by an archive, manifests by a dump.
+func (w *walk) judgeListed(d *document) {
+	switch d.head.Capability {
+	case payload.CapDescription, payload.CapCapabilityList, capResourceDumpManifest, capChangeDumpManifest, "":
+		return
+	}
+	up := d.link("up")
+	if up == nil || d.local || d.link("index") != nil || d.led(rolePart) || d.led(roleArchived) || d.led(roleCapability) || d.isTopic() {
+		return
+	}
+	to := d.resolve(up.Href)
+	if to == nil {
+		return
+	}
+	above := w.seen[to.String()]
+	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || lists(above, d) || w.isArchivedLink(d) {
+		return
+	}
+	w.report(ruleListed, above.place(""), above, "add a url for it", "%s, a %s that links to it with rel=up, is not listed",
+		quote(d.uri), kindOf(d.head.Capability, d.isIndex()))
+}
+
+// isArchivedLink reports whether the document is an archive that other documents lead to by rel=archives alone: an
+// entry in the Capability List is optional then (archives 2.1).
+func (w *walk) isArchivedLink(d *document) bool {
+	_, is := isArchive(d.head.Capability)
+	return is && d.led(roleArchives)
+}
+
+// judgeClosed looks at closed documents a second time: they never change (core 7, 12.1).
+func (w *walk) judgeClosed(ctx context.Context) {
+	looks := 0
+	for _, d := range w.documents {
+		if !d.known || d.local || d.base == nil || d.pack != nil || d.head.Until == "" || d.is(payload.ChangeNotification) || looks == maxLooks {
+			continue
+		}
+		tag := validator(d.header)
+		if tag == "" {
+			continue
+		}
+		looks++
+		a, err := w.get(ctx, http.MethodHead, d.base, w.cfg.Limits.Answer)
+		if err != nil {
+			if w.limited(err, d.place(""), d.base) {
+				return
+			}
+			continue
+		}
+		a.close()
+		if now := validator(a.header); a.status == http.StatusOK && now != "" && now != tag {
+			w.report(ruleClosedChanged, d.place(""), d, "write further changes into another document",
+				"it is closed (until %s), and has changed while it was looked at: %s was %s", quote(d.head.Until), tag, now)
+		}
+	}
+}
+
+// validator is what tells one version of a document from another.
+func validator(h http.Header) string {
+	if tag := h.Get("ETag"); tag != "" {
+		return "ETag " + quote(tag)
+	}
+	if at := h.Get("Last-Modified"); at != "" {
+		return "Last-Modified " + quote(at)
+	}
+	return ""
+}

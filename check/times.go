@@ -1,0 +1,203 @@
+package check
+
+import (
+	"time"
+
+	"carillon/payload"
+)
+
+// span is what a document, or an entry of one, says of its times.
+type span struct{ from, until, at, completed time.Time }
+
+func (e *listed) span() span {
+	return span{finite(e.From), finite(e.Until), finite(e.At), finite(e.Completed)}
+}
+
+func (d *document) span() span {
+	h := &d.head
+	return span{h.FromTime, h.UntilTime, h.AtTime, h.CompletedTime}
+}
+
+// judgeTimes: what an entry says of a document's times is what the document says.
+func (w *walk) judgeTimes(l *lead, d *document, rule ruleID) {
+	told, own := l.entry.span(), d.span()
+	for _, t := range [...]struct {
+		name      string
+		told, own time.Time
+	}{
+		{"from", told.from, own.from},
+		{"until", told.until, own.until},
+		{"at", told.at, own.at},
+		{"completed", told.completed, own.completed},
+	} {
+		if !t.told.IsZero() && !t.own.IsZero() && !t.told.Equal(t.own) {
+			w.report(rule, l.from.of(l.entry, "/rs:md/@"+t.name), l.from, "write what the document says",
+				"%s is %s, and in the document %s", t.name, written(t.told), written(t.own))
+		}
+	}
+	switch {
+	case d.ofResources() || told.from.IsZero():
+	case told.until.IsZero() && !own.until.IsZero():
+		w.report(ruleClosed, l.from.of(l.entry, "/rs:md"), l.from, "write until for it",
+			"the document is closed (until %s), and its entry has no until", written(own.until))
+	case !told.until.IsZero() && own.until.IsZero() && !own.from.IsZero():
+		w.report(ruleOpen, l.from.of(l.entry, "/rs:md/@until"), l.from, "leave until out while the document is open",
+			"until is %s, and the document is open (it has none)", written(told.until))
+	}
+}
+
+func (d *document) ofResources() bool {
+	of, _ := isArchive(d.head.Capability)
+	switch of {
+	case payload.CapResourceList, capResourceDump, capResourceDumpManifest:
+		return true
+	}
+	return false
+}
+
+// written is a time in the form that core 7 recommends.
+func written(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999999Z") }
+
+// partOf is one part of an index with what is known of its times: by the index, or else by
+// the part itself.
+type partOf struct {
+	*listed
+	d *document // nil if it was not read
+	span
+	// told: the index says the times, and so the document rules judge them.
+	told bool
+}
+
+// parts are the parts of an index in its order.
+func (w *walk) parts(index *document) []partOf {
+	all := make([]partOf, 0, len(index.entries))
+	for i := range index.entries {
+		p := partOf{listed: &index.entries[i]}
+		if to := index.resolve(p.Loc); to != nil {
+			if d := w.seen[to.String()]; d != nil && d.known {
+				p.d = d
+			}
+		}
+		p.span = p.listed.span()
+		p.told = !p.from.IsZero() || !p.at.IsZero()
+		if !p.told && p.d != nil {
+			p.span = p.d.span()
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// judgeIndexTimes judges the interval of an index by those of its parts.
+func (w *walk) judgeIndexTimes(index *document) {
+	if _, archive := isArchive(index.head.Capability); archive {
+		return
+	}
+	all := w.parts(index)
+	if index.ofResources() {
+		w.judgeSnapshot(index, all)
+		return
+	}
+	w.judgeChain(index, all)
+	if len(all) == 0 {
+		return
+	}
+	own, first, last := index.span(), &all[0], &all[len(all)-1]
+	if !own.from.IsZero() && own.from.Before(first.from) {
+		w.report(ruleIndexFrom, index.place("rs:md/@from"), index, "write the from of the first part",
+			"from is %s, and the first part begins at %s: no part has the changes between", written(own.from), written(first.from))
+	}
+	closed := last.until
+	if closed.IsZero() && last.d != nil {
+		closed = last.d.head.UntilTime
+	}
+	if !own.until.IsZero() && !last.from.IsZero() && (closed.IsZero() || closed.Before(own.until)) {
+		w.report(ruleIndexUntil, index.place("rs:md/@until"), index, "leave until out, or write that of the last part",
+			"until is %s, and the last part ends %s", written(own.until), orOpen(closed))
+	}
+}
+
+func orOpen(until time.Time) string {
+	if until.IsZero() {
+		return "nowhere: it is open"
+	}
+	return "at " + written(until)
+}
+
+// judgeSnapshot: the snapshot of an index begins no later, and ends no sooner, than those of its parts.
+func (w *walk) judgeSnapshot(index *document, all []partOf) {
+	own := index.span()
+	for i := range all {
+		switch p := &all[i]; {
+		case !own.at.IsZero() && !p.at.IsZero() && p.at.Before(own.at):
+			w.report(ruleSnapshotAt, index.of(p.listed, ""), index, "write the earliest at of the parts",
+				"its at is %s, and that of the index is later: %s", written(p.at), written(own.at))
+		case !own.completed.IsZero() && !p.completed.IsZero() && own.completed.Before(p.completed):
+			w.report(ruleSnapshotCompleted, index.of(p.listed, ""), index, "write the latest completed of the parts",
+				"its completed is %s, and that of the index is earlier: %s", written(p.completed), written(own.completed))
+		}
+	}
+}
+
+// judgeChain: one part begins where the one before ends (core 12.2). Where the index says all times the
+// document rules have judged that.
+func (w *walk) judgeChain(index *document, all []partOf) {
+	for i := 1; i < len(all); i++ {
+		before, p := &all[i-1], &all[i]
+		if before.told && p.told || before.from.IsZero() || p.from.IsZero() {
+			continue
+		}
+		at := index.of(p.listed, "")
+		switch {
+		case p.from.Before(before.from):
+			w.report(ruleChainOrder, at, index, "list the oldest first", "it begins at %s, and the one before it at %s", written(p.from), written(before.from))
+		case before.until.IsZero():
+			w.report(ruleChainOpen, index.of(before.listed, ""), index, "close it, or list it last", "it is open (it has no until), and another follows it")
+		case p.from.Before(before.until):
+			w.report(ruleChainOverlap, at, index, "begin it where the one before ends",
+				"it begins at %s, before the one before it ends at %s: changes may be in both", written(p.from), written(before.until))
+		case p.from.After(before.until):
+			w.report(ruleChainGap, at, index, "begin it where the one before ends",
+				"it begins at %s, and the one before it ends at %s: no part has the changes between", written(p.from), written(before.until))
+		}
+	}
+}
+
+// judgeArchiveEnds: an archive of documents of changes reaches up to what the live document has (archives 5).
+func (w *walk) judgeArchiveEnds(live *document) {
+	link := live.link(relArchives)
+	if link == nil || live.ofResources() || live.head.FromTime.IsZero() {
+		return
+	}
+	to := live.resolve(link.Href)
+	if to == nil {
+		return
+	}
+	archive := w.seen[to.String()]
+	if archive == nil || !archive.whole {
+		return
+	}
+	var last time.Time
+	for _, p := range w.archivedIn(archive) {
+		if p.until.After(last) {
+			last = p.until
+		}
+	}
+	if !last.IsZero() && last.Before(live.head.FromTime) {
+		w.report(ruleArchiveEnd, archive.place(""), archive, "archive each document as it closes",
+			"it ends at %s, and the live document %s begins at %s: the changes between are in neither", written(last), quote(live.uri), written(live.head.FromTime))
+	}
+}
+
+// archivedIn are the documents of an archive, or of all parts of its index.
+func (w *walk) archivedIn(archive *document) (all []partOf) {
+	if !archive.isIndex() {
+		return w.parts(archive)
+	}
+	for _, part := range w.parts(archive) {
+		if part.d != nil && !part.d.isIndex() {
+			all = append(all, w.parts(part.d)...)
+		}
+	}
+	return all
+}
