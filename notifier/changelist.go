@@ -121,7 +121,9 @@ func (c *changeLists) step(ctx context.Context) (wait time.Duration, err error) 
 	}
 	wait = longestLook
 	if oldest := v.lists[0]; !oldest.Until.IsZero() {
-		wait = min(wait, oldest.Until.Add(c.ch.n.cfg.Keep).Sub(now))
+		if left := oldest.Until.Add(c.ch.n.cfg.Keep).Sub(now); left > 0 { // else it is to be archived, which tells
+			wait = min(wait, left)
+		}
 	}
 	if v.open.entries == 0 {
 		return max(wait, shortestLook), nil
@@ -156,6 +158,7 @@ func (c *changeLists) close(ctx context.Context, v listView, why closing) (wait 
 	if err := c.changed(c.ch.n.cfg.Journal.CloseList(ctx, l)); err != nil {
 		return 0, err
 	}
+	c.ch.archives.poke()
 	c.ch.metrics.listsClosed[why].Inc()
 	c.ch.listsChanged()
 	c.ch.log.Info("a Change List was closed", "entries", l.Entries, "by", string(why),
@@ -182,13 +185,17 @@ func (c *changeLists) changed(err error) error {
 // retained tells up to where lists must go now; nil: none.
 func (c *changeLists) retained(v listView, now time.Time) *time.Time {
 	keepFrom := now.Add(-c.ch.n.cfg.Keep)
-	if over := len(v.lists) - maxLists; over > 0 {
-		c.ch.log.Warn("there are more Change Lists than an Index can name; the oldest go before their time",
-			"change_lists", len(v.lists), "until", payload.FormatDatetime(v.lists[over-1].Until))
+	over := len(v.lists) - maxLists
+	if over > 0 {
 		keepFrom = v.lists[over-1].Until
 	}
+	keepFrom = c.ch.archives.secured(v.lists, keepFrom, now)
 	if oldest := v.lists[0].Until; oldest.IsZero() || oldest.After(keepFrom) {
 		return nil
+	}
+	if over > 0 {
+		c.ch.log.Warn("there are more Change Lists than an Index can name; the oldest go before their time",
+			"change_lists", len(v.lists), "until", payload.FormatDatetime(keepFrom))
 	}
 	return &keepFrom
 }
@@ -232,7 +239,7 @@ func (c *changeLists) load(ctx context.Context) error {
 		return errNoList
 	}
 	last := lists[len(lists)-1]
-	overhead := len(c.ch.listHead(ChangeList{From: last.From, Until: last.From}, true)) + len(payload.AppendTail(nil, false))
+	overhead := len(c.ch.longestHead(last.From)) + len(payload.AppendTail(nil, false))
 	c.lists = slices.Clip(lists)
 	c.open = tally{next: last.From, bytes: overhead, scratch: c.open.scratch}
 	c.touched = c.ch.n.clock.Now()

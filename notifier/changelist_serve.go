@@ -88,6 +88,8 @@ func (ch *channel) serveListFrom(w http.ResponseWriter, r *http.Request) error {
 		return ch.n.serveDocument(w, r, ch.openDocument(v))
 	case found:
 		return ch.n.serveDocument(w, r, ch.closedDocument(v.lists[i]))
+	case i == 0 && ch.archives.hasChanges(from):
+		return ch.archives.changes.moved(from)
 	case i == 0:
 		return ch.gone(v)
 	}
@@ -101,7 +103,7 @@ func (ch *channel) gone(v listView) error {
 		where = ch.changeListIndexURL()
 	}
 	return &httpError{
-		status: http.StatusGone, header: http.Header{"Link": {"<" + where + `>; rel="index"`}},
+		status: http.StatusGone, header: http.Header{"Link": ch.archives.header(payload.CapChangeList, "<"+where+`>; rel="index"`)},
 		text: fmt.Sprintf("There are no Change Lists from before %s, or none any more. Those that there are: %s .",
 			payload.FormatDatetime(v.lists[0].From), where),
 	}
@@ -109,14 +111,30 @@ func (ch *channel) gone(v listView) error {
 
 // listHead is the beginning of a Change List's document.
 func (ch *channel) listHead(l ChangeList, indexed bool) []byte {
-	h := payload.Head{
-		Capability: payload.CapChangeList, From: l.From, Until: l.Until,
-		Links: []payload.Link{{Rel: "up", Href: ch.up}},
-	}
+	var links []payload.Link
 	if indexed {
-		h.Links = append(h.Links, payload.Link{Rel: "index", Href: ch.changeListIndexURL()})
+		links = append(links, payload.Link{Rel: payload.RelIndex, Href: ch.changeListIndexURL()})
 	}
-	return mustHead(h)
+	if l.Until.IsZero() { // a closed one stays as it is
+		links = ch.archives.links(links, payload.CapChangeList)
+	}
+	return ch.headWith(l, links)
+}
+
+// longestHead is the longest that a Change List's document can ever begin with.
+func (ch *channel) longestHead(from time.Time) []byte {
+	links := []payload.Link{{Rel: payload.RelIndex, Href: ch.changeListIndexURL()}}
+	if ch.archives != nil {
+		links = append(links, payload.Link{Rel: payload.RelArchives, Href: ch.archives.changes.url()})
+	}
+	return ch.headWith(ChangeList{From: from, Until: from}, links)
+}
+
+func (ch *channel) headWith(l ChangeList, links []payload.Link) []byte {
+	return mustHead(payload.Head{
+		Capability: payload.CapChangeList, From: l.From, Until: l.Until,
+		Links: append([]payload.Link{{Rel: payload.RelUp, Href: ch.up}}, links...),
+	})
 }
 
 // mustHead writes a head whose parts were looked at before, at a start or in the journal.
@@ -207,30 +225,17 @@ func (l *listRange) write(ctx context.Context, emit func([]byte) error) error {
 func (ch *channel) indexDocument(v listView) document {
 	head := mustHead(payload.Head{
 		Index: true, Capability: payload.CapChangeList, From: v.lists[0].From,
-		Links: []payload.Link{{Rel: "up", Href: ch.up}},
+		Links: ch.archives.links([]payload.Link{{Rel: "up", Href: ch.up}}, payload.CapChangeList),
 	})
 	newest := v.lists[len(v.lists)-1]
 	return document{
 		kind: kindChangeListIndex, modified: v.listed,
 		// What lies between the first and the last does not change.
 		tag: tagFrom(head, newest.From.UnixMicro(), " ", len(v.lists)),
-		write: func(_ context.Context, emit func([]byte) error) error {
-			piece := head
-			for _, l := range v.lists {
-				part := payload.Part{Loc: ch.listURL(l.From), From: l.From, Until: l.Until}
-				var err error
-				if piece, err = payload.AppendPart(piece, &part); err != nil {
-					return err
-				}
-				if len(piece) >= pieceBytes {
-					if err := emit(piece); err != nil {
-						return err
-					}
-					piece = nil
-				}
-			}
-			return emit(payload.AppendTail(piece, true))
-		},
+		write: pieces(head, len(v.lists), true, func(dst []byte, i int) ([]byte, error) {
+			l := &v.lists[i]
+			return payload.AppendPart(dst, &payload.Part{Loc: ch.listURL(l.From), From: l.From, Until: l.Until})
+		}),
 	}
 }
 

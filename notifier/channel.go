@@ -41,6 +41,7 @@ type channel struct {
 	lists   *changeLists
 
 	resources *resourceLists
+	archives  *archives // nil where the set has none
 
 	companions []Companion // set before Run
 

@@ -27,6 +27,8 @@ const (
 	DefaultChangeListEntries = payload.MaxEntries
 	DefaultChangeListFor     = 24 * time.Hour
 	DefaultResourceListEvery = 24 * time.Hour
+	DefaultArchiveEvery      = 30 * 24 * time.Hour
+	DefaultArchiveFor        = 10 * 365 * 24 * time.Hour
 )
 
 // Config says what a notifier serves and how. Journal, URL and Hub must be set;
@@ -90,6 +92,20 @@ type Config struct {
 	// ResourceListBytes is how large one may be, 2 MiB to 50,000,000 bytes.
 	// Default 50,000,000.
 	ResourceListBytes int
+	// Archives names sets whose closed Change Lists, and Resource Lists now and then, are kept
+	// at lasting addresses. Default: none.
+	Archives []string
+	// ArchiveDir is the directory where they are put, made if it does not exist, in one that does;
+	// it must be on the file system of ResourceListDir. Required with Archives.
+	ArchiveDir string
+	// ArchiveEvery is how often a Resource List is archived, 1 min to 87,600 h. Default 720 h.
+	ArchiveEvery time.Duration
+	// ArchiveFor is how long archived documents are kept, at least Keep and ArchiveEvery.
+	// Default 87,600 h (10 years).
+	ArchiveFor time.Duration
+	// ArchiveEntries is how many documents one archive document lists at most, 1 to 50,000
+	// (core §7); beyond that there are several, and an Index. Default 50,000.
+	ArchiveEntries int
 	// HideChannels names sets whose Capability List does not tell of their change
 	// notifications: for readers that refuse one which does. The topic is
 	// served, and published, all the same.
@@ -165,6 +181,15 @@ func (c Config) withDefaults() Config {
 	if c.ResourceListBytes == 0 {
 		c.ResourceListBytes = payload.MaxBytes
 	}
+	if c.ArchiveEvery == 0 {
+		c.ArchiveEvery = DefaultArchiveEvery
+	}
+	if c.ArchiveFor == 0 {
+		c.ArchiveFor = DefaultArchiveFor
+	}
+	if c.ArchiveEntries == 0 {
+		c.ArchiveEntries = payload.MaxEntries
+	}
 	if c.Transport == nil {
 		if shared, ok := http.DefaultTransport.(*http.Transport); ok {
 			c.Transport = shared.Clone()
@@ -237,10 +262,36 @@ func (c Config) Validate() error {
 			return fmt.Errorf("resource-list: %q is no set here", shown(name))
 		}
 	}
+	if err := c.validateArchives(); err != nil {
+		return err
+	}
 	if err := checkURL("url", c.URL); err != nil {
 		return err
 	}
 	return checkURL("hub", c.Hub)
+}
+
+func (c *Config) validateArchives() error {
+	for _, name := range c.Archives {
+		if !slices.Contains(c.Sets, name) {
+			return fmt.Errorf("archive: %q is no set here", shown(name))
+		}
+	}
+	switch {
+	case len(c.Archives) == 0:
+		return nil
+	case c.ArchiveEvery < shortestEvery || c.ArchiveEvery > DefaultArchiveFor:
+		return fmt.Errorf("archive-every must be %s to %s, not %s", shortestEvery, DefaultArchiveFor, c.ArchiveEvery)
+	case c.ArchiveFor < c.Keep:
+		return fmt.Errorf("archive-for must be at least keep, which is %s, not %s", c.Keep, c.ArchiveFor)
+	case c.ArchiveFor < c.ArchiveEvery:
+		return fmt.Errorf("archive-for must be at least archive-every, which is %s, not %s", c.ArchiveEvery, c.ArchiveFor)
+	case c.ArchiveEntries < 1 || c.ArchiveEntries > payload.MaxEntries:
+		return fmt.Errorf("ArchiveEntries must be 1 to %d, not %d", payload.MaxEntries, c.ArchiveEntries)
+	case c.ArchiveDir == "":
+		return errors.New("archive: there is no ArchiveDir")
+	}
+	return nil
 }
 
 func checkURL(name, raw string) error {

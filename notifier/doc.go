@@ -24,6 +24,10 @@
 // begins there; from then on it is at its address as it is, until Config.Keep is
 // over. Whoever reads the lists one after another misses no event and has none twice.
 //
+// Archives (the ResourceSync Archives specification) keep closed Change Lists, and Resource Lists
+// now and then, as files at lasting addresses. No event goes from the journal before its Change
+// List is in the archive of its set, if that has one.
+//
 // What it does not: it makes no Dumps; it sends no empty notifications; an event whose
 // request got no answer, or a 5xx, may be in the journal or not.
 //

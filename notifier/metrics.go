@@ -36,6 +36,10 @@ type setMetrics struct {
 	resourceListAt       prometheus.Gauge
 	resourceListEntries  prometheus.Gauge
 	resourceListFailures prometheus.Counter
+
+	archived        map[string]prometheus.Gauge // by the capability of the archive
+	archiveWaiting  prometheus.Gauge
+	archiveFailures prometheus.Counter
 }
 
 const metricsPrefix = "carillon_notifier_"
@@ -46,8 +50,8 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 		reg.MustRegister(c)
 		return c
 	}
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricsPrefix + name, Help: help}, []string{"set"})
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricsPrefix + name, Help: help}, append([]string{"set"}, labels...))
 		reg.MustRegister(g)
 		return g
 	}
@@ -67,6 +71,9 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 	resourceListAt := gauge("resource_list_at_timestamp_seconds", "The moment of the newest Resource List, Unix time; 0 where there is none.")
 	resourceListEntries := gauge("resource_list_entries", "Resources of the newest Resource List.")
 	resourceListFailures := counter("resource_list_failures_total", "Resource Lists that could not be made.", "set")
+	archived := gauge("archived_documents", "Documents that an archive keeps.", "archive")
+	archiveWaiting := gauge("archive_waiting", "Closed Change Lists that are not in the archive yet; the journal keeps them.")
+	archiveFailures := counter("archive_failures_total", "Attempts to archive that failed.", "set")
 	events := counter("events_total", "Events that are in the journal, by set.", "set")
 	notifications := counter("notifications_accepted_total", "Notifications that the hub accepted.", "set")
 	entries := counter("entries_accepted_total", "Entries of notifications that the hub accepted.", "set")
@@ -83,6 +90,11 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 			lists: lists.WithLabelValues(set), listEntries: listEntries.WithLabelValues(set),
 			resourceListAt: resourceListAt.WithLabelValues(set), resourceListEntries: resourceListEntries.WithLabelValues(set),
 			resourceListFailures: resourceListFailures.WithLabelValues(set),
+			archived:             map[string]prometheus.Gauge{}, archiveWaiting: archiveWaiting.WithLabelValues(set),
+			archiveFailures: archiveFailures.WithLabelValues(set),
+		}
+		for _, capability := range archiveCapabilities {
+			s.archived[capability] = archived.WithLabelValues(set, capability)
 		}
 		for _, by := range closings {
 			s.listsClosed[by] = listsClosed.WithLabelValues(set, string(by))
@@ -109,6 +121,7 @@ const (
 	fateUnchanged fate = "unchanged" // 304
 	fateMissing   fate = "missing"   // 404
 	fateGone      fate = "gone"      // 410: not kept any more
+	fateMoved     fate = "moved"     // 301: in the archive now
 	fateRefused   fate = "refused"   // any other 4xx
 	fateBusy      fate = "busy"      // 503
 	fateFailed    fate = "failed"    // any other 5xx
@@ -119,6 +132,8 @@ func fateOf(status int) fate {
 	switch {
 	case status == http.StatusNotModified:
 		return fateUnchanged
+	case status == http.StatusMovedPermanently:
+		return fateMoved
 	case status == http.StatusNotFound:
 		return fateMissing
 	case status == http.StatusGone:

@@ -62,6 +62,9 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 			return nil, err
 		}
 		ch := newChannel(n, name, state)
+		if ch.archives, err = newArchives(ctx, ch); err != nil {
+			return nil, err
+		}
 		if err := ch.keepResources(ctx); err != nil {
 			return nil, err
 		}
@@ -74,8 +77,8 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Run publishes what the journal has and gets until ctx ends, closes Change Lists, and makes
-// Resource Lists; each set on its own, for as long as it takes. A POST that is under way when ctx ends has a few
+// Run publishes what the journal has and gets until ctx ends, closes Change Lists, makes
+// Resource Lists, and archives both; each set on its own, for as long as it takes. A POST that is under way when ctx ends has a few
 // seconds to finish. It returns nil.
 func (n *Notifier) Run(ctx context.Context) error {
 	var g errgroup.Group
@@ -90,6 +93,10 @@ func (n *Notifier) Run(ctx context.Context) error {
 		})
 		g.Go(func() error {
 			ch.resources.run(ctx)
+			return nil
+		})
+		g.Go(func() error {
+			ch.archives.run(ctx)
 			return nil
 		})
 	}

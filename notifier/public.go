@@ -36,6 +36,7 @@ func (n *Notifier) Public() http.Handler {
 		ch.routeChangeLists(router, prefix)
 		ch.resources.route(router, prefix)
 		ch.routeCompanions(router, prefix, false)
+		ch.archives.route(router, prefix)
 	}
 	return router
 }
@@ -66,6 +67,7 @@ func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) e
 	for _, c := range ch.companions {
 		list.Capabilities = append(list.Capabilities, c.Capabilities()...)
 	}
+	list.Capabilities = append(list.Capabilities, ch.archives.capabilities()...)
 	if !ch.hidden {
 		list.Capabilities = append(list.Capabilities, payload.Capability{
 			Loc:        ch.n.topicURL(ch.set),

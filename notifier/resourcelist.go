@@ -196,6 +196,7 @@ func (l *resourceLists) step(ctx context.Context) (wait time.Duration, err error
 	l.generations = append(slices.Clone(l.generations), g)
 	l.mu.Unlock()
 	l.show(g)
+	l.ch.archives.poke()
 	l.ch.log.Info("a Resource List was made", "resources", g.entries(), "parts", len(g.Parts),
 		"at", g.At.Format(time.RFC3339Nano), "took", g.Completed.Sub(g.At).String())
 	return 0, nil
@@ -243,7 +244,11 @@ func (l *resourceLists) due(ctx context.Context, now time.Time) (time.Duration, 
 	// A clock that was set back holds nothing up; one that was set forward, and is believed, may
 	// have let Change Lists go.
 	age := max(now.Sub(newest.Completed), time.Since(newest.since))
-	return clampLook(after - age), nil
+	wait := after - age
+	if due, ever := l.ch.archives.resourcesIn(now); ever {
+		wait = min(wait, due)
+	}
+	return clampLook(wait), nil
 }
 
 // every is how often a list is made: so often that the Change Lists always reach back
@@ -271,7 +276,7 @@ func (l *resourceLists) some(ctx context.Context) (bool, error) {
 func (l *resourceLists) forget() {
 	all := l.all()
 	drop := 0
-	for drop+1 < len(all) && time.Since(all[drop+1].since) >= generationStays {
+	for drop+1 < len(all) && time.Since(all[drop+1].since) >= generationStays && l.ch.archives.hasResources(all[drop]) {
 		drop++
 	}
 	if drop == 0 {

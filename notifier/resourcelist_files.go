@@ -36,6 +36,8 @@ type generation struct {
 	At        time.Time    `json:"at"`
 	Completed time.Time    `json:"completed"`
 	Parts     []storedList `json:"parts"`
+	// Lasting: it is archived, and its documents have the addresses that they have there.
+	Lasting bool `json:"lasting,omitempty"`
 	// Index is there where there are several parts.
 	Index *storedList `json:"index,omitempty"`
 
@@ -177,13 +179,4 @@ func (g *generation) save() error {
 	}
 	_, err = file.Write(text)
 	return errors.Join(err, file.Sync(), file.Close())
-}
-
-// syncDirectory makes the names in a directory durable.
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

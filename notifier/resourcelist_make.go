@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"carillon/notifier/archive"
 	"carillon/payload"
 )
 
@@ -22,7 +23,8 @@ func (l *resourceLists) make(ctx context.Context, now time.Time) (_ *generation,
 	defer cancel() // lets go what was not read
 	at, all, err := l.ch.n.cfg.Journal.Snapshot(ctx, l.ch.set, now)
 	if err == nil {
-		w := &listWriter{lists: l, g: &generation{Version: manifestKnown, At: at}}
+		due, ever := l.ch.archives.resourcesIn(now)
+		w := &listWriter{lists: l, g: &generation{Version: manifestKnown, At: at, Lasting: ever && due <= 0}}
 		if err = w.begin(); err == nil {
 			err = w.write(all)
 		}
@@ -78,12 +80,21 @@ func (w *listWriter) begin() error {
 func (w *listWriter) head(indexed bool, completed time.Time) ([]byte, error) {
 	h := payload.Head{
 		Capability: payload.CapResourceList, At: w.g.At, Completed: completed,
-		Links: []payload.Link{{Rel: "up", Href: w.lists.ch.up}},
+		Links: w.archives(),
 	}
 	if indexed {
-		h.Links = append(h.Links, payload.Link{Rel: "index", Href: w.lists.partURL(w.g.At, 0)})
+		h.Links = append(h.Links, payload.Link{Rel: "index", Href: w.lists.partURL(w.g, 0)})
 	}
 	return payload.AppendHead(nil, h)
+}
+
+// archives are the links to the Capability List and to the archive, if there will be one.
+func (w *listWriter) archives() []payload.Link {
+	links := []payload.Link{{Rel: payload.RelUp, Href: w.lists.ch.up}}
+	if a := w.lists.ch.archives; a != nil {
+		links = append(links, payload.Link{Rel: payload.RelArchives, Href: a.resources.url()})
+	}
+	return links
 }
 
 func (w *listWriter) write(all func(func(payload.Entry, error) bool)) error {
@@ -163,10 +174,10 @@ func (w *listWriter) part() error {
 func (w *listWriter) index() (err error) {
 	doc, err := payload.AppendHead(nil, payload.Head{
 		Index: true, Capability: payload.CapResourceList, At: w.g.At, Completed: w.g.Completed,
-		Links: []payload.Link{{Rel: "up", Href: w.lists.ch.up}},
+		Links: w.archives(),
 	})
 	for n := 1; n <= len(w.g.Parts) && err == nil; n++ {
-		doc, err = payload.AppendPart(doc, &payload.Part{Loc: w.lists.partURL(w.g.At, n), At: w.g.At})
+		doc, err = payload.AppendPart(doc, &payload.Part{Loc: w.lists.partURL(w.g, n), At: w.g.At})
 	}
 	if err != nil {
 		return err
@@ -198,14 +209,14 @@ func (w *listWriter) finish() error {
 	if err := w.g.save(); err != nil {
 		return err
 	}
-	if err := syncDirectory(w.g.dir); err != nil {
+	if err := archive.SyncDirectory(w.g.dir); err != nil {
 		return err
 	}
 	if err := os.Rename(w.g.dir, w.final); err != nil {
 		return err
 	}
 	w.g.dir = w.final
-	return syncDirectory(filepath.Dir(w.final))
+	return archive.SyncDirectory(filepath.Dir(w.final))
 }
 
 // pack writes a file that is packed, and durable, and returns its size.

@@ -26,12 +26,18 @@ func (l *resourceLists) url() string { return l.ch.n.publicURL(l.ch.set + "/reso
 
 // partURL is where part n of the list of the moment at is, or its Index, 0, for as long as
 // they are kept.
-func (l *resourceLists) partURL(at time.Time, n int) string {
-	name := "index"
+func (l *resourceLists) partURL(g *generation, n int) string {
+	if n == 0 && g.Lasting {
+		return l.ch.archives.resources.keptURL(g.At)
+	}
+	below, name := "/resourcelist/", "index"
+	if g.Lasting {
+		below = "/archive/resourcelist/"
+	}
 	if n > 0 {
 		name = strconv.Itoa(n)
 	}
-	return l.ch.n.publicURL(l.ch.set + "/resourcelist/" + at.UTC().Format(listAddress) + "/" + name + ".xml")
+	return l.ch.n.publicURL(l.ch.set + below + g.At.UTC().Format(listAddress) + "/" + name + ".xml")
 }
 
 // route adds the addresses of the Resource Lists of a set:
@@ -40,10 +46,14 @@ func (l *resourceLists) partURL(at time.Time, n int) string {
 //	                             Index where it has several parts; its root tells (core §9, §10)
 //	resourcelist/{at}/index.xml  the Index of the list of that moment
 //	resourcelist/{at}/{n}.xml    a part of it
+//	archive/resourcelist/{at}/…  the same of a list that was made to be archived; list.xml is the
+//	                             Index, or the list itself where it has one part
 func (l *resourceLists) route(router *mux.Router, prefix string) {
 	router.Path(prefix + l.ch.set + "/resourcelist.xml").Handler(l.ch.n.readDocument(kindResourceList, l.serveNewest))
 	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/index.xml").Handler(l.ch.n.readDocument(kindResourceListIndex, l.servePart))
 	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.readDocument(kindResourceList, l.servePart))
+	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/list.xml").Handler(l.ch.n.readDocument(kindArchived, l.serveLasting))
+	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.readDocument(kindArchived, l.serveLasting))
 }
 
 func (l *resourceLists) serveNewest(w http.ResponseWriter, r *http.Request) error {
@@ -51,11 +61,7 @@ func (l *resourceLists) serveNewest(w http.ResponseWriter, r *http.Request) erro
 	if g == nil {
 		return refuse(http.StatusNotFound, "The set has no Resource List: its resources are not known, or there are none yet.")
 	}
-	n := 0
-	if g.Index == nil {
-		n = 1
-	}
-	return l.ch.n.serveDocument(w, r, l.document(g, n, false))
+	return l.ch.n.serveDocument(w, r, l.document(g, g.whole(), false))
 }
 
 func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error {
@@ -68,26 +74,88 @@ func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error 
 	switch {
 	case !found && i < len(all):
 		return l.gone()
-	case !found:
+	case !found || all[i].Lasting: // which has its addresses elsewhere
 		return refuse(http.StatusNotFound, "There is no Resource List of this time.")
 	}
-	n := 0
+	return l.serveStored(w, r, all[i], 0)
+}
+
+// serveStored answers with the part of a list that is asked for, whole where none is.
+func (l *resourceLists) serveStored(w http.ResponseWriter, r *http.Request, g *generation, whole int) error {
+	n := whole
 	if number, given := mux.Vars(r)["n"]; given {
+		var err error
 		if n, err = strconv.Atoi(number); err != nil || n == 0 || number != strconv.Itoa(n) {
 			n = -1
 		}
 	}
-	if n < 0 || all[i].stored(n) == nil {
+	if n < 0 || g.stored(n) == nil {
 		return refuse(http.StatusNotFound, "The Resource List has no such part.")
 	}
-	return l.ch.n.serveDocument(w, r, l.document(all[i], n, true))
+	return l.ch.n.serveDocument(w, r, l.document(g, n, true))
+}
+
+// serveLasting answers for a list that is archived, or will be.
+func (l *resourceLists) serveLasting(w http.ResponseWriter, r *http.Request) error {
+	at, err := time.Parse(listAddress, mux.Vars(r)["at"])
+	if err != nil {
+		return refuse(http.StatusNotFound, "There is nothing at this path.")
+	}
+	g, err := l.lasting(at)
+	if err != nil {
+		return err
+	}
+	return l.serveStored(w, r, g, g.whole())
+}
+
+// lasting finds the list of a moment that is archived, or will be.
+func (l *resourceLists) lasting(at time.Time) (*generation, error) {
+	g := &generation{}
+	for _, one := range l.all() {
+		if one.Lasting && one.At.Equal(at) {
+			*g = *one
+		}
+	}
+	if l.ch.archives == nil {
+		if g.Lasting {
+			return g, nil
+		}
+		return nil, refuse(http.StatusNotFound, "The set has no archive.")
+	}
+	kept := l.ch.archives.resources
+	_, path, found := kept.Find(at)
+	switch {
+	case !found && g.Lasting: // it is being archived
+		return g, nil
+	case !found:
+		return nil, kept.missing(at)
+	}
+	if g.dir = path; g.Lasting { // what is known of it need not be read again
+		return g, nil
+	}
+	switch err := g.load(); {
+	case errors.Is(err, os.ErrNotExist): // it went this moment
+		return nil, kept.gone()
+	case err != nil:
+		return nil, fmt.Errorf("an archived Resource List: %w", err)
+	}
+	return g, nil
+}
+
+// whole is the number of the document that tells the whole list.
+func (g *generation) whole() int {
+	if g.Index == nil {
+		return 1
+	}
+	return 0
 }
 
 // gone refuses a list that was let go, or never was: there is a newer one.
 func (l *resourceLists) gone() error {
 	return &httpError{
-		status: http.StatusGone, header: http.Header{"Link": {"<" + l.url() + `>; rel="latest-version"`}},
-		text: fmt.Sprintf("This Resource List is not kept any more. The newest is %s .", l.url()),
+		status: http.StatusGone,
+		header: http.Header{"Link": l.ch.archives.header(payload.CapResourceList, "<"+l.url()+`>; rel="latest-version"`)},
+		text:   fmt.Sprintf("This Resource List is not kept any more. The newest is %s .", l.url()),
 	}
 }
 

@@ -59,6 +59,8 @@ type flags struct {
 
 	resourceFlags
 
+	archiveFlags
+
 	watchFlags
 
 	Stdin  bool `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then." group:"Standard input"`
@@ -125,7 +127,7 @@ func (f *flags) Validate() error {
 	refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
 	refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
 	refuse(f.Data == "", "--data must name a directory")
-	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check())
+	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check())
 	return errors.Join(all...)
 }
 
@@ -271,6 +273,7 @@ func (f *flags) config(logger *slog.Logger) notifier.Config {
 		Logger:    logger, Registry: registry,
 	}
 	f.resourceFlags.into(&cfg, f.Data)
+	f.archiveFlags.into(&cfg, f.Data)
 	return cfg
 }
 

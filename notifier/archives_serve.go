@@ -1,0 +1,215 @@
+package notifier
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"carillon/notifier/archive"
+	"carillon/payload"
+)
+
+const (
+	kindArchive  documentKind = "archive"
+	kindArchived documentKind = "archived"
+)
+
+// route adds the addresses of the archives of a set:
+//
+//	changelist-archive.xml           what the Capability List names: the archive, or the Index of
+//	                                 its parts where it has several; its root tells (archives §3)
+//	changelist-archive/{first}.xml   a part: the address stays while the part has a document
+//	archive/changelist/{from}.xml    an archived Change List
+//
+// and the same with resourcelist. The documents of an archived Resource List are with its own
+// (resourceLists.route).
+func (a *archives) route(router *mux.Router, prefix string) {
+	for _, k := range a.all() {
+		router.Path(prefix + k.ch.set + "/" + k.capability + ".xml").Handler(k.ch.n.readDocument(kindArchive, k.serve))
+		router.Path(prefix + k.ch.set + "/" + k.capability + "/{first:[0-9TZ.]+}.xml").Handler(k.ch.n.readDocument(kindArchive, k.servePart))
+	}
+	if a != nil {
+		router.Path(prefix + a.ch.set + "/archive/changelist/{begin:[0-9TZ.]+}.xml").Handler(a.ch.n.readDocument(kindArchived, a.serveChanges))
+	}
+}
+
+func (k *keeping) serve(w http.ResponseWriter, r *http.Request) error {
+	parts := k.Parts()
+	switch len(parts) {
+	case 0:
+		return refuse(http.StatusNotFound, "Nothing was archived yet, or it has gone again.")
+	case 1:
+		return k.ch.n.serveDocument(w, r, k.document(parts[0], false))
+	}
+	return k.ch.n.serveDocument(w, r, k.index(parts))
+}
+
+func (k *keeping) servePart(w http.ResponseWriter, r *http.Request) error {
+	first, err := time.Parse(listAddress, mux.Vars(r)["first"])
+	parts := k.Parts()
+	i, found := slices.BinarySearchFunc(parts, first, func(p archive.Part, first time.Time) int { return p.First.Compare(first) })
+	switch {
+	case err != nil:
+		return refuse(http.StatusNotFound, "There is nothing at this path.")
+	case !found:
+		return k.missing(first)
+	}
+	return k.ch.n.serveDocument(w, r, k.document(parts[i], len(parts) > 1))
+}
+
+// gone refuses what has gone from the archive.
+func (k *keeping) gone() error {
+	return &httpError{
+		status: http.StatusGone, header: http.Header{"Link": {"<" + k.url() + `>; rel="archives"`}},
+		text: fmt.Sprintf("The archive does not reach back so far any more. It is %s .", k.url()),
+	}
+}
+
+// moved sends the reader of what is not kept here any more to the archive. The status is 301, as
+// some readers do not know 308.
+func (k *keeping) moved(begin time.Time) error {
+	at := k.keptURL(begin)
+	return &httpError{
+		status: http.StatusMovedPermanently,
+		header: http.Header{"Location": {at}, "Link": {"<" + k.url() + `>; rel="archives"`}},
+		text:   "This is in the archive now: " + at + " .",
+	}
+}
+
+// document is a part of the archive, or all of it.
+func (k *keeping) document(part archive.Part, indexed bool) document {
+	h := payload.Head{Capability: k.capability, Links: []payload.Link{{Rel: payload.RelUp, Href: k.ch.up}}}
+	if indexed {
+		h.Links = append(h.Links, payload.Link{Rel: payload.RelIndex, Href: k.url()})
+	}
+	head := mustHead(h)
+	// What lies between the oldest and the newest does not change.
+	return document{
+		kind: kindArchive, modified: k.modified(),
+		tag: tagFrom(head, part.At(0).Begin.UnixMicro(), " ", part.At(part.Len()-1).End.UnixMicro(), " ", part.Len()),
+		write: pieces(head, part.Len(), false, func(dst []byte, i int) ([]byte, error) {
+			return k.append(dst, part.At(i))
+		}),
+	}
+}
+
+// index is the Index of the archive (archives §3.1).
+func (k *keeping) index(parts []archive.Part) document {
+	head := mustHead(payload.Head{Index: true, Capability: k.capability, Links: []payload.Link{{Rel: payload.RelUp, Href: k.ch.up}}})
+	return document{
+		kind: kindArchive, modified: k.modified(),
+		tag: tagFrom(head, parts[0].First.UnixMicro(), " ", parts[len(parts)-1].First.UnixMicro(), " ", len(parts)),
+		write: pieces(head, len(parts), true, func(dst []byte, i int) ([]byte, error) {
+			return payload.AppendPart(dst, &payload.Part{Loc: k.partURL(parts[i])})
+		}),
+	}
+}
+
+// pieces hands on a document of a head and so many entries.
+func pieces(head []byte, entries int, index bool, add func(dst []byte, i int) ([]byte, error)) func(context.Context, func([]byte) error) error {
+	return func(_ context.Context, emit func([]byte) error) error {
+		piece := slices.Clone(head)
+		for i := range entries {
+			var err error
+			if piece, err = add(piece, i); err != nil {
+				return err
+			}
+			if len(piece) >= pieceBytes {
+				if err := emit(piece); err != nil {
+					return err
+				}
+				piece = piece[:0]
+			}
+		}
+		return emit(payload.AppendTail(piece, index))
+	}
+}
+
+// archivedDocument is a Change List as the archive has it: what it was, at an address of its own,
+// without the Index, in which it is not for ever.
+func (ch *channel) archivedDocument(l ChangeList) document {
+	head := ch.headWith(l, []payload.Link{{Rel: payload.RelArchives, Href: ch.archives.changes.url()}})
+	return ch.listDocument(l, listRange{head: head, from: l.From, end: l.Until, entries: l.Entries, lastmods: l.Lastmods}, l.Closed)
+}
+
+// packDocument writes a document to a file, packed and durable.
+func packDocument(ctx context.Context, path string, d document) (size int64, err error) {
+	return pack(path, func(to io.Writer) error {
+		return d.write(ctx, func(piece []byte) error {
+			_, err := to.Write(piece)
+			return cmp.Or(err, ctx.Err())
+		})
+	})
+}
+
+func (a *archives) serveChanges(w http.ResponseWriter, r *http.Request) error {
+	from, err := time.Parse(listAddress, mux.Vars(r)["begin"])
+	if err != nil {
+		return refuse(http.StatusNotFound, "There is nothing at this path.")
+	}
+	one, path, found := a.changes.Find(from)
+	if !found {
+		return a.changes.missing(from)
+	}
+	return a.ch.n.serveDocument(w, r, document{
+		kind: kindArchived, lasting: true, modified: one.End,
+		tag: strconv.FormatInt(one.Begin.UnixMicro(), 36) + "-" + strconv.FormatInt(one.End.UnixMicro(), 36),
+		stored: func() (*storedReader, error) {
+			stored, err := openPacked(path)
+			if errors.Is(err, os.ErrNotExist) { // it went this moment
+				return nil, a.changes.gone()
+			}
+			return stored, err
+		},
+	})
+}
+
+// missing refuses what begins at a time and is not in the archive.
+func (k *keeping) missing(begin time.Time) error {
+	expired := k.ch.n.clock.Now().Add(-k.ch.n.cfg.ArchiveFor)
+	if oldest, _, some := k.Ends(); some && begin.Before(oldest.Begin) || begin.Before(expired) {
+		return k.gone()
+	}
+	return refuse(http.StatusNotFound, "The archive has nothing that begins at this time. It is "+k.url()+" .")
+}
+
+// openPacked opens a packed file, which tells at its end how much it has unpacked: no document
+// has 4 GiB.
+func openPacked(path string) (_ *storedReader, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var size [4]byte
+	packed, err := file.Seek(-int64(len(size)), io.SeekEnd)
+	if err == nil {
+		_, err = io.ReadFull(file, size[:])
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("an archived document: %w", err), file.Close())
+	}
+	return &storedReader{File: file, size: int64(binary.LittleEndian.Uint32(size[:])), packed: packed + int64(len(size))}, nil
+}
+
+// capabilities are what the Capability List tells of the archives (archives §2.1).
+func (a *archives) capabilities() (all []payload.Capability) {
+	for _, k := range a.all() {
+		if k.Len() > 0 {
+			all = append(all, payload.Capability{Loc: k.url(), Capability: k.capability})
+		}
+	}
+	return all
+}
