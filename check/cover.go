@@ -2,6 +2,7 @@ package check
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -64,16 +65,22 @@ func (c *covered) reach(h *payload.Header) {
 	}
 }
 
-// setOf is the set that a document belongs to, by its link with rel=up; nil if it has none.
-func (w *walk) setOf(d *document) *set {
-	at := d.base
-	if !d.is(payload.CapCapabilityList) {
-		up := d.link("up")
-		if up == nil {
-			return nil
-		}
-		at = d.resolve(up.Href)
+// setOf is the set that a document belongs to: that of the Capability List that led here, or else that of its link with
+// rel=up. It is nil for a document that has neither.
+func (w *walk) setOf(d *document, l *lead) *set {
+	switch {
+	case d.is(payload.CapCapabilityList):
+		return w.setAt(d.base)
+	case l.set != nil:
+		return l.set
 	}
+	if up := d.link("up"); up != nil {
+		return w.setAt(d.resolve(up.Href))
+	}
+	return nil
+}
+
+func (w *walk) setAt(at *url.URL) *set {
 	if at == nil {
 		return nil
 	}
@@ -90,11 +97,11 @@ func (s *set) of(capability string) *covered {
 	switch capability {
 	case payload.CapResourceList:
 		return &s.resources
-	case capResourceDumpManifest:
+	case payload.CapResourceDumpManifest:
 		return &s.dumped
 	case payload.CapChangeList:
 		return &s.changes
-	case capChangeDumpManifest:
+	case payload.CapChangeDumpManifest:
 		return &s.dumpedChanges
 	case payload.ChangeNotification:
 		return &s.notified
@@ -102,20 +109,17 @@ func (s *set) of(capability string) *covered {
 	return nil
 }
 
-// breaks notes that a document of a set was not read whole.
-func (w *walk) breaks(d *document) {
-	if d == nil || d.local {
-		return
-	}
-	if s := w.setOf(d); s != nil {
-		s.broken = true
+// breaks notes that not all of a set was read, or not as what it is.
+func (l *lead) breaks() {
+	if l.set != nil {
+		l.set.broken = true
 	}
 }
 
 // gatherer returns what takes the entries of a document that lists resources or changes. Archived documents tell of other
 // times, and are left out.
 func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
-	s := w.setOf(d)
+	s := d.set
 	if s == nil || l.archived {
 		return func(*payload.Entry) {}
 	}

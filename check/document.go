@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -35,6 +34,7 @@ type document struct {
 	sum          string   // SHA-256 of its bytes
 	links        []weblink.Link
 	pack         *packaged // of a package
+	set          *set      // that it belongs to, nil for none
 }
 
 // listed is an entry of a document that lists others.
@@ -104,11 +104,13 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	digest, start := sha256.New(), &beginning{}
 	r := payload.NewReader(io.TeeReader(body, io.MultiWriter(digest, start)), payload.Limits{})
 	if d.head, err = r.Header(); err != nil {
+		l.breaks()
 		w.notADocument(d, l, err, io.MultiReader(start, body))
 		return
 	}
 	w.sum.Documents++
 	d.known = true
+	d.set = w.setOf(d, l)
 	odd := payload.NewInspector("")
 	err = w.readEntries(d, l, r, odd, func(*payload.Entry) {})
 	d.sum = hex.EncodeToString(digest.Sum(nil))
@@ -123,11 +125,12 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	case !w.limited(err, d.place(""), d.base):
 		w.unreadable(d, err)
 	}
-	switch s := w.setOf(d); {
+	switch {
+	case d.set == nil:
 	case !d.whole:
-		w.breaks(d)
-	case s != nil && d.is(payload.CapCapabilityList):
-		s.list = d
+		d.set.broken = true
+	case d.is(payload.CapCapabilityList):
+		d.set.list = d
 	}
 }
 
@@ -166,7 +169,7 @@ func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload
 // listsDocuments reports whether entries are documents or packages, and not resources.
 func (d *document) listsDocuments() bool {
 	switch d.head.Capability {
-	case payload.CapResourceList, payload.CapChangeList, capResourceDumpManifest, capChangeDumpManifest, payload.ChangeNotification, "":
+	case payload.CapResourceList, payload.CapChangeList, payload.CapResourceDumpManifest, payload.CapChangeDumpManifest, payload.ChangeNotification, "":
 		return d.isIndex()
 	}
 	return true
@@ -190,22 +193,16 @@ func (w *walk) keep(d *document, e *payload.Entry) {
 func (w *walk) inspected(d *document, violations []payload.Violation) {
 	for i := range violations {
 		v := &violations[i]
-		w.tell(Finding{
-			Level: levelOf(v), Clause: clauseOf(v), URI: d.uri, What: v.Message,
-		})
+		f := Finding{
+			Level: Level(v.Level.String()), Clause: payload.PlainClause(v.Clause), URI: d.uri,
+			Line: v.Line, Element: v.Element, What: v.Message, Mend: v.Mend,
+		}
+		if v.Mend == "" && strings.Contains(v.Message, "should") {
+			f.Level = Warning
+		}
+		w.tell(f)
 	}
 }
-
-// levelOf is how bad a violation is.
-func levelOf(v *payload.Violation) Level {
-	if strings.Contains(v.Message, "should") {
-		return Warning
-	}
-	return Error
-}
-
-// clauseOf spells a clause as findings do.
-func clauseOf(v *payload.Violation) string { return strings.ReplaceAll(v.Clause, "§", "") }
 
 // unreadable reports why a document could not be read to its end.
 func (w *walk) unreadable(d *document, err error) {
@@ -289,14 +286,6 @@ func cloned(e *payload.Entry) *payload.Entry {
 	return &c
 }
 
-// Capabilities of dumps.
-const (
-	capResourceDump         = "resourcedump"
-	capResourceDumpManifest = "resourcedump-manifest"
-	capChangeDump           = "changedump"
-	capChangeDumpManifest   = "changedump-manifest"
-)
-
 // isArchive reports whether a capability is that of an archive, and of which documents.
 func isArchive(capability string) (of string, is bool) {
 	return strings.CutSuffix(capability, "-archive")
@@ -304,53 +293,20 @@ func isArchive(capability string) (of string, is bool) {
 
 // kindOf names the documents of a capability.
 func kindOf(capability string, index bool) string {
-	name := map[string]string{
-		payload.CapDescription: "Source Description", payload.CapCapabilityList: "Capability List",
-		payload.CapResourceList: "Resource List", payload.CapChangeList: "Change List",
-		capResourceDump: "Resource Dump", capChangeDump: "Change Dump",
-		capResourceDumpManifest: "Resource Dump Manifest", capChangeDumpManifest: "Change Dump Manifest",
-		payload.ChangeNotification: "change notification",
-	}[capability]
-	if of, is := isArchive(capability); is {
-		name = kindOf(of, false) + " Archive"
+	if name := payload.DocumentName(capability, index); name != "" {
+		return name
 	}
-	switch {
-	case capability == "":
-		name = "document without a capability"
-	case name == "":
-		name = fmt.Sprintf("document with the capability %s", quote(capability))
+	name := "document without a capability"
+	if capability != "" {
+		name = "document with the capability " + quote(capability)
 	}
 	if index {
-		name += " Index"
+		name += " (a sitemapindex)"
 	}
 	return name
 }
 
-// clauses are where the documents are described.
-var clauses = map[string]struct{ document, index string }{
-	payload.CapDescription:     {"core 8", "core 8"},
-	payload.CapCapabilityList:  {"core 9", "core 9"},
-	payload.CapResourceList:    {"core 10.1", "core 10.2"},
-	capResourceDump:            {"core 11.1", "core 11.1"},
-	capResourceDumpManifest:    {"core 11.2", "core 11.2"},
-	payload.CapChangeList:      {"core 12.1", "core 12.2"},
-	capChangeDump:              {"core 13.1", "core 13.1"},
-	capChangeDumpManifest:      {"core 13.2", "core 13.2"},
-	payload.ChangeNotification: {"CN 3", "CN 3"},
-	"resourcelist-archive":     {"archives 3", "archives 3.1"},
-	"resourcedump-archive":     {"archives 4", "archives 4"},
-	"changelist-archive":       {"archives 5", "archives 5"},
-	"changedump-archive":       {"archives 6", "archives 6"},
-}
-
 // clause is where the document is described.
 func (d *document) clause() string {
-	c, known := clauses[d.head.Capability]
-	switch {
-	case !known:
-		return "core 7"
-	case d.isIndex():
-		return c.index
-	}
-	return c.document
+	return payload.PlainClause(payload.ClauseOf(d.head.Capability, d.isIndex()))
 }

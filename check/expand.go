@@ -7,11 +7,8 @@ import (
 	"carillon/payload"
 )
 
-const (
-	relResourceSync = "resourcesync"
-	relContents     = "contents"
-	relArchives     = "archives"
-)
+// relResourceSync leads from a resource to the Capability List that covers it (core 6.3.3).
+const relResourceSync = "resourcesync"
 
 // expand queues where a document leads.
 func (w *walk) expand(d *document, l *lead) {
@@ -26,7 +23,7 @@ func (w *walk) expand(d *document, l *lead) {
 	for _, of := range [...]struct {
 		rel  string
 		role role
-	}{{"up", roleUp}, {"index", roleIndex}, {relArchives, roleArchives}} {
+	}{{"up", roleUp}, {"index", roleIndex}, {payload.RelArchives, roleArchives}} {
 		for i := range d.head.Links {
 			link := &d.head.Links[i]
 			if link.Rel != of.rel || of.role == roleIndex && d.is(payload.CapDescription) && d.isIndex() {
@@ -65,7 +62,7 @@ func (w *walk) expandEntries(d *document, l *lead) {
 			continue
 		}
 		for n := range e.Links {
-			if e.Links[n].Rel != relContents {
+			if e.Links[n].Rel != payload.RelContents {
 				continue
 			}
 			if contents := w.lead(d, roleContents, e.Links[n].Href, d.of(e, fmt.Sprintf("/rs:ln[%d]", n+1)), l); contents != nil {
@@ -90,7 +87,7 @@ func (d *document) lists(e *listed) (r role, ok bool) {
 		return roleTopic, true
 	case capability == payload.CapCapabilityList:
 		return roleCapability, true
-	case capability == capResourceDump, capability == capChangeDump:
+	case capability == payload.CapResourceDump, capability == payload.CapChangeDump:
 		return rolePackage, true
 	}
 	if _, is := isArchive(d.head.Capability); is {

@@ -69,9 +69,11 @@ func (w *walk) judgePart(l *lead, d *document) {
 	index := l.from
 	switch {
 	case d.isIndex():
+		l.breaks()
 		w.report(rulePartList, l.at, index, "list urlset documents in the index", "%s is an index too", w.says(l))
 		return
 	case d.head.Capability != index.head.Capability:
+		l.breaks()
 		w.report(rulePartSame, l.at, index, "give both the same capability", "%s is a %s, and the index a %s",
 			w.says(l), kindOf(d.head.Capability, false), kindOf(index.head.Capability, true))
 		return
@@ -115,6 +117,7 @@ func (w *walk) judgeCapability(l *lead, d *document) {
 		return
 	}
 	if l.entry.Capability != "" && d.head.Capability != l.entry.Capability {
+		l.breaks()
 		w.report(ruleCapability, l.at, l.from, "give both the same capability", "it says %s, and the document is a %s",
 			quote(l.entry.Capability), kindOf(d.head.Capability, d.isIndex()))
 		return

@@ -44,19 +44,19 @@ func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead)
 	}
 	switch {
 	case err != nil && w.limited(err, d.place(""), d.base):
-		w.breaks(l.from)
+		l.breaks()
 		return
 	case err != nil:
-		w.breaks(l.from)
+		l.breaks()
 		w.report(rulePackageThere, d.place(""), w.dumpOf(d, l), "serve it whole", "it cannot be read: %s", reason(err))
 		return
 	case !p.isZIP:
-		w.breaks(l.from)
+		l.breaks()
 		return // another format: judged beside the other packages
 	}
 	zip, err := unpack.Open(file, p.length, unpack.Limits{Bytes: w.cfg.Limits.Unpacked})
 	if err != nil {
-		w.breaks(l.from)
+		l.breaks()
 		w.report(rulePackageSafe, d.place(""), w.dumpOf(d, l), "make the package anew", "%s", reason(err))
 		return
 	}
@@ -71,7 +71,7 @@ func (w *walk) dumpOf(d *document, l *lead) *document {
 	case d.pack.manifest != nil:
 		return d.pack.manifest
 	case l.from == nil:
-		return &document{head: payload.Header{Capability: capResourceDumpManifest}}
+		return &document{head: payload.Header{Capability: payload.CapResourceDumpManifest}}
 	}
 	return &document{head: payload.Header{Capability: l.from.head.Capability + "-manifest"}}
 }
@@ -125,6 +125,7 @@ var packageRules = map[string]ruleID{"length": rulePackageLength, "hash": rulePa
 // judgeManifestOf: the manifest of a package has the capability of its dump, and its times.
 func (w *walk) judgeManifestOf(l *lead, m *document) {
 	if want := l.from.head.Capability + "-manifest"; m.head.Capability != want {
+		l.breaks()
 		w.report(ruleManifestIs, m.place(""), &document{head: payload.Header{Capability: want}}, "write capability="+want,
 			"the manifest of a package of a %s is a %s", kindOf(l.from.head.Capability, false), kindOf(m.head.Capability, m.isIndex()))
 		return
@@ -203,7 +204,7 @@ type bitstream struct {
 func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l *lead) {
 	manifest, err := zip.Manifest()
 	if err != nil {
-		w.breaks(l.from)
+		l.breaks()
 		w.report(ruleManifestThere, d.place(""), w.dumpOf(d, l), "put manifest.xml at the top level of the package", "%s", reason(err))
 		return
 	}
@@ -213,7 +214,7 @@ func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l
 	w.documents = append(w.documents, m)
 	bits, err := w.readManifest(m, manifest, l)
 	if err != nil {
-		w.breaks(l.from)
+		l.breaks()
 		w.unreadable(m, err)
 		return
 	}
@@ -248,6 +249,7 @@ func (w *walk) readManifest(m *document, from io.Reader, l *lead) (bits []bitstr
 	}
 	w.sum.Documents++
 	m.known = true
+	m.set = w.setOf(m, l)
 	odd := payload.NewInspector("")
 	err = w.readEntries(m, l, r, odd, func(e *payload.Entry) {
 		w.addBitstreams(m, e, &bits)

@@ -65,6 +65,9 @@ func (w *walk) offer(d *document, e *payload.Entry) {
 func (w *walk) sampleResources(ctx context.Context) {
 	for i := range w.sample.kept {
 		s := &w.sample.kept[i]
+		if !s.d.whole {
+			continue // which was told
+		}
 		w.compare(ctx, s)
 		w.lookAtLinks(ctx, s)
 	}
@@ -128,11 +131,10 @@ func (w *walk) hasChanged(s *sampled, got *fetched) bool {
 	if at := s.d.head.AtTime; at.IsZero() || got.last.After(at) {
 		return true
 	}
-	set := w.setOf(s.d)
-	if set == nil {
+	if s.d.set == nil {
 		return false
 	}
-	_, changed := set.changes.where[s.Loc]
+	_, changed := s.d.set.changes.where[s.Loc]
 	return changed
 }
 
@@ -182,15 +184,13 @@ func mediaTypeOf(told string) string {
 
 // linkRules are the rules of what links of entries lead to (core 14).
 var linkRules = map[string]ruleID{
-	"duplicate": ruleDuplicate, "alternate": ruleAlternate, "canonical": ruleCanonical, relPatch: rulePatch,
+	"duplicate": ruleDuplicate, "alternate": ruleAlternate, "canonical": ruleCanonical, payload.RelPatch: rulePatch,
 	"describedby": ruleDescribedBy, "describes": ruleDescribedBy, "memento": ruleMemento, "timegate": ruleMemento, "timemap": ruleMemento,
 	"collection": ruleCollection, "via": ruleVia,
 }
 
-const relPatch = "http://www.openarchives.org/rs/terms/patch"
-
 // compared are the relations whose targets are fetched, as what is said of them can be compared.
-var comparedRels = []string{"duplicate", "alternate", "canonical", relPatch}
+var comparedRels = []string{"duplicate", "alternate", "canonical", payload.RelPatch}
 
 // lookAtLinks looks at the targets of an entry's links.
 func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {

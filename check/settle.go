@@ -19,7 +19,7 @@ func (w *walk) settle(ctx context.Context) {
 		if d.isIndex() && d.whole {
 			w.judgeIndexTimes(d)
 		}
-		if d.is(capResourceDump) || d.is(capChangeDump) {
+		if d.is(payload.CapResourceDump) || d.is(payload.CapChangeDump) {
 			w.judgeFormats(d)
 		}
 		w.judgeArchiveEnds(d)
@@ -36,7 +36,7 @@ func (w *walk) settle(ctx context.Context) {
 // by their index, archived documents by an archive, manifests by a dump.
 func (w *walk) judgeListed(d *document) {
 	switch d.head.Capability {
-	case payload.CapDescription, payload.CapCapabilityList, capResourceDumpManifest, capChangeDumpManifest, "":
+	case payload.CapDescription, payload.CapCapabilityList, payload.CapResourceDumpManifest, payload.CapChangeDumpManifest, "":
 		return
 	}
 	up := d.link("up")

@@ -109,7 +109,7 @@ type page struct{ d, list *document }
 // judgePages: the Capability List that a resource links to covers it (core 6.3.3).
 func (w *walk) judgePages() {
 	for _, p := range w.pages {
-		s := w.setOf(p.list)
+		s := p.list.set
 		if s == nil || s.broken || s.resources.read == 0 {
 			continue
 		}

@@ -49,7 +49,7 @@ func (w *walk) judgeTimes(l *lead, d *document, rule ruleID) {
 func (d *document) ofResources() bool {
 	of, _ := isArchive(d.head.Capability)
 	switch of {
-	case payload.CapResourceList, capResourceDump, capResourceDumpManifest:
+	case payload.CapResourceList, payload.CapResourceDump, payload.CapResourceDumpManifest:
 		return true
 	}
 	return false
@@ -165,7 +165,7 @@ func (w *walk) judgeChain(index *document, all []partOf) {
 
 // judgeArchiveEnds: an archive of documents of changes reaches up to what the live document has (archives 5).
 func (w *walk) judgeArchiveEnds(live *document) {
-	link := live.link(relArchives)
+	link := live.link(payload.RelArchives)
 	if link == nil || live.ofResources() || live.head.FromTime.IsZero() {
 		return
 	}
@@ -184,7 +184,8 @@ func (w *walk) judgeArchiveEnds(live *document) {
 		}
 	}
 	if !last.IsZero() && last.Before(live.head.FromTime) {
-		w.report(ruleArchiveEnd, archive.place(""), archive, "archive each document as it closes",
+		of := &document{head: payload.Header{Capability: archive.head.Capability}} // not of its index
+		w.report(ruleArchiveEnd, archive.place(""), of, "archive each document as it closes",
 			"it ends at %s, and the live document %s begins at %s: the changes between are in neither", written(last), quote(live.uri), written(live.head.FromTime))
 	}
 }

@@ -16,6 +16,9 @@ import (
 // readTopic reads what is at a topic: the latest notification, or nothing (CN 4.1). The rules of notifications
 // are those of payload.ValidateNotification; what is only recommended the Inspector says.
 func (w *walk) readTopic(d *document, a *answer, l *lead) {
+	if a.status != http.StatusOK {
+		return
+	}
 	body, err := io.ReadAll(io.LimitReader(a.body, payload.MaxReadBytes+1))
 	switch {
 	case err != nil:

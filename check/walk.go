@@ -49,6 +49,7 @@ type lead struct {
 	depth int
 	// archived: an archive leads there, so that it tells of another time.
 	archived bool
+	set      *set // that the target belongs to, nil if that is not known
 }
 
 // place is where something is: a document and an element of it.
@@ -156,10 +157,14 @@ func (w *walk) lead(d *document, r role, ref string, at place, from *lead) *lead
 		return nil
 	}
 	inherits := r == rolePart || r == rolePackage || r == roleContents
-	return &lead{
+	next := &lead{
 		to: to, role: r, from: d, at: at, depth: from.depth + 1,
 		archived: r == roleArchived || inherits && from.archived,
 	}
+	if inherits || r == roleCapability || r == roleTopic {
+		next.set = d.set
+	}
+	return next
 }
 
 // arrive looks at the target of a lead, if nobody has yet, and judges what the lead says of it.
@@ -170,8 +175,11 @@ func (w *walk) arrive(ctx context.Context, l *lead) *document {
 	}
 	d.roles |= 1 << l.role
 	if w.stopped(l, d) || l.from != nil && !w.isThere(l, d) {
-		w.breaks(l.from)
+		l.breaks()
 		return d
+	}
+	if d.set != l.set && d.known && l.set != nil {
+		l.breaks() // it was read as a document of another set
 	}
 	if judge := w.roles[l.role].judge; judge != nil {
 		judge(w, l, d)

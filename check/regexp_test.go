@@ -1,0 +1,6 @@
+package check_test
+
+import "regexp"
+
+// regexpURLs are the entries of a document.
+var regexpURLs = regexp.MustCompile(`(?s)\s*<url>.*</url>`)
