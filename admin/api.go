@@ -67,6 +67,7 @@ func routes() []route {
 		{method: http.MethodDelete, path: "/sources/{name}", serve: (*api).revokeSource},
 		{method: http.MethodGet, path: "/events", serve: (*api).events, long: true},
 		{method: http.MethodGet, path: "/listen", parameters: []string{"topic"}, serve: (*api).listen, long: true},
+		{method: http.MethodGet, path: "/check", parameters: []string{"url"}, serve: (*api).check, long: true},
 		{method: http.MethodGet, path: "/log-level", serve: (*api).logLevel},
 		{method: http.MethodPut, path: "/log-level", serve: (*api).setLogLevel},
 		{method: http.MethodGet, path: "/version", serve: (*api).version},

@@ -70,21 +70,29 @@ func (q *query) text(name string) string {
 
 // topic is the URL of a topic.
 func (q *query) topic(required bool) string {
-	text := q.text("topic")
-	if text == "" && !required {
+	if q.values.Get("topic") == "" && !required {
 		return ""
 	}
-	if wrong := checkTopic(text); wrong != "" {
-		q.fail("topic", wrong)
+	return q.url("topic", "it is the URL of the topic")
+}
+
+// url is a URL that must be there; what says what it is.
+func (q *query) url(name, what string) string {
+	text := q.values.Get(name)
+	if wrong := checkURL(text, what); wrong != "" {
+		q.fail(name, wrong)
 	}
 	return text
 }
 
 // checkTopic says what is wrong with the URL of a topic; "": nothing.
-func checkTopic(text string) string {
+func checkTopic(text string) string { return checkURL(text, "it is the URL of the topic") }
+
+// checkURL reports what is wrong with a URL, to go on from its name; "" if nothing is.
+func checkURL(text, what string) string {
 	switch u, err := url.Parse(text); {
 	case text == "":
-		return "is missing: it is the URL of the topic."
+		return "is missing: " + what + "."
 	case len(text) > maxText:
 		return fmt.Sprintf("is longer than %d bytes.", maxText)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":

@@ -20,6 +20,9 @@ type Desk interface {
 	// Listen subscribes the hub itself to the topic and yields what it hears, until ctx
 	// ends or the loop does; then the subscription is gone.
 	Listen(ctx context.Context, topic string) iter.Seq2[operator.Heard, error]
+	// Check looks at what a Source serves, from these URLs on, and yields what is wrong with
+	// it, and at last a summary.
+	Check(ctx context.Context, places []string) iter.Seq2[operator.Checked, error]
 }
 
 // Looker answers questions. None of them changes anything.

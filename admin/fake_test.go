@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/admin"
+	"carillon/check"
 	"carillon/delivery"
 	"carillon/operator"
 	"carillon/source"
@@ -204,6 +205,17 @@ func (d *fakeDesk) Listen(ctx context.Context, topic string) iter.Seq2[operator.
 				return
 			}
 		}
+	}
+}
+
+func (d *fakeDesk) Check(_ context.Context, places []string) iter.Seq2[operator.Checked, error] {
+	return func(yield func(operator.Checked, error) bool) {
+		if err := d.note("check %q", places); err != nil {
+			yield(operator.Checked{}, err)
+			return
+		}
+		f := check.Finding{Level: check.Error, Clause: "core 9", URI: "https://source.test/capabilitylist.xml", Line: 3, Element: "url[1]", What: "loc is missing", Mend: "write one"}
+		_ = yield(operator.Checked{Finding: &f}, nil) && yield(operator.Checked{Summary: &check.Summary{Errors: 1}}, nil)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"carillon/admin"
+	"carillon/check"
 	"carillon/operator"
 )
 
@@ -98,6 +99,7 @@ var typesOf = map[string]any{
 	"Subscription": operator.Subscription{}, "SubscriptionPage": operator.SubscriptionPage{}, "SubscriptionDetail": operator.SubscriptionDetail{},
 	"Replay": operator.Replay{}, "Attempt": operator.Attempt{}, "Gap": operator.Gap{}, "Source": operator.Source{},
 	"NewSource": operator.NewSource{}, "Heard": operator.Heard{},
+	"Finding": check.Finding{}, "CheckSummary": check.Summary{},
 }
 
 // Every field of every type is in its schema, as one that must be there or may be missing,
@@ -197,6 +199,7 @@ var calls = map[string]call{
 	"POST /sources":                   {"", `{"name":"one","topic_prefixes":["https://source.test/"]}`},
 	"POST /sources/{name}/rotate":     {"", `{}`},
 	"GET /listen":                     {"?topic=https://source.test/", ""},
+	"GET /check":                      {"?url=https://source.test/", ""},
 	"PUT /log-level":                  {"", `{"level":"debug"}`},
 }
 
@@ -358,7 +361,7 @@ func spoil(c *admin.Config, r admin.Route, status string) {
 		c.Backup = func(http.ResponseWriter, *http.Request) error { return desk.err }
 	case r.Path == "/log-level" && status == "409":
 		c.Level = nil
-	case (r.Path == "/events" || r.Path == "/listen") && status == "503":
+	case (r.Path == "/events" || r.Path == "/listen" || r.Path == "/check") && status == "503":
 		c.Desk = nil
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"carillon/operator"
 )
 
 // Bounds of streams (text/event-stream).
@@ -190,21 +188,22 @@ func (o *overviews) get(ctx context.Context, desk Desk) ([]byte, error) {
 	return o.text, o.err
 }
 
-// heard is one thing that a Desk yields while it listens.
-type heard struct {
-	operator.Heard
-	err error
+// event is one event of a stream: an error, or a name and what it carries as JSON.
+type event struct {
+	name string
+	data any
+	err  error
 }
 
-func (s *Stream) sendHeard(h heard) error {
-	if h.err != nil {
-		return s.sendProblem(h.err)
+func (s *Stream) sendEvent(e event) error {
+	if e.err != nil {
+		return s.sendProblem(e.err)
 	}
-	text, err := jsonText(h.Heard)
+	text, err := jsonText(e.data)
 	if err != nil {
 		return err
 	}
-	return s.Send("heard", text)
+	return s.Send(e.name, text)
 }
 
 // listen streams what a test callback hears, until the client goes or maxListen.
@@ -214,6 +213,38 @@ func (a *api) listen(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	return a.stream(w, r, func(ctx context.Context, send func(event) bool) {
+		for heard, err := range desk.Listen(ctx, topic) {
+			if !send(event{"heard", heard, err}) {
+				return
+			}
+		}
+	})
+}
+
+// check streams the findings of a check, and then its summary.
+func (a *api) check(w http.ResponseWriter, r *request) error {
+	place := r.url("url", "it is the URL of a Source, of a topic, or of one of its documents")
+	desk, err := a.asked(r)
+	if err != nil {
+		return err
+	}
+	return a.stream(w, r, func(ctx context.Context, send func(event) bool) {
+		for checked, err := range desk.Check(ctx, []string{place}) {
+			e := event{"finding", checked.Finding, err}
+			if checked.Summary != nil {
+				e.name, e.data = "summary", checked.Summary
+			}
+			if !send(e) {
+				return
+			}
+		}
+	})
+}
+
+// stream sends the events that produce makes, until it returns, the client goes, or maxListen
+// is over. It returns after produce did: what that began has ended by then.
+func (a *api) stream(w http.ResponseWriter, r *request, produce func(ctx context.Context, send func(event) bool)) error {
 	s, closed, err := a.openStream(w, r)
 	if closed != nil {
 		defer closed()
@@ -222,37 +253,38 @@ func (a *api) listen(w http.ResponseWriter, r *request) error {
 		return unlessOpen(s, err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxListen)
-	all := make(chan heard)
+	all := make(chan event)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer close(all)
-		for h, err := range desk.Listen(ctx, topic) {
+		produce(ctx, func(e event) bool {
 			select {
-			case all <- heard{h, err}:
+			case all <- e:
+				return true
 			case <-ctx.Done():
-				return
+				return false
 			}
-		}
+		})
 	}()
 	a.relay(ctx, s, all)
 	cancel()
-	<-ended // the subscription is gone when the answer ends
+	<-ended
 	return nil
 }
 
-// relay sends what is heard.
-func (a *api) relay(ctx context.Context, s *Stream, all <-chan heard) {
+// relay sends events, until there are no more or nobody reads them.
+func (a *api) relay(ctx context.Context, s *Stream, all <-chan event) {
 	beat := time.NewTicker(BeatEvery)
 	defer beat.Stop()
 	for {
 		var err error
 		select {
-		case h, more := <-all:
+		case e, more := <-all:
 			if !more {
 				return
 			}
-			err = s.sendHeard(h)
+			err = s.sendEvent(e)
 		case <-beat.C:
 			err = s.Beat()
 		case <-a.Stopping:

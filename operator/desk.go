@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon/check"
 	"carillon/delivery"
 	"carillon/source"
 	"carillon/subscription"
@@ -85,6 +86,8 @@ type Config struct {
 	Listeners *Listeners
 	// CheckTopic says what is wrong with the URL of a topic to listen to; nil: nothing is.
 	CheckTopic func(topic string) error
+	// Check looks at what a Source serves, as check.Run does; nil: nobody can.
+	Check func(ctx context.Context, places []string, found func(check.Finding)) (check.Summary, error)
 	// Checks and Warnings are those of /readyz; nil: there are none.
 	Checks   func(ctx context.Context) []Check
 	Warnings func() []string
@@ -111,6 +114,7 @@ type here struct {
 type Desk struct {
 	here
 	topics  topicNumber
+	checks  chan struct{} // has an element for each check that runs
 	stopped chan struct{} // closed when Run ends
 }
 
@@ -127,6 +131,7 @@ func New(cfg Config) (*Desk, error) {
 			cfg: cfg, self: Alone, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 			answering: make(chan struct{}, answering),
 		},
+		checks:  make(chan struct{}, MaxChecks),
 		stopped: make(chan struct{}),
 	}
 	if cfg.Peers != nil {

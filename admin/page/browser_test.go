@@ -53,6 +53,7 @@ func views(d *desk) map[string]string {
 		"subscriptions": "/subscriptions", "subscription": one, "retry": one + "/retry",
 		"replay": one + "/replay?from_seq=140&last_seq=143", "remove": one + "/remove?done=retry",
 		"trim": "/topic/trim?topic=" + topic, "sources": "/sources", "revoke": "/sources/library/revoke", "listen": "/listen?topic=" + url.QueryEscape(hostileTopic),
+		"check": "/check?url=" + url.QueryEscape(hostileTopic),
 		"login": "/login?failed=1", "wrong": "/subscriptions?lag_over=much",
 	}
 }

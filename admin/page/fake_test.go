@@ -39,6 +39,7 @@ type desk struct {
 	err      error    // what every question gets
 	did      []string // what was done
 	heard    []operator.Heard
+	checked  []operator.Checked
 	now      time.Time
 }
 
@@ -267,6 +268,17 @@ func (d *desk) Listen(ctx context.Context, topic string) iter.Seq2[operator.Hear
 			}
 		}
 		<-ctx.Done()
+	}
+}
+
+func (d *desk) Check(_ context.Context, places []string) iter.Seq2[operator.Checked, error] {
+	return func(yield func(operator.Checked, error) bool) {
+		_ = d.note("check %q", places)
+		for _, c := range d.checked {
+			if !yield(c, nil) {
+				return
+			}
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ var functions = template.FuncMap{
 	"class": classText, "state": stateText, "tallyEnd": tallyEnd, "missed": outcomeText,
 	"plural": plural, "letter": letter, "shards": shardRanges,
 	"hue": func(i int) int { return i%hues + 1 }, "source": sourcePath,
+	"check": func(place string) string { return checkPath(place) }, "checks": func(places []string) string { return checkPath(places...) },
 	"soon": soon, "underWay": underWay, "short": shortID, "process": processName,
 }
 

@@ -1,13 +1,10 @@
 package page
 
 import (
-	"bytes"
+	"context"
 	"net/http"
 	"strings"
-	"time"
 
-	"carillon/admin"
-	"carillon/internal/legible"
 	"carillon/operator"
 )
 
@@ -32,58 +29,17 @@ func (p *Pages) listenLive(w http.ResponseWriter, r *http.Request) error {
 	if web(topic) == "" {
 		return invalid("a topic is a whole URL of http or https")
 	}
-	s, err := p.open(w, r)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	events := make(chan []byte)
-	go func() {
-		defer close(events)
-		for heard, err := range p.cfg.Desk.Listen(s.ctx, topic) {
-			if s.ctx.Err() != nil {
-				return
-			}
-			select {
-			case events <- p.heardPart(r, heard, err):
-			case <-s.ctx.Done():
+	return p.feed(w, r, func(ctx context.Context, send func([]byte) bool) {
+		for heard, err := range p.cfg.Desk.Listen(ctx, topic) {
+			if !send(p.heardPart(r, heard, err)) {
 				return
 			}
 		}
-	}()
-	defer func() {
-		s.cancel()
-		for range events { // the subscription is gone when this ends
-		}
-	}()
-	beat := time.NewTicker(admin.BeatEvery)
-	defer beat.Stop()
-	for {
-		var err error
-		select {
-		case event, ok := <-events:
-			if !ok {
-				_ = s.Send("end", []byte("end")) // a client that is gone needs no end
-				return nil
-			}
-			err = s.Send("", event)
-		case <-beat.C:
-			err = s.Beat()
-		case <-p.cfg.Stopping:
-			return nil
-		case <-s.ctx.Done():
-			_ = s.Send("end", []byte("end"))
-			return nil
-		}
-		if err != nil {
-			return nil // the client is gone
-		}
-	}
+	})
 }
 
 // heardPart is an entry of the list of what was heard.
 func (p *Pages) heardPart(r *http.Request, heard operator.Heard, err error) []byte {
-	var html bytes.Buffer
 	v := struct {
 		operator.Heard
 		Wrong *trouble
@@ -91,8 +47,5 @@ func (p *Pages) heardPart(r *http.Request, heard operator.Heard, err error) []by
 	if err != nil {
 		v.Wrong = p.troubleOf(r, err)
 	}
-	if err := p.views["listen"].ExecuteTemplate(&html, "heard", v); err != nil {
-		p.cfg.Logger.Error("a part of a page cannot be written", "error", err)
-	}
-	return legible.HTML(html.Bytes())
+	return p.part("listen", "heard", v)
 }

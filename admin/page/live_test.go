@@ -3,6 +3,7 @@ package page_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -102,6 +103,30 @@ func TestLiveListening(t *testing.T) {
 	leave()
 	d.await(t, "deaf")
 	if did := d.done(); did != "listen "+hostileTopic+"; deaf" {
+		t.Errorf("the desk did %q", did)
+	}
+}
+
+// Findings of a check arrive as parts of a page, and then its summary.
+func TestLiveCheck(t *testing.T) {
+	d := newWorld()
+	origin, _ := streaming(t, d, time.Hour)
+	_, all := events(t, t.Context(), origin+"/check/live?url="+url.QueryEscape(hostileTopic)+"&url=https%3A%2F%2Fb.test%2F")
+	var parts []string
+	for part := range all {
+		balanced(t, "checked", part)
+		parts = append(parts, part)
+	}
+	text := strings.Join(parts, "")
+	for _, part := range []string{
+		"core 11.2", "loc is &lt;script&gt;alert(1)&lt;/script&gt;", ":7 url[3]/loc", "Write one.",
+		"1 error", "2 warnings", "Not everything was looked at", "3 documents",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the parts have no %q:\n%s", part, text)
+		}
+	}
+	if did := d.done(); did != fmt.Sprintf("check %q", []string{hostileTopic, "https://b.test/"}) {
 		t.Errorf("the desk did %q", did)
 	}
 }

@@ -1,10 +1,11 @@
 // Package page is the operator's page: what a Desk answers, as HTML that works without
 // JavaScript and needs nothing from anywhere else.
 //
-//	/  /topics  /topic  /notification  /subscriptions  /subscription/{id}  /sources  /listen
+//	/  /topics  /topic  /notification  /subscriptions  /subscription/{id}  /sources  /listen  /check
 //	/find         what somebody pasted: an ID, a topic or a part of a name
 //	/live         the parts of the overview that change, as server-sent events
 //	/listen/live  what a test callback hears, likewise
+//	/check/live   what a check finds, likewise
 //	/log-level    takes the level of this process's log lines
 //	/login        the form to sign in by; /static/ is for who has not
 //
@@ -124,10 +125,12 @@ func (p *Pages) routes() http.Handler {
 	change("/sources/{name}/rotate", p.rotate)
 	change("/sources/{name}/revoke", p.revoke)
 	get("/listen", p.listen)
+	get("/check", p.check)
 	change("/log-level", p.logLevel)
 	get("/login", p.login)
 	get("/live", p.live)
 	get("/listen/live", p.listenLive)
+	get("/check/live", p.checkLive)
 	get("/static/{name}", p.static)
 	r.NotFoundHandler = p.page(func(http.ResponseWriter, *http.Request) error {
 		return &trouble{Status: http.StatusNotFound, Title: "There is no such page", Advice: "The navigation above leads to all there are."}

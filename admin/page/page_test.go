@@ -153,7 +153,7 @@ func TestPagesOfOthersDoNothing(t *testing.T) {
 	if rec.Code != 403 || rec.Header().Get("Content-Security-Policy") == "" {
 		t.Errorf("a foreign POST: %d", rec.Code)
 	}
-	for _, path := range []string{"/live", "/listen/live?topic=" + url.QueryEscape(hostileTopic)} {
+	for _, path := range []string{"/live", "/listen/live?topic=" + url.QueryEscape(hostileTopic), "/check/live?url=" + url.QueryEscape(hostileTopic)} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for one that is let in
 		defer cancel()
 		req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
@@ -200,6 +200,7 @@ func TestErrorsOfTheDesk(t *testing.T) {
 	for path, status := range map[string]int{
 		"/nowhere": 404, "/topic?topic=x": 404, "/subscription/x": 400, "/static/none.css": 404, "/subscriptions?lag_over=-3m": 400,
 		"/subscriptions?after=x": 400, "/notification?id=17": 400, "/listen?topic=ftp://x/": 400, "/listen/live?topic=javascript:1": 400,
+		"/check?url=ftp://x/": 400, "/check/live?url=javascript:1": 400,
 	} {
 		if rec := get(t, h, path); rec.Code != status || !strings.Contains(rec.Body.String(), `role="alert"`) {
 			t.Errorf("%s: %d; want %d and an alert", path, rec.Code, status)

@@ -20,6 +20,7 @@ type sourceList struct {
 	Name, Prefixes string // as entered
 	Made           *operator.NewSource
 	How            string // what happened to the one that was made
+	Live           string // the stream of the check of a Source that was added; "" for none
 }
 
 // sources lists them, and adds one that is posted. The answer to that is no redirect: its
@@ -37,7 +38,7 @@ func (p *Pages) sources(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	made, err := p.cfg.Desk.AddSource(ctx, v.Name, strings.Fields(v.Prefixes), source.Hash{})
 	if err == nil {
-		v = sourceList{Made: &made, How: "was added"}
+		v = sourceList{Made: &made, How: "was added", Live: checkLivePath(made.Prefixes...)}
 	}
 	p.showSources(w, r, v, err)
 	return nil

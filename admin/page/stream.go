@@ -1,12 +1,14 @@
 package page
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
 	"time"
 
 	"carillon/admin"
+	"carillon/internal/legible"
 )
 
 // stream is an answer of server-sent events.
@@ -46,4 +48,63 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 		return nil, errGone
 	}
 	return s, nil
+}
+
+// feed sends the parts of a page that produce makes, until it returns or the client goes. It
+// returns after produce did: what that began has ended by then.
+func (p *Pages) feed(w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool)) error {
+	s, err := p.open(w, r)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	parts := make(chan []byte)
+	go func() {
+		defer close(parts)
+		produce(s.ctx, func(part []byte) bool {
+			select {
+			case parts <- part:
+				return true
+			case <-s.ctx.Done():
+				return false
+			}
+		})
+	}()
+	defer func() {
+		s.cancel()
+		for range parts { // produce has returned when this ends
+		}
+	}()
+	beat := time.NewTicker(admin.BeatEvery)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case part, ok := <-parts:
+			if !ok {
+				_ = s.Send("end", []byte("end")) // a client that is gone needs no end
+				return nil
+			}
+			err = s.Send("", part)
+		case <-beat.C:
+			err = s.Beat()
+		case <-p.cfg.Stopping:
+			return nil
+		case <-s.ctx.Done():
+			_ = s.Send("end", []byte("end"))
+			return nil
+		}
+		if err != nil {
+			return nil // the client is gone
+		}
+	}
+}
+
+// part returns a template of a view as HTML.
+func (p *Pages) part(view, name string, v any) []byte {
+	var html bytes.Buffer
+	if err := p.views[view].ExecuteTemplate(&html, name, v); err != nil {
+		p.cfg.Logger.Error("a part of a page cannot be written", "view", view, "error", err)
+	}
+	return legible.HTML(html.Bytes())
 }

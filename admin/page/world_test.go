@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/check"
 	"carillon/delivery"
 	"carillon/operator"
 	"carillon/subscription"
@@ -47,6 +48,14 @@ func newWorld() *desk {
 	d.sources = []operator.Source{
 		{Name: "library", Prefixes: []string{"https://feeds.example.org/sets/", "https://archive.example.net/"}, Created: d.now.Add(-900 * time.Hour), Issued: d.now.Add(-30 * time.Hour)},
 		{Name: "museum.of-a-very-long-name_that-fills-all-sixty-four-letters-here", Prefixes: []string{"https://museum.example/" + strings.Repeat("objects/", 14)}, Created: d.now, Issued: d.now},
+	}
+	d.checked = []operator.Checked{
+		{Finding: &check.Finding{
+			Level: check.Error, Clause: "core 11.2", URI: "https://feeds.example.org/manifest.xml", Line: 7, Element: "url[3]/loc",
+			What: "loc is <script>alert(1)</script>", Mend: "Write one.",
+		}},
+		{Finding: &check.Finding{Level: check.Note, Clause: "limits", URI: "https://feeds.example.org/", What: "not all was looked at"}},
+		{Summary: &check.Summary{Documents: 3, Requests: 9, Bytes: 12_345, Errors: 1, Warnings: 2}},
 	}
 	d.heard = []operator.Heard{
 		{At: d.now, Kind: "waiting", Text: "The hub checks the topic."},

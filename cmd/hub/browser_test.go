@@ -45,6 +45,7 @@ func TestPageInBrowser(t *testing.T) {
 		{"delivered to all", w.deliveredToAll},
 		{"replay", w.replay},
 		{"listen", w.listen},
+		{"check", w.check},
 		{"Sources", w.sources},
 		{"a hostile topic", w.hostile},
 		{"remove, by keyboard", w.remove},
@@ -214,6 +215,16 @@ func (w *browserHub) listen(*testing.T) {
 	w.tab.See(w.ids[len(w.ids)-1])
 	w.tab.Do(chromedp.Click(chromedp.ID("stop")))
 	w.tab.See("Stopped.")
+}
+
+// check looks at a topic that is no ResourceSync document, and at one that is not there.
+func (w *browserHub) check(*testing.T) {
+	w.tab.Open("/topic?topic=" + url.QueryEscape(w.topic))
+	w.tab.Follow(chromedp.Click("//main//a[text()='Check']"))
+	w.tab.Do(chromedp.WaitVisible(chromedp.CSS("#heard .summary")))
+	w.tab.See("The check has ended.")
+	w.tab.Open("/check?url=" + url.QueryEscape("http://127.0.0.1:22/"))
+	w.tab.Do(chromedp.WaitVisible(chromedp.CSS("#heard .heard-trouble")))
 }
 
 func (w *browserHub) sources(t *testing.T) {

@@ -23,7 +23,7 @@ func (h *house) joinDesk() (err error) {
 		URL: h.url, Engine: h.store.name(), Version: program.Version, Started: time.Now(),
 		Deliveries: h.dispatcher, Log: h.store.Log, Cursors: h.store.Cursors,
 		Subscriptions: h.store.Subscriptions, Sources: h.store.Sources, Peers: h.store.Peers,
-		Requests: h.service, Waiting: h.service.Pending, Connections: h.connections, Listeners: h.heard, CheckTopic: h.dialer.CheckURL,
+		Requests: h.service, Waiting: h.service.Pending, Connections: h.connections, Listeners: h.heard, CheckTopic: h.dialer.CheckURL, Check: h.check,
 		Checks: h.checked, Warnings: h.warnings, Logger: h.logger,
 	}
 	if h.sources != nil {

@@ -87,30 +87,49 @@ function overview(live) {
 // maxHeard is how many entries are kept: a busy topic must not fill the browser.
 const maxHeard = 200;
 
-// listen adds what a test callback hears, the newest first.
-function listen(list) {
+// What the page says of a stream: of what a test callback hears, and of a check.
+const listening = {
+	title: "Listen", on: "Listening", things: ["notification", "notifications"], counted: ".notification",
+	ended: "It has ended. Load this page again to listen once more.",
+	refused: "The hub does not let this page listen. Load it again, or see the hub's log.",
+};
+const checking = {
+	title: "Check", on: "Checking", things: ["finding", "findings"], counted: ".finding",
+	ended: "The check has ended.",
+	refused: "The hub does not let this page check. Load it again, or see the hub's log.",
+};
+
+// follow adds what a stream sends: what is heard with the newest first, findings in their order.
+function follow(list, says) {
 	const told = document.getElementById("listening"), stop = document.getElementById("stop");
 	const source = new EventSource(list.dataset.listen);
 	let count = 0;
+	const counted = () => count + " " + says.things[count === 1 ? 0 : 1];
 	function end(text) {
 		source.close();
 		told.textContent = text;
 		stop.hidden = true;
-		document.title = "Listen – Carillon";
+		document.title = says.title + " – Carillon";
 	}
 	source.onopen = () => {
-		told.textContent = "Listening.";
+		told.textContent = says.on + ".";
 		stop.hidden = false;
 	};
 	source.onmessage = (event) => {
-		list.prepend(parse(event.data));
-		while (list.children.length > maxHeard) list.lastElementChild.remove();
-		count = list.querySelectorAll(".notification").length;
-		told.textContent = "Listening: " + count + (count === 1 ? " notification." : " notifications.");
+		if (says === checking) {
+			list.append(parse(event.data));
+		} else {
+			list.prepend(parse(event.data));
+			while (list.children.length > maxHeard) list.lastElementChild.remove();
+		}
+		count = list.querySelectorAll(says.counted).length;
+		told.textContent = says.on + ": " + counted() + ".";
 	};
-	source.addEventListener("end", () => end("It has ended. Load this page again to listen once more."));
+	source.addEventListener("end", () => end(says.ended));
 	source.onerror = () => {
-		if (source.readyState === EventSource.CLOSED) end("The hub does not let this page listen. Load it again, or see the hub's log.");
+		if (source.readyState === EventSource.CLOSED) end(says.refused);
+		// A check that is begun anew would say everything again.
+		else if (says === checking) end("The connection was lost after " + counted() + ". Check again.");
 		else told.textContent = "The connection is lost; trying again.";
 	};
 	stop.addEventListener("click", () => end("Stopped."));
@@ -119,4 +138,4 @@ function listen(list) {
 
 const live = document.getElementById("live"), heard = document.getElementById("heard");
 if (live) overview(live);
-if (heard) listen(heard);
+if (heard) follow(heard, "check" in heard.dataset ? checking : listening);

@@ -1,0 +1,86 @@
+package page
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"carillon/operator"
+)
+
+// checked is the page of a check.
+type checked struct {
+	URL string // as entered: the first
+	// Live is the address of the stream of findings; "" while there is nothing to check.
+	Live string
+}
+
+// check shows the page that tells what is wrong with what a Source serves.
+func (p *Pages) check(w http.ResponseWriter, r *http.Request) error {
+	var v checked
+	s := sheet{Title: "Check", Here: "check"}
+	places, err := placesOf(r)
+	switch {
+	case err != nil:
+		s.Error = p.troubleOf(r, err)
+	case len(places) > 0:
+		v = checked{URL: places[0], Live: checkLivePath(places...)}
+	}
+	s.Body = v
+	p.show(w, r, "check", s)
+	return nil
+}
+
+// checkLive checks the URLs that the query names, and sends each finding as it is made.
+func (p *Pages) checkLive(w http.ResponseWriter, r *http.Request) error {
+	places, err := placesOf(r)
+	if err != nil {
+		return err
+	}
+	return p.feed(w, r, func(ctx context.Context, send func([]byte) bool) {
+		for found, err := range p.cfg.Desk.Check(ctx, places) {
+			if !send(p.checkedPart(r, found, err)) {
+				return
+			}
+		}
+	})
+}
+
+// placesOf returns the URLs that the query names. An empty field of the form is none.
+func placesOf(r *http.Request) (places []string, err error) {
+	for _, text := range r.URL.Query()["url"] {
+		text = strings.TrimSpace(text)
+		switch {
+		case text == "":
+			continue
+		case web(text) == "":
+			return nil, invalid("%.80q cannot be checked: it must be a whole URL of http or https", text)
+		case len(places) == maxPlaces:
+			return nil, invalid("at most %d URLs are checked at a time", maxPlaces)
+		}
+		places = append(places, text)
+	}
+	return places, nil
+}
+
+// maxPlaces is how many prefixes a Source may have.
+const maxPlaces = 100
+
+// checkedPart is an entry of the list of findings.
+func (p *Pages) checkedPart(r *http.Request, found operator.Checked, err error) []byte {
+	v := struct {
+		operator.Checked
+		Wrong *trouble
+	}{Checked: found}
+	if err != nil {
+		v.Wrong = p.troubleOf(r, err)
+	}
+	return p.part("check", "checked", v)
+}
+
+// checkPath is the page that checks these URLs, and checkLivePath the stream of what it finds.
+func checkPath(places ...string) string { return "/check?" + url.Values{"url": places}.Encode() }
+func checkLivePath(places ...string) string {
+	return "/check/live?" + url.Values{"url": places}.Encode()
+}
