@@ -20,7 +20,7 @@ type auditCommand struct {
 
 // Help says what the flags do not.
 func (*auditCommand) Help() string {
-	return "It compares every copy with the Source's Resource List, and the Change List since: what is missing, what is extra, what differs by lastmod, length or hash. It changes nothing. " +
+	return "It compares every copy with the Source's Resource List, and the Change List since: what is missing, what is extra, what differs by lastmod, length or hash. It changes nothing. A mirror that is kept at a moment (baseline --at) is compared with what the Source had then. " +
 		"The exit status is 0 where the mirror is in sync, and 1 where it is not. Copies that were kept though the Source has deleted them are listed, and do not count; nor does what is outside of --base where that was given. A resource whose loc is not a URI that can be asked for is invalid, and always counts."
 }
 
@@ -34,6 +34,11 @@ func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
+	}
+	if !p.mirror.Moment().IsZero() {
+		if p.set, err = p.client.WithArchives(ctx, p.set); err != nil {
+			return fmt.Errorf("--source: %w", err)
+		}
 	}
 	end := showProgress("audit", p.mirror, in)
 	all, err := p.mirror.Audit(ctx, p.client, p.set, mirror.AuditOptions{Quick: c.Quick}, func(f mirror.Finding) error {

@@ -21,20 +21,23 @@ const clockMargin = time.Hour
 type baselineCommand struct {
 	sourceFlags `embed:""`
 	mirrorFlags `embed:""`
-	Retries     int  `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
-	JSON        bool `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
+	At          string `placeholder:"DATETIME|now" env:"-" help:"Bring the mirror to what the Source had at this moment, from its archives, and keep it there: no other command moves it on. now brings such a mirror to the present." group:"Source"`
+	Retries     int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
+	JSON        bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
 }
 
 // Help says what the flags do not.
 func (*baselineCommand) Help() string {
 	return "It reads the Source's Resource List, and the Change List since, fetches what is new or differs, and deletes or records what is not there any more. " +
 		"What cannot be fetched is tried again at the end, then recorded for the next run; the exit status is 1 then, but for what its server does not have (404, 410). " +
-		"Nothing is deleted for a Resource List that is not whole, or beyond --max-delete."
+		"Nothing is deleted for a Resource List that is not whole, or beyond --max-delete. " +
+		"With --at a resource is taken only if its hash proves that it is what it was; what cannot be had so is listed, and the exit status is 1."
 }
 
 // Validate is called when the flags are parsed.
 func (c *baselineCommand) Validate() error {
-	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check(), checkRetries(c.Retries))
+	_, err := c.moment()
+	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check(), checkRetries(c.Retries), err)
 }
 
 func checkRetries(n int) error {
@@ -49,6 +52,14 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
+	}
+	if c.At != "" && c.At != now {
+		return c.bringBack(ctx, p)
+	}
+	if c.At == now {
+		p.mirror.LetGo()
+	} else if err := p.mustBeFree(); err != nil {
+		return fmt.Errorf("baseline: %w", err)
 	}
 	end := showProgress("baseline", p.mirror, in)
 	seen, err := p.mirror.Baseline(ctx, p.client, p.set)
@@ -120,6 +131,9 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
+	}
+	if err := p.mustBeFree(); err != nil {
+		return fmt.Errorf("incremental: %w", err)
 	}
 	from, err := p.position(ctx, c.Since)
 	if err != nil {

@@ -17,7 +17,10 @@ import (
 
 // addresses are those by which a set is known.
 func addresses(set *lists.Set) []string {
-	return slices.DeleteFunc([]string{set.CapabilityList, set.Topic, set.ChangeList, set.ResourceList}, func(s string) bool { return s == "" })
+	return slices.DeleteFunc([]string{
+		set.CapabilityList, set.Topic, set.ChangeList, set.ResourceList, set.ChangeDump, set.ResourceDump,
+		set.ChangeListArchive, set.ResourceListArchive, set.ChangeDumpArchive, set.ResourceDumpArchive,
+	}, func(s string) bool { return s == "" })
 }
 
 // claim sees to it that a store has the copies and the position of one Source only. A Source may offer

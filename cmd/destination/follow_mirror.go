@@ -15,7 +15,11 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 	if err != nil {
 		return outlet{}, err
 	}
-	anew, err := h.startAnew(ctx, m)
+	err = mustBeFree(m)
+	anew := false
+	if err == nil {
+		anew, err = h.startAnew(ctx, m)
+	}
 	if err != nil {
 		return outlet{}, errors.Join(err, m.Close())
 	}

@@ -186,6 +186,17 @@ func (s *snapshot) momentOf(ctx context.Context, at *url.URL) (time.Time, error)
 	return head.AtTime, err
 }
 
+// Moment returns of what moment a document of resources says that it is (core §10.1: at, completed); zero
+// for what it does not say. It reads no more than the head of the document.
+func (c *Client) Moment(ctx context.Context, uri string) (at, completed time.Time, err error) {
+	r, to, err := c.begin(uri)
+	if err != nil {
+		return at, completed, err
+	}
+	_, head, err := r.head(ctx, to)
+	return head.AtTime, head.CompletedTime, err
+}
+
 // head reads no more of a document than what it says of itself before its first entry.
 func (r *reading) head(ctx context.Context, at *url.URL) (*url.URL, payload.Header, error) {
 	a, err := r.get(ctx, at, nil)

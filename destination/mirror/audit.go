@@ -77,9 +77,9 @@ type AuditOptions struct {
 
 // Audit compares the copies with a Source's Resource List, and its Change List since: coverage, and
 // accuracy by lastmod, length and hash (core §5.2). It changes nothing. Findings come by the bytes of their locs, files that
-// are nobody's last.
+// are nobody's last. Copies that are kept at a moment are compared with what the Source had then.
 func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOptions, report func(Finding) error) (Audited, error) {
-	seen, err := m.expect(ctx, from, set)
+	seen, err := m.expectNow(ctx, from, set)
 	if err != nil {
 		return Audited{}, err
 	}
@@ -105,6 +105,19 @@ func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOp
 		err = a.strays(ctx)
 	}
 	return a.all, err
+}
+
+// expectNow puts what the copies should be into the Ledger.
+func (m *Mirror) expectNow(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
+	at := m.Moment()
+	if at.IsZero() {
+		return m.expect(ctx, from, set)
+	}
+	past, is := from.(Past)
+	if !is {
+		return Seen{}, m.free()
+	}
+	return m.expectAt(ctx, past, set, at)
 }
 
 type audit struct {
@@ -183,7 +196,7 @@ func (a *audit) compare(ctx context.Context, p *pair) (*Finding, error) {
 	if c.Path != "" {
 		info = a.m.tree.regular(c.Path)
 	}
-	if info == nil {
+	if info == nil || r.Change == undecided {
 		f.Kind = NoCopy
 		return f, nil
 	}

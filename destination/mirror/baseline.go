@@ -51,8 +51,11 @@ type Seen struct {
 // Baseline has the copies be what a Source's Resource List says, and its Change List since: what is new
 // or differs is fetched, what is not there any more is deleted, or recorded. Nothing is
 // changed unless all of the Resource List was read. What could not be fetched is recorded; Settle tries it again.
-// With ErrNotWhole and ErrTooMany all else was done.
+// With ErrNotWhole and ErrTooMany all else was done; with ErrKept nothing.
 func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
+	if err := m.free(); err != nil {
+		return Seen{}, err
+	}
 	seen, err := m.expect(ctx, from, set)
 	if err != nil {
 		return Seen{}, err
@@ -64,7 +67,7 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 			}
 		}
 	}
-	held, err := m.holdBack(ctx, &seen)
+	held, err := m.holdBack(ctx, &seen, false)
 	if err != nil {
 		return Seen{}, err
 	}
@@ -92,14 +95,15 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 }
 
 // holdBack says why nothing is to be deleted of what is not listed; nil where it may be.
-func (m *Mirror) holdBack(ctx context.Context, seen *Seen) (held, err error) {
+// past: the copies are to be those of a moment, at which what was changed later was not there.
+func (m *Mirror) holdBack(ctx context.Context, seen *Seen, past bool) (held, err error) {
 	if !m.cfg.Delete && seen.Unnamed == 0 {
 		return nil, nil
 	}
 	var d deletions
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		if c != nil {
-			d.count(c, r == nil && !earlier(seen.Position, c.Told.Datetime))
+			d.count(c, r == nil && (past || !earlier(seen.Position, c.Told.Datetime)))
 		}
 		return nil
 	})
@@ -224,17 +228,21 @@ func (n *noting) change(e payload.Entry) error {
 		n.overlong++
 		return nil
 	}
-	// Nothing else of the entry is held while the batch fills: its texts are parts of the whole.
 	t := n.m.told(&e)
-	e = payload.Entry{
-		Loc: strings.Clone(e.Loc), Change: payload.Change(strings.Clone(string(t.Change))), Datetime: t.Datetime,
-		LastMod: strings.Clone(t.LastMod), Hash: strings.Clone(t.Hash), Length: strings.Clone(t.Length),
-		Type: strings.Clone(t.Type), Encoding: strings.Clone(t.Encoding), Links: readLinks(t.Links),
-	}
-	if n.batch = append(n.batch, e); len(n.batch) < noteBatch {
+	if n.batch = append(n.batch, entryOf(e.Loc, &t)); len(n.batch) < noteBatch {
 		return nil
 	}
 	return n.flush()
+}
+
+// entryOf is an entry with what a mirror has use for, in memory of its own: texts of an entry that was
+// read are parts of the whole.
+func entryOf(loc string, t *Told) payload.Entry {
+	return payload.Entry{
+		Loc: strings.Clone(loc), Change: payload.Change(strings.Clone(string(t.Change))), Datetime: t.Datetime,
+		LastMod: strings.Clone(t.LastMod), Hash: strings.Clone(t.Hash), Length: strings.Clone(t.Length),
+		Type: strings.Clone(t.Type), Encoding: strings.Clone(t.Encoding), Links: readLinks(t.Links),
+	}
 }
 
 func (n *noting) flush() error {

@@ -28,6 +28,8 @@ type trouble struct {
 	// left alone.
 	host  bool
 	after time.Duration
+	// final: trying again is of no use.
+	final bool
 }
 
 func (t *trouble) Error() string { return t.reason }

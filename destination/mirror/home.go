@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // homeName is the file below ownName that says which mirror the directory has.
@@ -32,6 +33,8 @@ type Home struct {
 	// Begun: the copies were brought to the Source's state once, by a baseline, or whoever runs
 	// the mirror has said to begin without.
 	Begun bool
+	// Moment: the copies are kept as they were at a moment, by BaselineAt; zero: they are not.
+	Moment time.Time
 }
 
 // Homes keeps a Home, durably.
@@ -49,16 +52,16 @@ func (m *Mirror) Begun(ctx context.Context) (bool, error) {
 	return h.Begun, err
 }
 
-// Begin notes that the copies are at the Source's state, or need not be.
+// Begin notes that the copies are at the Source's state, or need not be; or at that of Moment.
 func (m *Mirror) Begin(ctx context.Context) error {
 	if m.cfg.Homes == nil {
 		return nil
 	}
 	h, err := m.cfg.Homes.Home(ctx)
-	if err != nil || h.Begun {
+	if err != nil || h.Begun && h.Moment.Equal(m.Moment()) {
 		return err
 	}
-	h.Begun = true
+	h.Begun, h.Moment = true, m.Moment()
 	return m.cfg.Homes.SetHome(ctx, h)
 }
 

@@ -28,7 +28,7 @@ func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
 		return "", nil // it was seen to meanwhile
 	case j.retry:
 		j.told = j.copy.Told
-	case earlier(j.told.Datetime, j.copy.Told.Datetime):
+	case !m.kept() && earlier(j.told.Datetime, j.copy.Told.Datetime):
 		j.finished = true // handed on again, after what came later
 		m.counts.unchanged.Add(1)
 		return "", nil
@@ -87,6 +87,9 @@ func (m *Mirror) fail(j *job, err error) {
 	if !j.retry {
 		c.Tries = 0
 	}
+	if m.kept() && t.state == Missing {
+		t = &trouble{state: Failed, reason: t.reason, after: t.after} // it was there at the moment
+	}
 	c.Told, c.State, c.Reason = j.told, t.state, lists.Cut(t.reason)
 	c.Tries++
 	c.Next = time.Time{}
@@ -100,7 +103,9 @@ func (m *Mirror) fail(j *job, err error) {
 		c.Next = m.again(c.Tries, t.after)
 	default:
 		m.counts.failed.Add(1)
-		c.Next = m.again(c.Tries, t.after)
+		if !t.final {
+			c.Next = m.again(c.Tries, t.after)
+		}
 	}
 	j.save, j.finished = true, true
 	m.tell(c, t.after > 0 && !t.host)
@@ -142,6 +147,9 @@ func (m *Mirror) remove(j *job) error {
 // by fetching it.
 func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 	c := &j.copy
+	if j.told.Change == undecided {
+		return errUndecided
+	}
 	intact := m.tree.intact(c)
 	if !intact {
 		if adopted, err := m.adopt(ctx, j); adopted || err != nil {
@@ -152,6 +160,9 @@ func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 	if intact && c.State == Whole && same(c, &j.told) {
 		m.counts.unchanged.Add(1)
 		return m.asTold(j)
+	}
+	if known, _ := digests.Parse(j.told.Hash); m.kept() && len(known) == 0 {
+		return errUnproven
 	}
 	old := c.File
 	got, err := m.ask(ctx, host, j, old, j.retry)

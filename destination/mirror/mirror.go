@@ -35,6 +35,7 @@ type Mirror struct {
 	counts counters
 	lines  quiet
 	wake   chan struct{} // something is due that was not
+	moment atomic.Pointer[time.Time]
 }
 
 var _ follow.Taker = (*Mirror)(nil)
@@ -71,6 +72,9 @@ func New(cfg Config) (*Mirror, error) {
 			return nil, errors.Join(err, m.tree.close())
 		}
 	}
+	if !home.Moment.IsZero() {
+		m.moment.Store(&home.Moment)
+	}
 	m.fetch = newFetcher(&m.cfg, m.tree, m.below)
 	return m, nil
 }
@@ -86,8 +90,11 @@ func (m *Mirror) Close() error {
 
 // Take implements follow.Taker: of several changes of a resource the last counts; what could not be
 // fetched is recorded, and done with here. An error is trouble of the mirror itself: its disk has no
-// room, its Catalog is away.
+// room, its Catalog is away; ErrKept.
 func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, err error) {
+	if err := m.free(); err != nil {
+		return 0, err
+	}
 	changes = changes[:min(len(changes), maxTake)]
 	last := make(map[string]*job, len(changes))
 	for i := range changes {
@@ -255,6 +262,19 @@ func (m *Mirror) Standing(ctx context.Context, limit int) (all Standing, bad []C
 		}
 	}
 	return all, bad, nil
+}
+
+// EachFailed calls each with every copy that Failed, by the bytes of their locs.
+func (m *Mirror) EachFailed(ctx context.Context, each func(*Copy) error) error {
+	for c, err := range m.cfg.Catalog.All(ctx) {
+		if err == nil && c.State == Failed {
+			err = each(&c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deletion tells what the Source says of a resource that it has deleted.

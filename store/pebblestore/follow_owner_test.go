@@ -69,8 +69,8 @@ func TestBelong(t *testing.T) {
 	belong(false, true, "now", "changes") // only so many are kept
 	belong(true, true, "now", "99")
 
-	// Which directory has the copies is kept, too.
-	home := mirror.Home{ID: "id", Begun: true}
+	// Which directory has the copies is kept, too, and at which moment they are.
+	home := mirror.Home{ID: "id", Begun: true, Moment: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)}
 	if err := d.Mirrored().SetHome(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +83,13 @@ func TestBelong(t *testing.T) {
 	defer d.Close()
 	if got, err := d.Mirrored().Home(t.Context()); err != nil || got != home {
 		t.Errorf("the home is %+v, %v", got, err)
+	}
+	home.Moment = time.Time{}
+	if err := d.Mirrored().SetHome(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Mirrored().Home(t.Context()); err != nil || got != home {
+		t.Errorf("a home of no moment is %+v, %v", got, err)
 	}
 	if o, err := d.Following().Belong(t.Context(), pebblestore.Belonging{Names: []string{"topic"}}); err != nil || !o.Ours || !o.Settled {
 		t.Errorf("after a start: %+v, %v", o, err)

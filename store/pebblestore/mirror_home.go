@@ -24,6 +24,9 @@ func (m *Mirrored) Home(ctx context.Context) (mirror.Home, error) {
 	}
 	d := newDecoder(record, homeVersion)
 	h := mirror.Home{ID: d.string(), Begun: d.byte() != 0}
+	if len(d.rest) > 0 { // only a mirror that is kept at a moment has it
+		h.Moment = d.time()
+	}
 	if err := d.done(); err != nil {
 		return mirror.Home{}, fmt.Errorf("read which directory has the copies: %w", err)
 	}
@@ -39,6 +42,9 @@ func (m *Mirrored) SetHome(ctx context.Context, h mirror.Home) error {
 		begun = 1
 	}
 	record.byte(begun)
+	if !h.Moment.IsZero() {
+		record.time(h.Moment)
+	}
 	err := m.engine.change(ctx, shrinks, &m.mu, func(b *pebble.Batch) error {
 		return b.Set([]byte{kindMirrorHome}, record, nil)
 	})

@@ -1,0 +1,204 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/payload"
+)
+
+// ErrReach: what a Source tells does not reach to the moment that is asked for.
+var ErrReach = errors.New("the Source does not tell what it had at that moment")
+
+// Past reads what a Source lists, and what it has archived: *lists.Client does.
+type Past interface {
+	Lists
+	ResourceDump(ctx context.Context, uri string, visit func(lists.Package) error) (lists.Snapshot, error)
+	ChangeDump(ctx context.Context, uri string, since time.Time, visit func(lists.Package) error) (lists.Covered, error)
+	Archive(ctx context.Context, uri, capability string, visit func(lists.Archived) error) error
+	Moment(ctx context.Context, uri string) (at, completed time.Time, err error)
+}
+
+// maxStates is how many states of a Source before a moment are looked at, from the newest on: a document
+// may be broken, or of another moment than its archive says.
+const maxStates = 4
+
+// BaselineAt has the copies be what a Source had at a moment: the newest state that is listed or archived
+// of before, and the changes up to the moment, archived ones among them (archives §2). It
+// notes that they are kept at the moment, so that Baseline and Take refuse to move on: see LetGo.
+//
+// Content is taken for what a resource was only if it has a hash that was told of that moment.
+// What cannot be had so is recorded as Failed, and a copy of another moment stays in its place.
+// ErrReach where what the Source tells does not reach to the moment: nothing was changed then.
+func (m *Mirror) BaselineAt(ctx context.Context, from Past, set lists.Set, at time.Time) (Seen, error) {
+	seen, err := m.expectAt(ctx, from, set, at)
+	if err != nil {
+		return Seen{}, err
+	}
+	held, err := m.holdBack(ctx, &seen, true)
+	if err == nil {
+		err = m.keepAt(ctx, at)
+	}
+	if err != nil {
+		return Seen{}, err
+	}
+	return seen, cmp.Or(m.bring(ctx, &seen, held), held)
+}
+
+// expectAt puts what the Source had at a moment into the Ledger.
+func (m *Mirror) expectAt(ctx context.Context, from Past, set lists.Set, at time.Time) (Seen, error) {
+	if m.cfg.Ledger == nil {
+		return Seen{}, errors.New("there is no ledger")
+	}
+	if ahead(at) || at.After(time.Now()) {
+		return Seen{}, fmt.Errorf("%w: %s lies in the future", ErrReach, payload.FormatDatetime(at))
+	}
+	all, err := statesBefore(ctx, from, set, at)
+	if err != nil {
+		return Seen{}, err
+	}
+	var why error
+	for _, s := range all.newest {
+		seen, err := m.expectFrom(ctx, from, set, s, at)
+		if err == nil || !passesOver(err) {
+			return seen, err
+		}
+		m.cfg.Logger.Warn("a state of the Source does not lead to the moment that is asked for", "uri", lists.Cut(s.uri), "at", s.at, "moment", at, "reason", lists.Cut(err.Error()))
+		why = cmp.Or(why, err)
+	}
+	if why != nil {
+		return Seen{}, why
+	}
+	return Seen{}, all.tooEarly(at)
+}
+
+// passesOver reports whether an older state may do where one has failed.
+func passesOver(err error) bool {
+	return errors.Is(err, ErrReach) || errors.Is(err, lists.ErrGone) || errors.Is(err, lists.ErrAnswer) || errors.Is(err, lists.ErrLoop) || errors.Is(err, lists.ErrOtherHost)
+}
+
+// state is one of all resources: a Resource List, live or archived.
+type state struct {
+	uri string
+	at  time.Time
+}
+
+// states are those that a Source lists.
+type states struct {
+	newest   []state // of those before a moment, the newest first
+	earliest time.Time
+	known    bool // there is one at all
+}
+
+// statesBefore returns the states of a Source at or before a moment.
+func statesBefore(ctx context.Context, from Past, set lists.Set, moment time.Time) (states, error) {
+	var all states
+	note := func(uri string, at, completed time.Time) {
+		all.known = true
+		if at.IsZero() {
+			return
+		}
+		if all.earliest.IsZero() || at.Before(all.earliest) {
+			all.earliest = at
+		}
+		// A list may have what changed until it was completed (core §10.1).
+		if at.After(moment) || completed.After(moment) {
+			return
+		}
+		all.newest = append(all.newest, state{uri, at})
+		slices.SortStableFunc(all.newest, func(a, b state) int { return b.at.Compare(a.at) })
+		all.newest = all.newest[:min(len(all.newest), maxStates)]
+	}
+	if set.ResourceList != "" {
+		at, completed, err := from.Moment(ctx, set.ResourceList)
+		if err != nil && !passesOver(err) {
+			return all, err
+		}
+		note(set.ResourceList, at, completed)
+	}
+	if set.ResourceListArchive == "" {
+		return all, nil
+	}
+	err := from.Archive(ctx, set.ResourceListArchive, payload.CapResourceListArchive, func(a lists.Archived) error {
+		var err error
+		if a.At.IsZero() {
+			a.At, a.Completed, err = from.Moment(ctx, a.URI)
+		}
+		if err != nil && !passesOver(err) {
+			return err
+		}
+		note(strings.Clone(a.URI), a.At, a.Completed)
+		return nil
+	})
+	return all, err
+}
+
+// tooEarly is why there is no state before a moment.
+func (s *states) tooEarly(moment time.Time) error {
+	switch {
+	case !s.known:
+		return fmt.Errorf("%w: a Resource List, or an archive of them", lists.ErrNone)
+	case s.earliest.IsZero():
+		return fmt.Errorf("%w: none of its Resource Lists tells of what moment it is (core §10.1: at)", ErrReach)
+	}
+	return fmt.Errorf("%w, %s: the earliest state that it lists or has archived is of %s; give that moment or a later one",
+		ErrReach, payload.FormatDatetime(moment), payload.FormatDatetime(s.earliest))
+}
+
+// expectFrom puts a state into the Ledger, and what has changed from then up to a moment.
+func (m *Mirror) expectFrom(ctx context.Context, from Past, set lists.Set, s state, moment time.Time) (Seen, error) {
+	if err := m.cfg.Ledger.Clear(ctx); err != nil {
+		return Seen{}, err
+	}
+	if c, ok := from.(interface{ Forget() }); ok {
+		c.Forget()
+	}
+	n := noting{ctx: ctx, m: m}
+	snapshot, err := from.Resources(ctx, s.uri, n.note)
+	if err = errors.Join(err, n.flush()); err != nil {
+		return Seen{}, err
+	}
+	s.at = cmp.Or(snapshot.At, s.at)
+	if s.at.After(moment) || snapshot.Completed.After(moment) {
+		return Seen{}, fmt.Errorf("%w: %s is of a later moment than its archive says, %s", ErrReach, s.uri, payload.FormatDatetime(later(s.at, snapshot.Completed)))
+	}
+	seen := Seen{At: s.at, Position: moment, Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong}
+	c := changesUntil{noting: noting{ctx: ctx, m: m}, moment: moment}
+	if err := c.read(from, set.ChangeList, s.at); err != nil {
+		return Seen{}, err
+	}
+	seen.Changes, seen.Overlong = c.count, seen.Overlong+c.overlong
+	return seen, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// bring has the copies be what the Ledger has.
+func (m *Mirror) bring(ctx context.Context, seen *Seen, held error) error {
+	m.counts.total.Add(int64(seen.Entries))
+	p := m.newPool(ctx)
+	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
+		switch {
+		case r != nil:
+			return p.submit(&job{loc: r.Loc, told: r.Told})
+		case seen.Unnamed > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
+			return nil
+		}
+		return p.submit(&job{loc: c.Loc, told: deletion(seen.Position), unlisted: true, keep: held != nil})
+	})
+	if waited := p.wait(); waited != nil {
+		err = waited
+	}
+	return err
+}
