@@ -11,15 +11,15 @@ import (
 	"slices"
 )
 
-// Signatures and fixed lengths of the format (APPNOTE 4.3).
+// Marks (the format calls them signatures) and fixed lengths of the format (APPNOTE 4.3).
 const (
-	localSignature     = 0x04034b50
-	centralSignature   = 0x02014b50
-	endSignature       = 0x06054b50
-	end64Signature     = 0x06064b50
-	locator64Signature = 0x07064b50
+	localMark     = 0x04034b50
+	centralMark   = 0x02014b50
+	endMark       = 0x06054b50
+	end64Mark     = 0x06064b50
+	locator64Mark = 0x07064b50
 
-	descriptorSignature = 0x08074b50
+	descriptorMark = 0x08074b50
 
 	localLength     = 30
 	centralLength   = 46
@@ -83,7 +83,7 @@ func findDirectory(r io.ReaderAt, size int64) (directory, error) {
 		}
 	}
 	disk, directoryDisk, here := little.Uint16(end[4:]), little.Uint16(end[6:]), uint64(little.Uint16(end[8:]))
-	if little.Uint32(locator) == locator64Signature {
+	if little.Uint32(locator) == locator64Mark {
 		if d, position, err = end64(r, position, locator, d); err != nil {
 			return directory{}, err
 		}
@@ -111,7 +111,7 @@ func findDirectory(r io.ReaderAt, size int64) (directory, error) {
 func findEnd(tail []byte) (int, error) {
 	found, others := -1, 0
 	for at := len(tail) - endLength; at >= 0; at-- {
-		if little.Uint32(tail[at:]) != endSignature {
+		if little.Uint32(tail[at:]) != endMark {
 			continue
 		}
 		fits := at+endLength+int(little.Uint16(tail[at+20:])) == len(tail)
@@ -145,7 +145,7 @@ func end64(r io.ReaderAt, position int64, locator []byte, plain directory) (dire
 	}
 	d := directory{entries: little.Uint64(record[32:]), size: int64(little.Uint64(record[40:])), offset: int64(little.Uint64(record[48:]))}
 	switch {
-	case little.Uint32(record) != end64Signature || at+12+little.Uint64(record[4:]) != uint64(position):
+	case little.Uint32(record) != end64Mark || at+12+little.Uint64(record[4:]) != uint64(position):
 		return plain, 0, fmt.Errorf("%w: its Zip64 end is not where it says", ErrFormat)
 	case little.Uint32(record[16:]) != 0 || little.Uint32(record[20:]) != 0 || little.Uint64(record[24:]) != d.entries:
 		return plain, 0, fmt.Errorf("%w: it is one part of several", ErrUnsupported)
@@ -163,7 +163,7 @@ func notZIP(r io.ReaderAt, size int64) error {
 			return err
 		}
 	}
-	if signature := little.Uint32(head); signature == localSignature {
+	if mark := little.Uint32(head); mark == localMark {
 		return fmt.Errorf("%w, or has something after its end", ErrTruncated)
 	}
 	return fmt.Errorf("%w: it has no end record", ErrFormat)
@@ -187,7 +187,7 @@ func (a *Archive) readDirectory(d directory, l *Limits) error {
 		if err := readFull(from, fixed); err != nil {
 			return err
 		}
-		if little.Uint32(fixed) != centralSignature {
+		if little.Uint32(fixed) != centralMark {
 			return fmt.Errorf("%w: its directory is damaged", ErrFormat)
 		}
 		name, extra := int(little.Uint16(fixed[28:])), int(little.Uint16(fixed[30:]))
@@ -369,7 +369,7 @@ func (a *Archive) separate(end int64) error {
 // local compares the local header of an entry with the directory, and returns where its content
 // begins. head is what the file has at e.offset.
 func (e *Entry) local(head []byte) (content int64, err error) {
-	if len(head) < localLength || little.Uint32(head) != localSignature {
+	if len(head) < localLength || little.Uint32(head) != localMark {
 		return 0, e.contradicted()
 	}
 	name, extra := int(little.Uint16(head[26:])), int(little.Uint16(head[28:]))
@@ -403,7 +403,7 @@ func (a *Archive) checkDescriptor(e *Entry, at int64) error {
 	if err := readAt(a.r, b, at); err != nil {
 		return err
 	}
-	if little.Uint32(b) == descriptorSignature {
+	if little.Uint32(b) == descriptorMark {
 		b = b[4:]
 	}
 	if little.Uint32(b) != e.crc {

@@ -206,11 +206,7 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 	s.metrics.took[p.Kind].Set(time.Since(begun).Seconds())
 	s.metrics.made[p.Kind].Inc()
 	s.metrics.show(g)
-	name := "a Resource Dump was made"
-	if p.Kind == Changes {
-		name = "a part of the Change Dump was made"
-	}
-	s.log.Info(name, "entries", g.Entries(), "left_out", g.LeftOutTotal(), "packages", len(g.Packages), "bytes", g.Bytes(),
+	s.log.Info("a dump was made", "dump", string(p.Kind), "entries", g.Entries(), "left_out", g.LeftOutTotal(), "packages", len(g.Packages), "bytes", g.Bytes(),
 		"from", payload.FormatDatetime(g.begins()), "took", time.Since(begun).Round(time.Millisecond).String())
 	return g, nil
 }
