@@ -72,6 +72,8 @@ var mayDial = map[string]struct {
 	"destination/mirror/fetch.go":    {[]string{"net/http.Client"}, "as destination/mirror/config.go"},
 	"destination/lists/config.go":    {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
 	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall", "syscall.RawSyscall6"}, "it reads and writes at connections that Config.Dial made"},
+
+	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
 }
 
 // outsideOf are folders that no command of the house may import (TestWalls), so that what

@@ -28,6 +28,7 @@ var mayImport = map[string]struct {
 	"internal/weblink":             {nil, "links are read the same way by every side"},
 	"internal/dots":                {nil, "what leads out of a path is judged the same way for prefixes of Sources and bases of mirrors"},
 	"internal/unpack":              {[]string{"internal/dots"}, "packages of strangers are opened the same way by mirrors and by the check, and nothing is known of what is in them"},
+	"internal/urlpath":             {nil, "what is a file's address below a base is told the same way by those who serve directories and those who publish copies"},
 	"internal/bodies":              {nil, "bodies of strangers are taken in the same way by every side"},
 	"internal/legible":             {nil, "the text of strangers is shown the same way by every side"},
 	"internal/retryafter":          {nil, "a header is read the same way by every side"},
@@ -45,13 +46,14 @@ var mayImport = map[string]struct {
 	"notifier":                     {[]string{"internal/legible", "payload", "internal/retryafter", "internal/wallclock", "notifier/archive"}, "a Source meets the hub over HTTP only"},
 	"notifier/archive":             {nil, "an archive keeps files by the times that they cover, whatever is in them"},
 	"destination":                  {[]string{"internal/legible", "payload", "internal/bodies", "internal/weblink", "internal/retryafter"}, "a Destination meets the hub over HTTP only"},
-	"notifier/directory":           {[]string{"notifier", "payload"}, "a directory is one more way in for events: it knows sets and events, and no store"},
+	"notifier/directory":           {[]string{"notifier", "payload", "internal/urlpath"}, "a directory is one more way in for events: it knows sets and events, and no store"},
 	"notifier/dump":                {[]string{"notifier", "payload", "internal/digests", "internal/retryafter"}, "dumps are made of what the journal has, and of content that a Source opens: they know no engine and no directory"},
 	"destination/lists":            {[]string{"internal/legible", "payload", "internal/weblink", "internal/retryafter"}, "what a Source serves is read the same way, whatever becomes of it"},
 	"check":                        {[]string{"payload", "internal/digests", "internal/legible", "internal/unpack", "internal/weblink"}, "what is wrong with a Source is the same for whoever asks, a Destination or a hub's operator"},
 	"destination/follow":           {[]string{"destination", "destination/lists", "payload", "internal/retryafter"}, "order is restored from what is pushed and what is read; who takes the changes it does not know"},
 	"destination/mirror":           {[]string{"destination/follow", "destination/lists", "payload", "internal/digests", "internal/dots", "internal/retryafter"}, "a mirror is one of those who take changes"},
-	"store/pebblestore":            {[]string{"delivery", "subscription", "source", "notifier", "destination/follow", "destination/mirror", "payload"}, "an engine imports only the types that it stores"},
+	"destination/republish":        {[]string{"destination", "destination/mirror", "payload", "internal/legible", "internal/retryafter", "internal/urlpath"}, "an aggregator's notifier is met over HTTP only, like anybody's"},
+	"store/pebblestore":            {[]string{"delivery", "subscription", "source", "notifier", "destination/follow", "destination/mirror", "destination/republish", "payload"}, "an engine imports only the types that it stores"},
 	"store/redisstore":             {[]string{"delivery", "subscription", "source"}, "an engine imports only the types that it stores"},
 	"store/measured":               {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine"},
 	"transfer":                     {[]string{"delivery", "subscription", "source"}, "an export is the same from every engine, and knows none"},
@@ -59,7 +61,7 @@ var mayImport = map[string]struct {
 	"cmd/internal/program":         {[]string{"internal/legible"}, "flags, logs and listeners are the same for every command"},
 	"cmd/hub":                      {[]string{"check", "internal/legible", "hub", "admin", "admin/page", "operator", "delivery", "subscription", "source", "store/pebblestore", "store/redisstore", "store/measured", "transfer", "internal/egress", "internal/tracing", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/notifier":                 {[]string{"notifier", "notifier/directory", "notifier/dump", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
-	"cmd/destination":              {[]string{"check", "internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	"cmd/destination":              {[]string{"check", "internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "destination/republish", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"bench":                        {[]string{"delivery", "subscription", "transfer", "payload"}, "a benchmark drives the real commands from outside; it makes a million subscriptions as an export, and times the writer of documents"},
 	"internal/tracing/tracingtest": {nil, "a collector for tests knows what it is sent by OpenTelemetry's own types"},
 	// The conformance suites are imported by the tests of engines only.
@@ -69,6 +71,8 @@ var mayImport = map[string]struct {
 	"destination/follow/followtest": {[]string{"destination/follow"}, "a suite knows the interface, never an engine"},
 	"destination/mirror/mirrortest": {[]string{"destination/mirror", "payload"}, "a suite knows the interface, never an engine"},
 	"notifier/journaltest":          {[]string{"notifier", "payload"}, "a suite knows the interface, never an engine"},
+
+	"destination/republish/republishtest": {[]string{"destination/republish", "destination/mirror", "payload"}, "a suite knows the interface, never an engine"},
 }
 
 // onlyIn says which rooms alone may import a package of others.

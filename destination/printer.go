@@ -62,6 +62,9 @@ type Origin struct {
 	Key, Via     string // as package follow gives them; empty where a change is only printed
 }
 
+// AppendEvent appends one line of JSON: a change as the intake of a notifier takes it.
+func AppendEvent(dst []byte, e *payload.Entry) []byte { return appendObject(dst, eventOf(e)) }
+
 // AppendChange appends a change to dst as one line of JSON: in the words of ResourceSync,
 // as the notifier's intake takes it, with its Origin. It is for terminals too: everything
 // that is not printable is escaped.
@@ -124,21 +127,26 @@ func appendObject(dst []byte, v any) []byte {
 	return append(legible.AppendJSON(dst, bytes.TrimSuffix(plain.Bytes(), []byte("\n"))), '\n')
 }
 
+// eventJSON is what AppendEvent writes.
+type eventJSON struct {
+	Loc      string          `json:"loc"`
+	Change   string          `json:"change"`
+	Datetime string          `json:"datetime,omitempty"`
+	LastMod  string          `json:"lastmod,omitempty"`
+	Hash     string          `json:"hash,omitempty"`
+	Length   json.RawMessage `json:"length,omitempty"`
+	Type     string          `json:"type,omitempty"`
+	Encoding string          `json:"encoding,omitempty"`
+	Links    []linkJSON      `json:"ln,omitempty"`
+}
+
 // changeJSON is what AppendChange writes.
 type changeJSON struct {
-	Loc          string          `json:"loc"`
-	Change       string          `json:"change"`
-	Datetime     string          `json:"datetime,omitempty"`
-	LastMod      string          `json:"lastmod,omitempty"`
-	Hash         string          `json:"hash,omitempty"`
-	Length       json.RawMessage `json:"length,omitempty"`
-	Type         string          `json:"type,omitempty"`
-	Encoding     string          `json:"encoding,omitempty"`
-	Links        []linkJSON      `json:"ln,omitempty"`
-	Topic        string          `json:"topic"`
-	Notification string          `json:"notification,omitempty"`
-	Key          string          `json:"key,omitempty"`
-	Via          string          `json:"via,omitempty"`
+	eventJSON
+	Topic        string `json:"topic"`
+	Notification string `json:"notification,omitempty"`
+	Key          string `json:"key,omitempty"`
+	Via          string `json:"via,omitempty"`
 }
 
 type linkJSON struct {
@@ -166,10 +174,13 @@ type contentType struct {
 }
 
 func changeOf(e *payload.Entry, from Origin) changeJSON {
-	c := changeJSON{
+	return changeJSON{eventOf(e), from.Topic, from.Notification, from.Key, from.Via}
+}
+
+func eventOf(e *payload.Entry) eventJSON {
+	c := eventJSON{
 		Loc: e.Loc, Change: string(e.Change), Datetime: datetimeOf(e, ""), LastMod: e.LastMod, Hash: e.Hash,
 		Length: number(e.Length), Type: e.Type, Encoding: e.Encoding,
-		Topic: from.Topic, Notification: from.Notification, Key: from.Key, Via: from.Via,
 	}
 	for _, l := range e.Links {
 		c.Links = append(c.Links, linkJSON{

@@ -30,6 +30,8 @@ type followCommand struct {
 	NDJSON      bool          `name:"ndjson" help:"Print each change as a line of JSON. It is the default." group:"Output"`
 	mirrorFlags `embed:""`
 
+	publishFlags `embed:""`
+
 	Start  string        `default:"auto" placeholder:"WHEN" help:"Where to begin, the first time: now, with what changes from now on; baseline, with the Source's Resource List and what changes from its moment on; or a datetime. auto is baseline with --mirror, else now." group:"Following" range:"auto, now, baseline or a datetime"`
 	OnGap  string        `default:"auto" enum:"auto,stop,baseline,go-on" help:"What to do where changes are missing that neither the hub nor the Source has any more: stop with an error; take a new baseline, with --mirror; or go on, with an error in the log. auto is baseline with --mirror, else stop." group:"Following"`
 	Poll   time.Duration `default:"15m" help:"How long push may be silent before the lists are looked at; without push, or while the hub is away, it is a minute at most." group:"Following" range:"more than 0"`
@@ -75,6 +77,7 @@ func (f *followCommand) Validate() error {
 	if f.Mirror != "" {
 		all = append(all, f.mirrorFlags.check())
 	}
+	all = append(all, f.publishFlags.check(f.Mirror))
 	refuse(f.ExecTimeout <= 0, "--exec-timeout must be over 0, not %s", f.ExecTimeout)
 	refuse(f.Poll <= 0, "--poll must be over 0, not %s", f.Poll)
 	refuse(f.Settle <= 0, "--settle must be over 0, not %s", f.Settle)
@@ -157,5 +160,5 @@ func (f *followCommand) Look(_ context.Context, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		all = append(all, flagError(err))
 	}
-	return errors.Join(append(all, lookAtData(f.Data, logger), f.mirrorFlags.look(), lookAtHosts(f.TrustHost))...)
+	return errors.Join(append(all, lookAtData(f.Data, logger), f.mirrorFlags.look(), f.publishFlags.look(), lookAtHosts(f.TrustHost))...)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"carillon/destination/lists"
 	"carillon/destination/mirror"
 )
@@ -23,12 +25,23 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 	if err != nil {
 		return outlet{}, errors.Join(err, m.Close())
 	}
+	p, err := h.publishFlags.open(ctx, h.store, h.logger)
+	if err != nil {
+		return outlet{}, errors.Join(err, m.Close())
+	}
 	end := showProgress("follow", m, h.surroundings)
 	return outlet{
 		taker:    settlingTaker{m, h.settled},
 		anew:     anew,
 		baseline: beginning{mirror.Baselines{Mirror: m, From: settlingLists{h.places.client, h.settled}, Set: h.set}, m},
-		run:      m.Run,
+		run: func(ctx context.Context) error {
+			g, ctx := errgroup.WithContext(ctx)
+			g.Go(func() error { return m.Run(ctx) })
+			if p != nil {
+				g.Go(func() error { return p.Run(ctx) })
+			}
+			return g.Wait()
+		},
 		close: func() error {
 			end()
 			return errors.Join(h.standing(m), m.Close())
@@ -57,6 +70,16 @@ func (h *following) standing(m *mirror.Mirror) error {
 	}
 	if err != nil {
 		return err
+	}
+	if h.Publish != "" {
+		out, err := h.store.Outbox().Standing(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		h.logger.Info("what is published of the copies", "published", out.Published, "waiting", out.Waiting, "refused", out.Refused)
 	}
 	h.logger.Info("how the copies stand", "whole", all[mirror.Whole], "missing", all[mirror.Missing], "failed", all[mirror.Failed],
 		"kept", all[mirror.Gone], "outside", all[mirror.Refused], "invalid", all[mirror.Invalid])

@@ -66,7 +66,7 @@ func earlier(told, known time.Time) bool {
 func (m *Mirror) do(ctx context.Context, host string, j *job) error {
 	var err error
 	if j.told.Change == payload.Deleted {
-		err = m.remove(j)
+		err = m.remove(ctx, j)
 	} else {
 		err = m.keep(ctx, host, j)
 	}
@@ -120,13 +120,15 @@ func (m *Mirror) done(j *job) {
 }
 
 // remove carries out a deletion, or records that the file was kept.
-func (m *Mirror) remove(j *job) error {
+func (m *Mirror) remove(ctx context.Context, j *job) error {
 	c := &j.copy
 	if m.cfg.Delete && !j.keep && c.Path != "" {
 		if err := m.tree.remove(c.Path); err != nil {
 			return failed("its file cannot be removed: %v", err)
 		}
 		c.File = nil
+	} else if err := m.lookAgain(ctx, c); err != nil {
+		return err
 	}
 	j.finished = true
 	if c.File == nil {
@@ -134,12 +136,37 @@ func (m *Mirror) remove(j *job) error {
 		m.counts.deleted.Add(1)
 		return nil
 	}
+	links := c.Told.Links
 	c.Told, c.State, c.Tries, c.Next, c.Reason = j.told, Gone, 0, time.Time{}, ""
+	if c.Told.Links == "" {
+		c.Told.Links = links // where it came from stays known
+	}
 	if j.unlisted {
 		c.Told.Datetime = time.Time{} // a list that has it again is believed, of whatever moment it is
 	}
 	j.save = true
 	m.counts.kept.Add(1)
+	return nil
+}
+
+// lookAgain records what the file of a kept copy is where it is not as recorded: a crash came between
+// a later file and its record, or somebody has touched it.
+func (m *Mirror) lookAgain(ctx context.Context, c *Copy) error {
+	if c.File == nil || m.tree.intact(c) {
+		return nil
+	}
+	info := m.tree.regular(c.Path)
+	if info == nil {
+		c.File = nil
+		return nil
+	}
+	h, n, err := m.hash(ctx, c.Path, nil)
+	if fatal(err) {
+		return err
+	}
+	if err == nil && n == info.Size() {
+		c.File = fileOf(info, h.SHA256())
+	}
 	return nil
 }
 

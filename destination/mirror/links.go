@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"carillon/payload"
@@ -106,9 +107,22 @@ func via(links []payload.Link) *payload.Link {
 	return nil
 }
 
+// asURI encodes what a loc may have to a tolerant reader and a URI may not (RFC 3986 §2).
+func asURI(loc string) string {
+	var b strings.Builder
+	for _, c := range []byte(loc) {
+		if c <= ' ' || c > '~' || strings.IndexByte("\"<>\\^`{|}", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
 // Via returns the link to the origin of a copy (core 14.8): the one that the Source told, else
-// one to the Source's own resource, with what the Source told of it. Other are the
-// other links that stay true of the copy.
+// one to the Source's own resource, with what the Source told of it. Its Href is empty where the loc
+// cannot be written as a URI. Other are the other links that stay true of the copy.
 func (c *Copy) Via() (link payload.Link, other []payload.Link) {
 	for _, l := range readLinks(c.Told.Links) {
 		if l.Rel == relVia {
@@ -126,6 +140,12 @@ func (c *Copy) Via() (link payload.Link, other []payload.Link) {
 	}
 	if !validLink(link) {
 		link = payload.Link{Rel: relVia, Href: c.Loc}
+	}
+	if !validLink(link) {
+		link.Href = asURI(c.Loc)
+	}
+	if !validLink(link) {
+		link = payload.Link{}
 	}
 	return link, other
 }

@@ -1,6 +1,10 @@
 package mirror_test
 
 import (
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,6 +31,7 @@ func TestLinksOfCopies(t *testing.T) {
 		other []payload.Link
 	}{
 		"an original":         {entry(), own, nil},
+		"a loc with spaces":   {payload.Entry{Loc: "http://a.test/a b/\u00e4"}, payload.Link{Rel: "via", Href: "http://a.test/a%20b/%C3%A4"}, nil},
 		"an odd original":     {odd, payload.Link{Rel: "via", Href: own.Href}, nil},
 		"of an aggregator":    {entry(first), first, nil},
 		"two of them":         {entry(first, payload.Link{Rel: "via", Href: "http://b.test/"}), first, nil},
@@ -63,6 +68,20 @@ func TestLinksOfCopies(t *testing.T) {
 	}
 }
 
+// The origin of a copy that is kept although its Source has deleted it stays known.
+func TestLinksOfKeptCopies(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, nil)
+	change := s.put("/a", "one")
+	change.Links = []payload.Link{{Rel: "via", Href: "http://original.test/a"}}
+	c.take(change, s.put("/b", "two"))
+	c.take(s.delete("/a"))
+	kept := c.is(change.Loc, mirror.Gone, "")
+	if via, _ := kept.Via(); via != change.Links[0] {
+		t.Errorf("%+v", via)
+	}
+}
+
 // Links come from changes and from Resource Lists, and stay while the copy is as it was.
 func TestLinksAreRecorded(t *testing.T) {
 	s := newSource(t)
@@ -82,5 +101,29 @@ func TestLinksAreRecorded(t *testing.T) {
 	got := c.is(listed.Loc, mirror.Whole, "")
 	if via, other := got.Via(); via != listed.Links[0] || len(other) > 0 {
 		t.Errorf("%+v %+v", via, other)
+	}
+}
+
+// A crash may come between a file and its record. If the Source deletes the resource then, and the copy is
+// kept, the record is of the file that is there.
+func TestKeptAfterCrash(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, nil)
+	change := s.put("/a", "one")
+	c.take(change)
+	at := filepath.Join(c.dir, c.host, "a")
+	if err := os.WriteFile(at, []byte("later"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.take(s.delete("/a"))
+	if got := c.is(change.Loc, mirror.Gone, ""); got.File == nil || got.File.Size != 5 || got.File.SHA256 != sha256.Sum256([]byte("later")) {
+		t.Errorf("%+v", got.File)
+	}
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	c.take(s.delete("/a"))
+	if _, err := c.store.Mirrored().Copy(t.Context(), change.Loc); !errors.Is(err, mirror.ErrNone) {
+		t.Errorf("a copy without a file is left: %v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+
+	"carillon/internal/urlpath"
 )
 
 // A file is called by its path below the directory, with slashes: "maps/1905.tiff"; the
@@ -16,18 +18,7 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 func hiddenPath(rel string) bool { return hidden(rel) || strings.Contains(rel, "/.") }
 
 // locOf is the URI of a file.
-func (d *Directory) locOf(rel string) string { return d.cfg.Base + escapePath(rel) }
-
-func escapePath(rel string) string {
-	var b strings.Builder
-	for i, name := range strings.Split(rel, "/") {
-		if i > 0 {
-			b.WriteByte('/')
-		}
-		b.WriteString(url.PathEscape(name))
-	}
-	return b.String()
-}
+func (d *Directory) locOf(rel string) string { return d.cfg.Base + urlpath.Escape(rel) }
 
 // relOf is the file that has the URI; false where none can have exactly that one.
 func (d *Directory) relOf(loc string) (string, bool) {
@@ -36,7 +27,7 @@ func (d *Directory) relOf(loc string) (string, bool) {
 		return "", false
 	}
 	rel, ok := unescapePath(escaped)
-	return rel, ok && escapePath(rel) == escaped
+	return rel, ok && urlpath.Escape(rel) == escaped
 }
 
 // unescapePath reads the path of a file from a URI, however that is encoded. It takes no

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -45,7 +46,7 @@ func OpenDestination(cfg Config) (*Destination, error) {
 		return nil, err
 	}
 	d := &Destination{engine: e, follow: &Following{engine: e}, mirror: &Mirrored{engine: e}}
-	if err := d.follow.load(); err != nil {
+	if err := errors.Join(d.follow.load(), d.Outbox().load()); err != nil {
 		_ = e.close()
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
 	}
@@ -63,3 +64,6 @@ func (d *Destination) Mirrored() *Mirrored { return d.mirror }
 
 // Ledger is the store's mirror.Ledger.
 func (d *Destination) Ledger() *Ledger { return &Ledger{d.engine} }
+
+// Outbox is the store's republish.Outbox.
+func (d *Destination) Outbox() *Outbox { return &Outbox{d.mirror} }

@@ -36,6 +36,7 @@ const (
 type Mirrored struct {
 	engine *engine
 	mu     sync.Mutex // guards the changes: the indexes follow from what was there
+	outbox outboxState
 }
 
 var (
@@ -73,11 +74,16 @@ func (m *Mirrored) copy(loc string) (mirror.Copy, error) {
 	return c, nil
 }
 
-// Save implements mirror.Catalog.
+// Save implements mirror.Catalog. What is to be handed over by an Outbox waits in the same step.
 func (m *Mirrored) Save(ctx context.Context, copies []mirror.Copy, forget []string) error {
+	n := notes{m: m}
 	err := m.engine.change(ctx, grows, &m.mu, func(b *pebble.Batch) error {
 		for _, loc := range forget {
-			if err := m.drop(b, loc); err != nil {
+			old, err := m.drop(b, loc)
+			if err == nil {
+				err = n.gone(old)
+			}
+			if err != nil {
 				return err
 			}
 			if err := b.Delete(mirrorKey(kindMirrorCopy, loc), nil); err != nil {
@@ -85,23 +91,29 @@ func (m *Mirrored) Save(ctx context.Context, copies []mirror.Copy, forget []stri
 			}
 		}
 		for i := range copies {
-			if err := m.put(b, &copies[i]); err != nil {
+			old, err := m.put(b, &copies[i])
+			if err == nil {
+				err = n.saved(old, &copies[i])
+			}
+			if err != nil {
 				return err
 			}
 		}
-		return nil
+		return n.write(b)
 	})
+	n.wake()
 	if err != nil {
 		return fmt.Errorf("save %d copies: %w", len(copies), mirrorError(err))
 	}
 	return nil
 }
 
-func (m *Mirrored) put(b *pebble.Batch, c *mirror.Copy) error {
-	if err := m.drop(b, c.Loc); err != nil {
-		return err
+// put returns what was known before, nil if nothing was.
+func (m *Mirrored) put(b *pebble.Batch, c *mirror.Copy) (old *mirror.Copy, err error) {
+	if old, err = m.drop(b, c.Loc); err != nil {
+		return nil, err
 	}
-	err := b.Set(mirrorKey(kindMirrorCopy, c.Loc), mirrorEncodeCopy(c), nil)
+	err = b.Set(mirrorKey(kindMirrorCopy, c.Loc), mirrorEncodeCopy(c), nil)
 	if c.Path != "" {
 		err = errors.Join(err, b.Set(mirrorKey(kindMirrorClaim, c.Claim()), []byte(c.Loc), nil))
 	}
@@ -109,19 +121,20 @@ func (m *Mirrored) put(b *pebble.Batch, c *mirror.Copy) error {
 		err = errors.Join(err, b.Set(mirrorDueKey(c.Next, c.Loc), nil, nil))
 	}
 	if err != nil {
-		return unavailable(err)
+		return nil, unavailable(err)
 	}
-	return nil
+	return old, nil
 }
 
-// drop takes a copy's entries out of the indexes. The batch of the caller puts each loc once.
-func (m *Mirrored) drop(b *pebble.Batch, loc string) error {
+// drop takes a copy's entries out of the indexes, and returns it; nil if there is none. The batch of
+// the caller puts each loc once.
+func (m *Mirrored) drop(b *pebble.Batch, loc string) (*mirror.Copy, error) {
 	old, err := m.copy(loc)
 	if errors.Is(err, mirror.ErrNone) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if old.Path != "" {
 		err = b.Delete(mirrorKey(kindMirrorClaim, old.Claim()), nil)
@@ -130,9 +143,9 @@ func (m *Mirrored) drop(b *pebble.Batch, loc string) error {
 		err = errors.Join(err, b.Delete(mirrorDueKey(old.Next, loc), nil))
 	}
 	if err != nil {
-		return unavailable(err)
+		return nil, unavailable(err)
 	}
-	return nil
+	return &old, nil
 }
 
 // Owner implements mirror.Catalog.

@@ -1,0 +1,100 @@
+package republish
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strconv"
+
+	"carillon/destination/mirror"
+	"carillon/payload"
+)
+
+// ErrMoved is the error of Outbox.Open for another base with the same intake, wrapped.
+var ErrMoved = errors.New("the copies are published at other addresses")
+
+// Item is one change to hand over.
+type Item struct {
+	// Path is that of the copy below the mirror's directory.
+	Path string
+	// Entry is the change, without Loc and Datetime.
+	Entry payload.Entry
+}
+
+// Target is where changes are handed over, and at which addresses the copies are.
+type Target struct{ Intake, Base string }
+
+// Outbox is the durable record of what the intake has and what it is to get. Its engine writes
+// to it within mirror.Catalog.Save, from the first Open on: a Save of a copy that is mirror.Whole, or
+// that forgets one, has the change wait in the same step. What a method changed is durable when it
+// returns nil, and whole or not there. Next and Settle are called by one goroutine.
+type Outbox interface {
+	// Open says where changes are handed over. With another Intake than before all is forgotten that
+	// was handed over, and everything is to be collected: anew. ErrMoved for another Base alone. What
+	// was refused waits again.
+	Open(ctx context.Context, to Target) (anew bool, err error)
+
+	// Collect has every copy wait that the intake does not have as it is. After it returned nil
+	// once it does nothing until Open forgets. It may be broken off and called again.
+	Collect(ctx context.Context) error
+
+	// Next returns the sealed batch. Where there is none it seals what waits, in the
+	// order in which it came: at most limit items of about bytes in all. None: nothing waits.
+	Next(ctx context.Context, limit, bytes int) ([]Item, error)
+
+	// Settle notes that the intake has the first n items of the batch, or with a reason that it refused
+	// them. The rest of the batch stays sealed.
+	Settle(ctx context.Context, n int, refused string) error
+
+	// Waiting counts what the intake is to get.
+	Waiting(ctx context.Context) (int, error)
+
+	// Changed receives after something began to wait.
+	Changed() <-chan struct{}
+}
+
+// Standing counts the copies by what the intake has of them.
+type Standing struct {
+	Published, Waiting, Refused int
+}
+
+// EntryOf returns what is published of a copy with a File, without Loc and Change. Of a copy that is
+// not mirror.Whole nothing counts that its Source told but the origin: that is about another version.
+func EntryOf(c *mirror.Copy) payload.Entry {
+	e := payload.Entry{
+		LastMod: c.File.ModTime.UTC().Format("2006-01-02T15:04:05Z"), // as precise as HTTP
+		Hash:    "sha-256:" + hex.EncodeToString(c.File.SHA256[:]),
+		Length:  strconv.FormatInt(c.File.Size, 10),
+	}
+	if c.State != mirror.Whole {
+		e.Links = origin(c)
+		return e
+	}
+	via, other := c.Via()
+	if via.Href != "" {
+		e.Links = []payload.Link{via}
+	}
+	e.Links = append(e.Links, other...)
+	// A file in a content coding is served without that header, so its type is another one.
+	if c.File.Encoding == "" && c.Told.Encoding == "" {
+		e.Type = c.Told.Type
+	}
+	if probe := (payload.Entry{Loc: "http://localhost/", Change: payload.Updated, Type: e.Type}); probe.Validate() != nil {
+		e.Type = ""
+	}
+	return e
+}
+
+// DeletedOf returns what is published of a copy that is no more.
+func DeletedOf(c *mirror.Copy) payload.Entry {
+	return payload.Entry{Change: payload.Deleted, Links: origin(c)}
+}
+
+// origin is the link to the origin, without what was told of its content.
+func origin(c *mirror.Copy) []payload.Link {
+	via, _ := c.Via()
+	if via.Href == "" {
+		return nil
+	}
+	return []payload.Link{{Rel: via.Rel, Href: via.Href}}
+}
