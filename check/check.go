@@ -37,6 +37,8 @@ type Finding struct {
 	// quoted and short.
 	What string `json:"what"`
 	Mend string `json:"mend,omitempty"`
+
+	rule *ruleID // of this package, nil for others
 }
 
 // Place is where the finding is: the address or file, the line and the element.

@@ -226,6 +226,10 @@ func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
 		if l.role == rolePage || len(weblink.Find(d.links, relResourceSync)) > 0 {
 			return
 		}
+		if isXML(d.header.Get("Content-Type")) && !errors.Is(err, payload.ErrNotResourceSync) {
+			w.unreadable(d, err)
+			return
+		}
 		w.report(ruleNowhere, d.place(""), d, "begin at a document of ResourceSync, or at what links to one",
 			"it is no document of ResourceSync (%s), and has no link with rel=resourcesync", reason(err))
 		return
@@ -252,11 +256,17 @@ func (w *walk) judgeMediaType(d *document) {
 	}
 	told := d.header.Get("Content-Type")
 	switch mediaType, _, err := mime.ParseMediaType(told); {
-	case err == nil && (mediaType == "application/xml" || mediaType == "text/xml" || mediaType == "application/gzip" || mediaType == "application/x-gzip"):
+	case err == nil && (isXML(told) || mediaType == "application/gzip" || mediaType == "application/x-gzip"):
 	case d.isTopic() && d.is(payload.ChangeNotification): // judged by what topics must have
 	default:
 		w.report(ruleMediaType, d.place(""), d, "serve it as application/xml", "its Content-Type is %s", quote(told))
 	}
+}
+
+// isXML reports whether a Content-Type is that of XML.
+func isXML(told string) bool {
+	mediaType, _, err := mime.ParseMediaType(told)
+	return err == nil && (mediaType == "application/xml" || mediaType == "text/xml" || strings.HasSuffix(mediaType, "+xml"))
 }
 
 // beginning keeps the first bytes of what is read.

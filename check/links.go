@@ -93,22 +93,7 @@ func (w *walk) judgeSet(l *lead, d *document) {
 		w.report(ruleSet, l.at, l.from, "list Capability Lists only", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 	default:
 		w.judgeLastMod(l, d, ruleSetLastMod)
-		if up := d.link("up"); up != nil && !l.from.local && !l.from.isAt(d, up.Href) && !w.isDescribed(d, up.Href) {
-			w.report(ruleSetUp, d.place("rs:ln[@rel=up]"), d, "link to the Source Description that lists it",
-				"its link with rel=up is %s, and the Source Description that lists it is %s", quote(up.Href), quote(l.from.uri))
-		}
 	}
-}
-
-// isDescribed reports whether the target of an up link is a Source Description of which the lead is a part, or
-// another that lists the Capability List as well.
-func (w *walk) isDescribed(d *document, up string) bool {
-	to := d.resolve(up)
-	if to == nil {
-		return false
-	}
-	above := w.seen[to.String()]
-	return above == nil || above.is(payload.CapDescription) && (above.isIndex() || lists(above, d))
 }
 
 // judgeCapability: an entry of a Capability List has the capability of its document (core 9).

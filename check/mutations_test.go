@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"carillon/check"
@@ -243,7 +244,32 @@ var mutations = []mutation{
 	{"a bitstream with another hash", func(s *site) { s.packs["a/cd-1.zip"][1].file = "r/copy-of-2.txt" }, []string{"error core 13.2 /a/cd-1.zip!/manifest.xml"}},
 	{"a copy of a manifest that is not there", gone("a/rd-1-manifest.xml"), []string{"error core 11.1 /a/resourcedump.xml"}},
 	{"a copy of a manifest that is another", edited("a/changedump.xml", "/a/cd-1-manifest.xml", "/a/cd-2-manifest.xml"), []string{"error core 13.1 /a/changedump.xml"}},
+	{"a copy of a manifest that says something else", func(s *site) {
+		s.files["a/rd-1-copy.xml"] = strings.Replace(s.files["a/rd-1-manifest.xml"], "</urlset>", "<!-- a copy --></urlset>", 1)
+		s.edit("a/resourcedump.xml", "/a/rd-1-manifest.xml", "/a/rd-1-copy.xml")
+	}, []string{"error core 11.1 /a/resourcedump.xml"}},
 	{"rel=contents that is no manifest", edited("a/resourcedump.xml", "/a/rd-1-manifest.xml", "/a/resourcelist-1.xml"), []string{"error core 11.1 /a/resourcedump.xml"}},
+
+	{"packages in the wrong order", func(s *site) {
+		second := s.files["a/changedump.xml"]
+		second = second[strings.Index(second, "  <url>"):strings.Index(second, "</urlset>")]
+		second = strings.ReplaceAll(second, "cd-1", "cd-0")
+		times := ` from="2026-01-02T00:00:00Z" until="2026-01-06T00:00:00Z"/>`
+		s.edit("a/changedump.xml", "</urlset>", second+"</urlset>")
+		for range 2 {
+			s.files["a/changedump.xml"] = strings.Replace(s.files["a/changedump.xml"], `"`+times, `"/>`, 1)
+		}
+		s.files["a/changedump.xml"] = strings.Replace(s.files["a/changedump.xml"], `"changedump"/>`, `"changedump"`+times, 1)
+		s.files["a/changedump.xml"] = strings.ReplaceAll(s.files["a/changedump.xml"], `}"`+times, `}"/>`)
+		s.files["a/cd-0-manifest.xml"] = opening + up + `<rs:md capability="changedump-manifest" from="2026-01-01T00:00:00Z" until="2026-01-02T00:00:00Z"/></urlset>`
+		s.packs["a/cd-0.zip"] = []packed{{"manifest.xml", "a/cd-0-manifest.xml"}}
+	}, []string{"warning core 13.1 /a/changedump.xml"}},
+	{"an archive in the wrong order", func(s *site) {
+		s.files["a/changelist-archive-1.xml"] = regexpTimes.ReplaceAllString(s.files["a/changelist-archive-1.xml"], "")
+		s.edit("a/changelist-archive-1.xml", "changelist-a.xml", "changelist-c.xml")
+		s.edit("a/changelist-archive-1.xml", "changelist-b.xml", "changelist-a.xml")
+		s.edit("a/changelist-archive-1.xml", "changelist-c.xml", "changelist-b.xml")
+	}, []string{"error archives 5 /a/changelist-archive-1.xml"}},
 
 	// Archives.
 	{"rel=archives to nothing", edited("a/resourcelist.xml", "/a/resourcelist-archive.xml", "/nothing.xml"), []string{"error archives 2.2 /a/resourcelist.xml"}},
@@ -276,6 +302,8 @@ var mutations = []mutation{
 		s.handlers["a/change/index"] = func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }
 	}, []string{"warning CN 4.1 /a/change/"}},
 	{"a topic that names another hub", headed("a/change/index", "Link", `<{base}/a/change/>; rel="self", <{base}/hub?2>; rel="hub"`), []string{"error CN 5 /a/capabilitylist.xml"}},
+	{"a topic with another kind of notification", edited("a/change/index", `"change-notification"`, `"framework-notification"`), []string{"error CN 2 /a/change/"}},
+	{"a topic that its Capability List does not list", edited("a/capabilitylist.xml", "/a/change/", "/a/change/2"), []string{"error CN 5 /a/capabilitylist.xml"}},
 	{"a hub that is not there", gone("hub"), []string{"warning WebSub 5 /a/change/"}},
 	{"a hub that does not answer", func(s *site) {
 		s.handlers["hub"] = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
@@ -304,24 +332,68 @@ var mutations = []mutation{
 	}},
 }
 
-// Each mutation is found by the right clause and at the right document, and nothing else is.
+// atPlaces are mutations that a walk from elsewhere finds.
+var atPlaces = []struct {
+	place string
+	mutation
+}{
+	{"/r/page.html", mutation{"a page that its Capability List does not cover", func(*site) {}, []string{"error core 6.3.3 /r/page.html"}}},
+	{"/r/3.txt", mutation{"a resource that links to a Resource List", headed("r/3.txt", "Link", `<{base}/a/resourcelist.xml>; rel="resourcesync"`), []string{"error core 6.3.3 /r/3.txt"}}},
+	{"/r/3.txt", mutation{"a resource that its Capability List covers", headed("r/3.txt", "Link", `<{base}/a/capabilitylist.xml>; rel="resourcesync"`), nil}},
+	{"/r/3.txt", mutation{"a resource that links to nothing", func(*site) {}, []string{"error core 6.3.3 /r/3.txt"}}},
+	{"/a/change/", mutation{"a channel that its Capability List does not advertise", func(s *site) {
+		s.edit("a/capabilitylist.xml", `
+  <url>
+    <loc>{base}/a/change/</loc>
+    <rs:md capability="change-notification"/>
+    <rs:ln rel="hub" href="{base}/hub"/>
+  </url>`, "")
+	}, []string{"error CN 5 /a/capabilitylist.xml"}}},
+	{"/a/rd-2.zip", mutation{"a package with a bitstream of another length", edited("a/rd-2-manifest.xml", `length="{length r/3.txt}"`, `length="3"`), []string{"error core 11.2 /a/rd-2.zip!/manifest.xml"}}},
+	{"/a/cd-1.zip", mutation{"a package without a manifest", func(s *site) { s.packs["a/cd-1.zip"][0].name = "manifest" }, []string{"error core 11.2 /a/cd-1.zip"}}},
+}
+
+// Each mutation is found by the right clause and at the right document, and nothing else is. Each rule is broken by one.
 func TestMutations(t *testing.T) {
-	for _, m := range mutations {
+	var mu sync.Mutex
+	broken := map[int]bool{} // rules; guarded by mu
+	ran := 0                 // guarded by mu
+	try := func(place string, m *mutation) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			m.change(s)
-			found, _ := s.look(check.Config{Sample: 100}, "/")
+			found, _ := s.look(check.Config{Sample: 100}, place)
 			got := map[string]bool{}
+			mu.Lock()
+			defer mu.Unlock()
+			ran++
 			for i := range found {
 				f := &found[i]
 				got[fmt.Sprintf("%s %s %s", f.Level, f.Clause, strings.TrimPrefix(f.URI, s.base))] = true
+				broken[check.RuleOf(f)] = true
 			}
 			want := slices.Sorted(slices.Values(m.want))
 			if have := slices.Sorted(maps.Keys(got)); !slices.Equal(have, want) {
 				t.Errorf("found %q\nwant %q\n%s", have, want, strings.Join(s.lines(found), "\n"))
 			}
 		})
+	}
+	t.Cleanup(func() { // after the parallel ones
+		if ran < len(mutations)+len(atPlaces) {
+			return // some were chosen
+		}
+		for _, r := range check.Rules() {
+			if !broken[r.Number] {
+				t.Errorf("no mutation breaks rule %d: %s %s", r.Number, r.Clause, r.Looks)
+			}
+		}
+	})
+	for i := range mutations {
+		try("/", &mutations[i])
+	}
+	for i := range atPlaces {
+		try(atPlaces[i].place, &atPlaces[i].mutation)
 	}
 	if len(mutations) < 60 {
 		t.Errorf("%d mutations", len(mutations))

@@ -20,7 +20,7 @@ func (w *walk) report(id ruleID, at place, d *document, mend, format string, arg
 	r := &rules[id]
 	f := Finding{
 		Level: r.level, Clause: r.clause, URI: at.uri, Line: at.line, Element: at.element,
-		What: fmt.Sprintf(format, args...), Mend: mend,
+		What: fmt.Sprintf(format, args...), Mend: mend, rule: &id,
 	}
 	if f.Clause == "" {
 		f.Clause = d.clause()

@@ -33,7 +33,6 @@ const (
 
 	ruleSetThere
 	ruleSet
-	ruleSetUp
 	ruleSetListed
 	ruleSetLastMod
 	ruleCapabilityThere
@@ -66,6 +65,7 @@ const (
 	rulePackageHash
 	rulePackageType
 	rulePackageTimes
+	rulePackageOrder
 	ruleManifestThere
 	ruleManifestIs
 	ruleManifestUp
@@ -92,6 +92,8 @@ const (
 	ruleOneSelf
 	ruleTopicHub
 	ruleTopicEmpty
+	ruleOwnChannel
+	ruleChannelListed
 	ruleSameHub
 	ruleHubAnswers
 	ruleHubThere
@@ -155,7 +157,6 @@ var rules = [ruleCount]rule{
 
 	ruleSetThere:          {"SD-3", "core 8", Error, "the Capability Lists of a Source Description are there"},
 	ruleSet:               {"SD-3 SD-4", "core 8", Error, "a Source Description lists Capability Lists"},
-	ruleSetUp:             {"CL-2", "core 9", Error, "a Capability List links to the Source Description that lists it"},
 	ruleSetListed:         {"SD-3", "core 8", Warning, "a Source Description lists each Capability List that links to it"},
 	ruleSetLastMod:        {"SD-6 G-15", "core 8", Warning, "lastmod in a Source Description is what is served"},
 	ruleCapabilityThere:   {"CL-4", "core 9", Error, "the documents of a Capability List are there"},
@@ -175,7 +176,7 @@ var rules = [ruleCount]rule{
 	ruleSnapshotCompleted: {"RI-1 G-8", "", Error, "the snapshot of an index ends with its last part"},
 	ruleIndexFrom:         {"CX-2 G-9", "", Error, "the interval of an index begins with its first part"},
 	ruleIndexUntil:        {"CX-2 G-9", "", Error, "the interval of an index ends with its last part"},
-	ruleChainOrder:        {"CX-1 CD-3 AR-7", "", Error, "parts are in forward chronological order"},
+	ruleChainOrder:        {"CX-1 CD-7 AR-7", "", Error, "parts are in forward chronological order"},
 	ruleChainOpen:         {"CX-1 CX-4", "", Error, "only the last part is open"},
 	ruleChainOverlap:      {"CX-1 G-9", "", Warning, "parts do not overlap"},
 	ruleChainGap:          {"CX-1 G-9", "", Warning, "there is no gap between parts"},
@@ -188,6 +189,7 @@ var rules = [ruleCount]rule{
 	rulePackageHash:     {"RD-4 CD-4 G-21", "", Error, "a package has the hash that is told"},
 	rulePackageType:     {"RD-4 CD-4 G-20", "", Warning, "a package has the type that is told"},
 	rulePackageTimes:    {"RD-4 CD-4 G-8 G-9", "", Error, "a package has the times that are told"},
+	rulePackageOrder:    {"CD-3", "", Warning, "the packages of a Change Dump are in forward chronological order"},
 	ruleManifestThere:   {"RM-1 CM-1", "", Error, "a package has manifest.xml at its top level"},
 	ruleManifestIs:      {"RM-2 CM-2 G-3", "", Error, "the manifest has the capability of its dump"},
 	ruleManifestUp:      {"RM-3 CM-3", "", Error, "the manifest links to the Capability List of its dump"},
@@ -206,17 +208,19 @@ var rules = [ruleCount]rule{
 	ruleArchivedTimes: {"AR-6", "", Error, "an archive says the times of its documents"},
 	ruleArchiveEnd:    {"AR-7", "", Warning, "there is no gap between archive and live documents"},
 
-	ruleTopicThere:   {"CN-27 CN-1", "CN 5", Error, "the topic of a Capability List is there"},
-	ruleTopicAnswers: {"CN-21", "CN 4.1", Error, "a topic answers GET and HEAD by 200"},
-	ruleTopicType:    {"CN-21 CN-22", "CN 4.1", Error, "a topic is served as application/xml"},
-	ruleTopicSelf:    {"CN-21 P1 P2", "CN 4.1", Error, "a topic has a Link with rel=self"},
-	ruleSelfIsTopic:  {"CN-21 P1", "CN 4.1", Error, "rel=self is the topic"},
-	ruleOneSelf:      {"P3 P5", "WebSub 4", Warning, "a topic has exactly one rel=self"},
-	ruleTopicHub:     {"CN-21 P1 P2 CN-20", "CN 4.1", Error, "a topic has a Link with rel=hub"},
-	ruleTopicEmpty:   {"CN-24", "CN 4.1", Warning, "a topic without content has Content-Length: 0"},
-	ruleSameHub:      {"CN-27 DI-5", "CN 5", Error, "Capability List and topic name the same hub"},
-	ruleHubAnswers:   {"CN-20 H10", "WebSub 5", Error, "the hub answers"},
-	ruleHubThere:     {"CN-20 H10", "WebSub 5", Warning, "the hub is at its address"},
+	ruleTopicThere:    {"CN-27 CN-1", "CN 5", Error, "the topic of a Capability List is there"},
+	ruleTopicAnswers:  {"CN-21", "CN 4.1", Error, "a topic answers GET and HEAD by 200"},
+	ruleTopicType:     {"CN-21 CN-22", "CN 4.1", Error, "a topic is served as application/xml"},
+	ruleTopicSelf:     {"CN-21 P1 P2", "CN 4.1", Error, "a topic has a Link with rel=self"},
+	ruleSelfIsTopic:   {"CN-21 P1", "CN 4.1", Error, "rel=self is the topic"},
+	ruleOneSelf:       {"P3 P5", "WebSub 4", Warning, "a topic has exactly one rel=self"},
+	ruleTopicHub:      {"CN-21 P1 P2 CN-20", "CN 4.1", Error, "a topic has a Link with rel=hub"},
+	ruleTopicEmpty:    {"CN-24", "CN 4.1", Warning, "a topic without content has Content-Length: 0"},
+	ruleOwnChannel:    {"CN-3", "CN 2", Error, "a channel has change notifications only"},
+	ruleChannelListed: {"CN-27 CN-4", "CN 5", Error, "a Capability List advertises the channel that links to it"},
+	ruleSameHub:       {"CN-27 DI-5", "CN 5", Error, "Capability List and topic name the same hub"},
+	ruleHubAnswers:    {"CN-20 H10", "WebSub 5", Error, "the hub answers"},
+	ruleHubThere:      {"CN-20 H10", "WebSub 5", Warning, "the hub is at its address"},
 
 	ruleResourceThere:    {"RL-4", "core 10.1", Error, "listed resources are there"},
 	ruleResourceLength:   {"G-19 G-8", "core 7", Error, "a resource has the length that is told"},

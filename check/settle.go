@@ -16,8 +16,8 @@ func (w *walk) settle(ctx context.Context) {
 		if !d.known {
 			continue
 		}
-		if d.isIndex() && d.whole {
-			w.judgeIndexTimes(d)
+		if d.whole {
+			w.judgeOrder(d)
 		}
 		if d.is(payload.CapResourceDump) || d.is(payload.CapChangeDump) {
 			w.judgeFormats(d)

@@ -96,8 +96,12 @@ func (w *walk) judgeLinked(l *lead, d *document) {
 	case !d.known:
 	case !d.is(payload.CapCapabilityList):
 		w.report(ruleLinkedIs, l.at, nil, "link to the Capability List", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
-	case l.from.known || l.from.isTopic() || l.from.led(rolePage):
-		// A document or a topic leads to its own Capability List; the page of a site leads to one of it.
+	case l.from.isTopic():
+		if d.whole && !lists(d, l.from) {
+			w.report(ruleChannelListed, d.place(""), d, "add a url for it, with capability=change-notification and its hub", "the topic %s, which links to it with rel=resourcesync, is not listed", quote(l.from.uri))
+		}
+	case l.from.known || l.from.led(rolePage):
+		// A document leads to its own Capability List, the page of a site to one of the site.
 	default:
 		w.pages = append(w.pages, page{l.from, d})
 	}

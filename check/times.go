@@ -58,8 +58,8 @@ func (d *document) ofResources() bool {
 // written is a time in the form that core 7 recommends.
 func written(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999999Z") }
 
-// partOf is one part of an index with what is known of its times: by the index, or else by
-// the part itself.
+// partOf is one part of an index, one package of a dump or one document of an archive, with what is known of its
+// times: by the entry, or else by the part or the manifest itself.
 type partOf struct {
 	*listed
 	d *document // nil if it was not read
@@ -68,13 +68,17 @@ type partOf struct {
 	told bool
 }
 
-// parts are the parts of an index in its order.
+// parts are what a document lists, in its order.
 func (w *walk) parts(index *document) []partOf {
 	all := make([]partOf, 0, len(index.entries))
 	for i := range index.entries {
 		p := partOf{listed: &index.entries[i]}
 		if to := index.resolve(p.Loc); to != nil {
-			if d := w.seen[to.String()]; d != nil && d.known {
+			d := w.seen[to.String()]
+			if d != nil && d.pack != nil {
+				d = d.pack.manifest
+			}
+			if d != nil && d.known {
 				p.d = d
 			}
 		}
@@ -88,17 +92,28 @@ func (w *walk) parts(index *document) []partOf {
 	return all
 }
 
+// judgeOrder judges the times of what a document lists: parts, packages, archived documents.
+func (w *walk) judgeOrder(d *document) {
+	of, archive := isArchive(d.head.Capability)
+	switch {
+	case d.isIndex() && !archive:
+		w.judgeIndexTimes(d)
+	case d.isIndex():
+	case d.is(payload.CapChangeDump):
+		w.judgeChain(d, w.parts(d), rulePackageOrder)
+	case archive && (of == payload.CapChangeList || of == payload.CapChangeDump):
+		w.judgeChain(d, w.parts(d), ruleChainOrder)
+	}
+}
+
 // judgeIndexTimes judges the interval of an index by those of its parts.
 func (w *walk) judgeIndexTimes(index *document) {
-	if _, archive := isArchive(index.head.Capability); archive {
-		return
-	}
 	all := w.parts(index)
 	if index.ofResources() {
 		w.judgeSnapshot(index, all)
 		return
 	}
-	w.judgeChain(index, all)
+	w.judgeChain(index, all, ruleChainOrder)
 	if len(all) == 0 {
 		return
 	}
@@ -139,9 +154,9 @@ func (w *walk) judgeSnapshot(index *document, all []partOf) {
 	}
 }
 
-// judgeChain: one part begins where the one before ends (core 12.2). Where the index says all times the
+// judgeChain: one part begins where the one before ends (core 12.2). Where the entries say all times the
 // document rules have judged that.
-func (w *walk) judgeChain(index *document, all []partOf) {
+func (w *walk) judgeChain(index *document, all []partOf, order ruleID) {
 	for i := 1; i < len(all); i++ {
 		before, p := &all[i-1], &all[i]
 		if before.told && p.told || before.from.IsZero() || p.from.IsZero() {
@@ -150,7 +165,7 @@ func (w *walk) judgeChain(index *document, all []partOf) {
 		at := index.of(p.listed, "")
 		switch {
 		case p.from.Before(before.from):
-			w.report(ruleChainOrder, at, index, "list the oldest first", "it begins at %s, and the one before it at %s", written(p.from), written(before.from))
+			w.report(order, at, index, "list the oldest first", "it begins at %s, and the one before it at %s", written(p.from), written(before.from))
 		case before.until.IsZero():
 			w.report(ruleChainOpen, index.of(before.listed, ""), index, "close it, or list it last", "it is open (it has no until), and another follows it")
 		case p.from.Before(before.until):

@@ -46,6 +46,10 @@ func (w *walk) readTopic(d *document, a *answer, l *lead) {
 
 // judgeTopic: a Capability List names the hub that the topic names (CN 5).
 func (w *walk) judgeTopic(l *lead, d *document) {
+	if d.known && d.head.Capability != "" && !d.is(payload.ChangeNotification) {
+		w.report(ruleOwnChannel, d.place("rs:md/@capability"), d, "have a channel of its own for change notifications",
+			"the topic of a channel for change notifications has a %s", kindOf(d.head.Capability, d.isIndex()))
+	}
 	hubs := relsOf(d.links, "hub")
 	for i := range l.entry.Links {
 		link := &l.entry.Links[i]

@@ -140,6 +140,7 @@ func (w *walk) run(ctx context.Context) {
 func (w *walk) push(l lead) {
 	switch {
 	case l.depth > w.cfg.Limits.Depth:
+		l.breaks()
 		w.leftOut("depth", l.at, fmt.Sprintf("links are followed %d times from a place, and %s is further", w.cfg.Limits.Depth, quote(l.to.String())),
 			"begin there, or allow more depth")
 	case l.role == rolePackage:
