@@ -70,10 +70,10 @@ var mutations = []mutation{
 	// Source Description (core 8).
 	{"a Capability List that is not there", func(s *site) {
 		s.edit(".well-known/resourcesync", "</urlset>", "  <url><loc>{base}/b/capabilitylist.xml</loc><rs:md capability=\"capabilitylist\"/></url>\n</urlset>")
-	}, []string{"error core 8 /.well-known/resourcesync"}},
+	}, []string{"error core 8 /.well-known/resourcesync", "warning core 8 /.well-known/resourcesync"}},
 	{"a Source Description that lists a Resource List", func(s *site) {
 		s.edit(".well-known/resourcesync", "</urlset>", "  <url><loc>{base}/a/resourcelist.xml</loc><rs:md capability=\"capabilitylist\"/></url>\n</urlset>")
-	}, []string{"error core 8 /.well-known/resourcesync"}},
+	}, []string{"error core 8 /.well-known/resourcesync", "warning core 8 /.well-known/resourcesync"}},
 	{"an old lastmod in the Source Description", both(
 		edited(".well-known/resourcesync", "capabilitylist.xml</loc>", "capabilitylist.xml</loc><lastmod>2026-01-01T00:00:00Z</lastmod>"),
 		headed("a/capabilitylist.xml", "Last-Modified", resourcesModified),
@@ -92,7 +92,7 @@ var mutations = []mutation{
 		"error core 9 /a/capabilitylist.xml", "warning core 6.3.4 /robots.txt",
 	}},
 	{"an entry with another capability", edited("a/capabilitylist.xml", `<rs:md capability="changedump"/>`, `<rs:md capability="resourcelist-x"/>`), []string{
-		"error core 9 /a/capabilitylist.xml",
+		"error core 9 /a/capabilitylist.xml", "note core 9 /a/capabilitylist.xml",
 	}},
 	{"an old lastmod in the Capability List", both(
 		edited("a/capabilitylist.xml", "/a/changelist.xml</loc>", "/a/changelist.xml</loc><lastmod>2026-01-01T00:00:00Z</lastmod>"),
@@ -105,7 +105,7 @@ var mutations = []mutation{
 			s.edit("b/capabilitylist.xml", "</urlset>", "<url><loc>{base}/a/changedump.xml</loc><rs:md capability=\"changedump\"/></url></urlset>")
 			s.edit(".well-known/resourcesync", "</urlset>", "<url><loc>{base}/b/capabilitylist.xml</loc><rs:md capability=\"capabilitylist\"/></url></urlset>")
 		},
-	), []string{"error core 6.2 /a/changedump.xml", "error core 13.2 /a/cd-1.zip!/manifest.xml"}},
+	), []string{"error core 6.2 /a/changedump.xml", "error core 13.2 /a/cd-1.zip!/manifest.xml", "warning core 8 /.well-known/resourcesync"}},
 	{"a document that its Capability List does not list", edited("a/capabilitylist.xml",
 		"  <url>\n    <loc>{base}/a/resourcelist.xml</loc>\n    <rs:md capability=\"resourcelist\"/>\n  </url>\n", ""), []string{"warning core 9 /a/capabilitylist.xml"}},
 	{"a Capability List that links up to nothing", edited("a/capabilitylist.xml", "/.well-known/resourcesync", "/nothing.xml"), []string{
@@ -152,7 +152,7 @@ var mutations = []mutation{
 		s.edit("a/resourcelist-2.xml", "<urlset", "<sitemapindex")
 		s.edit("a/resourcelist-2.xml", "</urlset", "</sitemapindex")
 		s.files["a/resourcelist-2.xml"] = regexpURLs.ReplaceAllString(s.files["a/resourcelist-2.xml"], "")
-	}, []string{"error core 10.2 /a/resourcelist.xml"}},
+	}, []string{"error core 10.2 /a/resourcelist.xml", "note core 7 /a/resourcelist-2.xml"}},
 	{"a part of another capability", edited("a/resourcelist-2.xml", `capability="resourcelist"`, `capability="resourcedump"`), []string{
 		"error core 7 /a/resourcelist.xml", "error core 7 /a/resourcelist-2.xml", "warning core 11.1 /a/resourcelist-2.xml",
 	}},
@@ -161,8 +161,8 @@ var mutations = []mutation{
 	{"an index whose snapshot begins after its part's", edited("a/resourcelist.xml", `capability="resourcelist" at="2026-01-05T00:00:00Z"`, `capability="resourcelist" at="2026-01-05T00:02:00Z"`), []string{"error core 10.2 /a/resourcelist.xml"}},
 	{"an index whose snapshot ends before its part's", edited("a/resourcelist.xml", `capability="resourcelist" at="2026-01-05T00:00:00Z" completed="2026-01-05T00:10:00Z"`, `capability="resourcelist" at="2026-01-05T00:00:00Z" completed="2026-01-05T00:09:00Z"`), []string{"error core 10.2 /a/resourcelist.xml"}},
 	{"an index with an old lastmod", headed("a/resourcelist-1.xml", "Last-Modified", resourcesModified), []string{"warning core 10.2 /a/resourcelist.xml"}},
-	{"an index with another from for its part", edited("a/changelist.xml", `<rs:md from="2026-01-06T00:00:00Z"/>`, `<rs:md from="2026-01-06T00:00:01Z"/>`), []string{"error core 12.2 /a/changelist.xml"}},
-	{"an index without until for a closed part", edited("a/changelist.xml", ` until="2026-01-06T00:00:00Z"/>`, `/>`), []string{"error core 12.2 /a/changelist.xml"}},
+	{"an index with another from for its part", edited("a/changelist.xml", `<rs:md from="2026-01-06T00:00:00Z"/>`, `<rs:md from="2026-01-06T00:00:01Z"/>`), []string{"error core 12.2 /a/changelist.xml", "warning core 12.2 /a/changelist.xml"}},
+	{"an index without until for a closed part", edited("a/changelist.xml", ` until="2026-01-06T00:00:00Z"/>`, `/>`), []string{"error core 12.2 /a/changelist.xml", "note core 12.2 /a/changelist.xml"}},
 	{"an index with until for an open part", edited("a/changelist.xml", `<rs:md from="2026-01-06T00:00:00Z"/>`, `<rs:md from="2026-01-06T00:00:00Z" until="2026-01-07T00:00:00Z"/>`), []string{"error core 12.2 /a/changelist.xml"}},
 	{"an index that begins before its parts", edited("a/changelist.xml", `capability="changelist" from="2026-01-02T00:00:00Z"`, `capability="changelist" from="2026-01-01T00:00:00Z"`), []string{"error core 12.2 /a/changelist.xml"}},
 	{"an index that ends after its open part", edited("a/changelist.xml", `capability="changelist" from="2026-01-02T00:00:00Z"`, `capability="changelist" from="2026-01-02T00:00:00Z" until="2026-02-01T00:00:00Z"`), []string{"error core 12.2 /a/changelist.xml"}},
@@ -230,7 +230,7 @@ var mutations = []mutation{
 	{"a manifest that is no XML", func(s *site) { s.files["a/rd-2-manifest.xml"] = "3.txt\n" }, []string{"error core 6.1 /a/rd-2.zip!/manifest.xml"}},
 	{"a manifest of another capability", edited("a/rd-2-manifest.xml", "resourcedump-manifest", "changedump-manifest"), []string{
 		"error core 11.2 /a/rd-2.zip!/manifest.xml",
-		"error core 13.2 /a/rd-2.zip!/manifest.xml", "error core 7 /a/rd-2.zip!/manifest.xml", "warning core 13.2 /a/rd-2.zip!/manifest.xml",
+		"error core 13.2 /a/rd-2.zip!/manifest.xml", "error core 7 /a/rd-2.zip!/manifest.xml", "note core 13.2 /a/rd-2.zip!/manifest.xml",
 	}},
 	{"a package with another at than its manifest", edited("a/rd-2-manifest.xml", `at="2026-01-05T00:00:00Z"`, `at="2026-01-05T00:01:00Z"`), []string{"error core 11.1 /a/resourcedump.xml"}},
 	{"a package with another until than its manifest", edited("a/changedump.xml", `<rs:md type="application/zip" length="{length a/cd-1.zip}" hash="sha-256:{sha256 a/cd-1.zip}" from="2026-01-02T00:00:00Z" until="2026-01-06T00:00:00Z"`,

@@ -82,8 +82,21 @@ func Plain(h Header) Header {
 // Oddities is how many kinds of them there are.
 const Oddities = int(oddCount)
 
-// Noted has a bit for each kind that i noted.
-func Noted(i *Inspector) uint64 { return i.noted }
+// Noted tells of each kind whether i noted it.
+func Noted(i *Inspector) (noted [oddCount]bool) {
+	for k, n := range i.noted {
+		noted[k] = n > 0
+	}
+	return noted
+}
+
+// Rulings are the level and the mending of each kind.
+func Rulings() (levels []Level, mends []string) {
+	for _, r := range rulings {
+		levels, mends = append(levels, r.level), append(mends, r.mend)
+	}
+	return levels, mends
+}
 
 // Listed is how many capabilities i remembers.
 func Listed(i *Inspector) int { return len(i.listed) }

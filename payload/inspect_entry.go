@@ -2,30 +2,48 @@ package payload
 
 import "strings"
 
-// maxListed is how many capabilities of a Capability List are remembered. There are
-// six (core §7, CN §5), and four of archives.
-const maxListed = 64
-
-// Entry takes the next entry, and keeps nothing of it but the name of a capability.
+// Entry takes the next entry, and keeps nothing of it but the name of a capability and the
+// media type of a package.
 func (i *Inspector) Entry(e *Entry) {
 	i.entries++
+	i.now = moment{entry: i.entries, line: e.Line}
 	if e.LastMod != "" && !isSecond(e.LastMod) {
-		i.datetime(oddLastMod, i.entries, "lastmod", e.LastMod)
+		i.datetime(oddLastMod, "lastmod", e.LastMod)
 	}
 	i.judgeContent(e)
 	i.judgeEntryLinks(e.Links)
-	switch {
-	case i.index:
-		i.judgePart(e)
-	case i.capability == CapCapabilityList || i.capability == CapDescription:
-		i.judgeListed(e)
-	case i.tellsChanges():
-		i.judgeChange(e)
-	case i.ofResources() && (e.Change != "" || !e.Datetime.IsZero() || e.DatetimeTold != ""):
-		i.note(oddChange, clauseCore, "entry %d: change and datetime are not used for resources", i.entries)
+	i.judgePath(e)
+	if i.kind == nil {
+		return
 	}
-	if !i.index && i.isList() && (e.From != "" || e.Until != "" || e.At != "" || e.Completed != "") {
-		i.note(oddTimes, clauseCore, "entry %d: from, until, at and completed are used for entries of indexes and dumps only", i.entries)
+	lists := i.lists()
+	switch {
+	case lists == 0:
+		i.judgePart(e)
+	case lists == capabilities:
+		i.judgeListed(e)
+	case lists == packages:
+		i.judgePart(e)
+		i.judgePackage(e)
+	case lists == documents:
+		i.judgeDocument(e)
+	case i.times() == interval:
+		i.judgeChange(e)
+	}
+	i.judgeElsewhere(e, lists)
+}
+
+// judgeElsewhere judges attributes that belong to entries of other documents.
+func (i *Inspector) judgeElsewhere(e *Entry, lists listed) {
+	tellsChanges := i.place().tellsChanges()
+	if !tellsChanges && (e.Change != "" || !e.Datetime.IsZero() || e.DatetimeTold != "") {
+		i.note(oddChangeElsewhere, clauseCore, "rs:md/@change", "change and datetime are not used for entries of a %s", i.kind.name)
+	}
+	if e.From+e.Until+e.At+e.Completed != "" && (lists == resources || lists == changes || lists == bitstreams || lists == capabilities) {
+		i.note(oddTimes, clauseCore, "rs:md", "from, until, at and completed are used for entries of indexes, dumps and archives only")
+	}
+	if e.Capability != "" && lists != capabilities {
+		i.note(oddCapabilityElsewhere, clauseCore, "rs:md/@capability", "capability is used for entries of Capability Lists and Source Descriptions only")
 	}
 }
 
@@ -33,9 +51,9 @@ func (i *Inspector) Entry(e *Entry) {
 func (i *Inspector) judgeContent(e *Entry) {
 	if known, _ := webURI(e.Loc); !known {
 		if e.Loc == "" {
-			i.note(oddLoc, clauseCore, "entry %d: loc is missing", i.entries)
+			i.note(oddLoc, clauseCore, "loc", "loc is missing")
 		} else if reason := check(e.Loc, true, uriRule); reason != "" {
-			i.note(oddLocURI, clauseCore, "entry %d: loc %s", i.entries, reason)
+			i.note(oddLocURI, clauseCore, "loc", "loc %s", reason)
 		}
 	}
 	for _, f := range [...]struct {
@@ -53,20 +71,44 @@ func (i *Inspector) judgeContent(e *Entry) {
 			continue
 		}
 		if reason := check(f.value, false, f.rule); reason != "" {
-			i.note(f.kind, clauseCore, "entry %d: %s %s", i.entries, f.name, reason)
+			if reason == unknownAlgorithm {
+				f.kind = oddHashAlgorithm
+			}
+			i.note(f.kind, clauseCore, "rs:md/@"+f.name, "%s %s", f.name, reason)
 		}
 	}
 }
 
-// judgeEntryLinks judges links until one is odd.
-func (i *Inspector) judgeEntryLinks(links []Link) {
-	for n := range links {
-		if i.noted>>oddLink&1 == 1 {
-			return
+// judgePath judges where an entry says that its bitstream is (core §11.2, §13.2).
+func (i *Inspector) judgePath(e *Entry) {
+	const at = "rs:md/@path"
+	packaged := i.place().packaged()
+	switch {
+	case i.kind != nil && !packaged:
+		if e.Path != "" {
+			i.note(oddPathElsewhere, clauseCore, at, "path is used in dump manifests only")
 		}
-		if err := links[n].validate(i.place()); err != nil {
-			i.note(oddLink, clauseCore, "entry %d: ln[%d].%v", i.entries, n, err)
+		return
+	case e.Path == "":
+		if packaged && e.Change != Deleted {
+			i.note(oddNoPath, i.clause(), at, "path is missing: it is unknown where the package has the bitstream")
 		}
+	case e.Change == Deleted:
+		i.note(oddDeletedPath, i.clause(), at, "path of a deleted resource: the package holds nothing of it")
+	}
+	if packaged && e.Type == "" && e.Change != Deleted {
+		i.note(oddNoType, i.clause(), "rs:md/@type", "the recommended type is missing")
+	}
+	reason := ""
+	if e.Path != "" {
+		reason = check(e.Path, true, bitstreamRule)
+	}
+	switch {
+	case reason == "":
+	case !strings.HasPrefix(e.Path, "/"), strings.HasSuffix(e.Path, "/"), strings.Contains(e.Path+"/", "/../"), strings.EqualFold(e.Path, manifestPath):
+		i.note(oddPath, i.clause(), at, "path %s", reason)
+	default:
+		i.note(oddPathForm, i.clause(), at, "path %s", reason)
 	}
 }
 
@@ -74,21 +116,21 @@ func (i *Inspector) judgeEntryLinks(links []Link) {
 func (i *Inspector) judgeChange(e *Entry) {
 	switch {
 	case e.Change == "":
-		i.note(oddChange, i.clause(), "entry %d: change is missing", i.entries)
+		i.note(oddChange, i.clause(), "rs:md/@change", "change is missing")
 	case changeRule(string(e.Change)) != "":
-		i.note(oddChange, i.clause(), "entry %d: change must be created, updated or deleted, not %.60q", i.entries, string(e.Change))
+		i.note(oddChange, i.clause(), "rs:md/@change", "change must be created, updated or deleted, not %.60q", string(e.Change))
 	}
-	i.datetime(oddDatetime, i.entries, "datetime", e.DatetimeTold)
+	i.datetime(oddDatetime, "datetime", e.DatetimeTold)
 	if e.Datetime.IsZero() {
 		if e.DatetimeTold == "" {
-			i.note(oddNoDatetime, i.clause(), "entry %d: it should have a datetime, so that it is known which changes are new", i.entries)
+			i.note(oddNoDatetime, i.clause(), "rs:md/@datetime", "it should have a datetime, so that it is known which changes are new")
 		}
 		return
 	}
-	now := moment{e.Datetime, i.entries}
+	now := i.now
+	now.Time = e.Datetime
 	if i.last.entry > 0 && now.Before(i.last.Time) {
-		i.note(oddOrder, i.clause(), "entry %d: its datetime is before that of entry %d; the oldest change comes first",
-			now.entry, i.last.entry)
+		i.note(oddOrder, i.clause(), "rs:md/@datetime", "its datetime is before that of entry %d; the oldest change comes first", i.last.entry)
 	}
 	i.last = now
 	if i.oldest.entry == 0 || now.Before(i.oldest.Time) {
@@ -97,84 +139,4 @@ func (i *Inspector) judgeChange(e *Entry) {
 	if i.newest.entry == 0 || now.After(i.newest.Time) {
 		i.newest = now
 	}
-}
-
-// judgePart judges an entry of an index.
-func (i *Inspector) judgePart(e *Entry) {
-	n := i.entries
-	from := i.datetime(oddPartDatetime, n, "from", e.From)
-	until := i.datetime(oddPartDatetime, n, "until", e.Until)
-	at := i.datetime(oddPartDatetime, n, "at", e.At)
-	completed := i.datetime(oddPartDatetime, n, "completed", e.Completed)
-	if !until.IsZero() && until.Before(from) || !completed.IsZero() && completed.Before(at) {
-		i.note(oddPartUntil, clauseCore, "entry %d: it ends before it begins", n)
-	}
-	switch {
-	case i.ofChanges():
-		if e.At != "" || e.Completed != "" {
-			i.note(oddTimes, clauseCore, "entry %d: at and completed are not used for documents of changes", n)
-		}
-		i.judgeChain(e, moment{from, n}, moment{until, n})
-	case i.ofResources() && (e.From != "" || e.Until != ""):
-		i.note(oddTimes, clauseCore, "entry %d: from and until are not used for documents of resources", n)
-	}
-}
-
-// judgeChain judges how a part of an index of changes follows on the one before
-// (core §12.2): it begins where that ended, and only the last is open.
-func (i *Inspector) judgeChain(e *Entry, from, until moment) {
-	before, ended := i.last, i.ended
-	i.last, i.ended = from, moment{}
-	if !until.IsZero() {
-		i.ended = until
-	}
-	switch n := i.entries; {
-	case from.IsZero():
-		if e.From == "" {
-			i.note(oddPartFrom, i.clause(), "entry %d: it should have from and, unless it is open, until", n)
-		}
-	case before.entry == 0 || before.IsZero():
-	case from.Before(before.Time):
-		i.note(oddOrder, i.clause(), "entry %d: it begins before entry %d; the oldest comes first", n, before.entry)
-	case ended.entry == 0:
-		i.note(oddPartOpen, i.clause(), "entry %d has no until, and is not the last", before.entry)
-	case from.Before(ended.Time):
-		i.note(oddOverlap, i.clause(), "entry %d begins before entry %d ends: changes may be in both", n, ended.entry)
-	case from.After(ended.Time):
-		i.note(oddGap, i.clause(), "entry %d begins after entry %d ends: changes between them are in neither", n, ended.entry)
-	}
-}
-
-// judgeListed judges an entry of a Capability List or a Source Description.
-func (i *Inspector) judgeListed(e *Entry) {
-	n := i.entries
-	switch {
-	case e.Capability == "":
-		i.note(oddListed, i.clause(), "entry %d: capability is missing", n)
-		return
-	case i.capability == CapDescription:
-		if e.Capability != CapCapabilityList {
-			i.note(oddListed, i.clause(), "entry %d: capability must be %s, not %.60q", n, CapCapabilityList, e.Capability)
-		}
-		return
-	case i.listed[e.Capability]:
-		i.note(oddTwice, i.clause(), "entry %d: %.60q is listed again; there is one entry for each capability", n, e.Capability)
-	case len(i.listed) < maxListed && len(e.Capability) < 100:
-		if i.listed == nil {
-			i.listed = map[string]bool{}
-		}
-		i.listed[strings.Clone(e.Capability)] = true
-	}
-	if e.Capability == ChangeNotification && !hasHub(e.Links) {
-		i.note(oddHub, "CN §5", "entry %d: a channel must have a link with rel=hub", n)
-	}
-}
-
-func hasHub(links []Link) bool {
-	for n := range links {
-		if links[n].Rel == "hub" {
-			return true
-		}
-	}
-	return false
 }

@@ -6,39 +6,44 @@ import (
 	"time"
 )
 
-// Inspector notes what a document does otherwise than the clauses have it, while it
-// is read: what a Reader takes all the same. Each kind is noted once, at its first
-// place, so that it costs the same memory whatever the document is. It knows Change
-// Lists, Resource Lists, indexes of both, Capability Lists, Source Descriptions and
-// change notifications; of others it judges what holds for all.
+// Inspector judges one document of any kind while it is read: what breaks a rule, and what
+// is odd though a Reader accepts it. Each kind is noted once, at its first place, and
+// counted, so that the memory needed does not grow with the document.
 //
-// Also what is only recommended is noted, and says "should": these are warnings. Whether a
-// change notification may be taken at all ValidateNotification tells.
+// It knows the rules that one document shows by itself. Of documents with an unknown
+// capability it judges what holds for all. Whether a hub may relay a change notification
+// ValidateNotification decides.
 //
-// Head gets the Header before the first entry, Entry each entry in turn, and End the
-// Header after the last, when it is complete. It is for one goroutine.
+// Call Head with the Header before the first entry, Entry with each entry in turn, and End
+// with the Header after the last, when it is complete. It is for one goroutine.
 type Inspector struct {
 	capability string // as the document says, or as it should
+	kind       *kind  // of the capability; nil for an unknown one
 	index      bool   // the root is sitemapindex
 	judged     bool   // the head's rs:md was
+	head       struct{ from, until time.Time }
 	entries    int
+	now        moment // the entry that is judged; entry 0 for the document
 	// last is the datetime of the entry before, or the beginning of the part
 	// before; oldest and newest are the extremes so far.
 	last, oldest, newest moment
 	// ended is where the part before ended; at entry 0 it did not.
 	ended  moment
+	format string          // media type of the first package
 	listed map[string]bool // capabilities of a Capability List
-	noted  uint64          // a bit for each kind that was noted
+	noted  [oddCount]int   // where each kind is in found, from 1 on
 	found  []Violation
 }
 
 // NewInspector returns an Inspector of a document that should have the capability,
 // such as CapChangeList; empty for any.
-func NewInspector(capability string) *Inspector { return &Inspector{capability: capability} }
+func NewInspector(capability string) *Inspector {
+	return &Inspector{capability: capability, kind: kindOf(capability)}
+}
 
 // Head takes what the document says of itself before its first entry.
 func (i *Inspector) Head(h Header) {
-	i.index = h.Root == RootSitemapIndex
+	i.index, i.now.line = h.Root == RootSitemapIndex, h.Line
 	if h.told() {
 		i.judgeHead(&h)
 	}
@@ -46,288 +51,236 @@ func (i *Inspector) Head(h Header) {
 
 // End takes the Header as it is when the document was read to its end.
 func (i *Inspector) End(h Header) {
-	i.index = h.Root == RootSitemapIndex
+	i.index, i.now = h.Root == RootSitemapIndex, moment{line: h.Line}
 	if !i.judged {
 		if h.told() && i.entries > 0 {
-			i.note(oddLate, clauseCore, "the document's rs:md stands behind its first entry")
+			i.note(oddLate, clauseCore, "rs:md", "the document's rs:md is behind its first entry")
 		}
 		i.judgeHead(&h)
 	}
 	i.judgeLinks(h.Links)
+	i.judgeExtremes()
 	i.judgeShape(&h.shape)
-	i.judgeExtremes(&h)
 }
 
 // Violations returns what was noted so far, in the order it was found.
 func (i *Inspector) Violations() []Violation { return i.found }
 
-// note notes an oddity, once.
-func (i *Inspector) note(k oddity, clause, format string, args ...any) {
-	if i.noted>>k&1 == 0 {
-		i.noted |= 1 << k
-		i.found = append(i.found, Violation{Clause: clause, Message: fmt.Sprintf(format, args...), Times: 1})
-	}
+// note notes an oddity of the entry that is judged, or of the document, once, and counts it.
+// at is the element or attribute below the entry or the root element.
+func (i *Inspector) note(k oddity, clause, at, format string, args ...any) {
+	i.noteAs(rulings[k].level, k, clause, at, format, args...)
 }
 
-// oddity is a kind of what is noted; there may be 64.
-type oddity uint
+// noteAs is note, with the level that the clause has for this document.
+func (i *Inspector) noteAs(level Level, k oddity, clause, at, format string, args ...any) {
+	if n := i.noted[k]; n > 0 {
+		i.found[n-1].Times++
+		return
+	}
+	v := Violation{
+		Clause: clause, Message: fmt.Sprintf(format, args...), Level: level, Absent: rulings[k].absent,
+		Line: i.now.line, Element: at, Mend: rulings[k].mend, Times: 1,
+	}
+	if n := i.now.entry; n > 0 {
+		v.Message = fmt.Sprintf("entry %d: %s", n, v.Message)
+		v.Element = strings.TrimSuffix(fmt.Sprintf("%s[%d]/%s", i.entryName(), n, at), "/")
+	}
+	i.found = append(i.found, v)
+	i.noted[k] = len(i.found)
+}
 
-const (
-	oddLate oddity = iota
-	oddMDs
-	oddPrefix
-	oddAttrs
-	oddRepeated
-	oddMDFirst
-	oddMisnamed
-	oddCapability
-	oddRoot
-	oddUp
-	oddHeadLink
-	oddFrom
-	oddUntil
-	oddAt
-	oddHeadTimes
-	oddHeadDatetime
-	oddHeadOffset
-	oddLoc
-	oddLocURI
-	oddLastMod
-	oddLastModOffset
-	oddChange
-	oddNoDatetime
-	oddDatetime
-	oddDatetimeOffset
-	oddOrder
-	oddBefore
-	oddAfter
-	oddHash
-	oddLength
-	oddType
-	oddEncoding
-	oddLink
-	oddTimes
-	oddPartDatetime
-	oddPartOffset
-	oddPartFrom
-	oddPartUntil
-	oddPartOpen
-	oddOverlap
-	oddGap
-	oddListed
-	oddTwice
-	oddHub
-	oddCount
-)
+func (i *Inspector) entryName() string {
+	if i.index {
+		return "sitemap"
+	}
+	return "url"
+}
 
 func (i *Inspector) judgeHead(h *Header) {
 	i.judged = true
 	want := i.capability
 	switch {
 	case !h.told():
-		i.note(oddCapability, clauseCore, "%s has no rs:md with a capability (in the namespace %s)", h.Root, spaceRS)
+		i.note(oddCapability, clauseCore, "rs:md", "%s has no rs:md with a capability (in the namespace %s)", h.Root, spaceRS)
 		return
 	case h.Capability == "":
-		i.note(oddCapability, clauseCore, "capability is missing")
+		i.note(oddCapability, clauseCore, "rs:md/@capability", "capability is missing")
 	case want != "" && h.Capability != want:
-		i.note(oddCapability, clauseCore, "capability should be %s here, not %.60q", want, h.Capability)
+		i.note(oddOtherCapability, clauseCore, "rs:md/@capability", "capability should be %s here, not %.60q", want, h.Capability)
+	case kindOf(h.Capability) == nil && !strings.HasSuffix(h.Capability, notificationSuffix):
+		i.note(oddUnknownCapability, clauseCore, "rs:md/@capability", "capability %.60q is not defined", h.Capability)
 	}
 	if h.Capability != "" {
 		i.capability = strings.Clone(h.Capability) // it must not hold on to the whole head
 	}
-	if i.index && (i.capability == CapCapabilityList || i.isNotification()) {
-		i.note(oddRoot, i.clause(), "the root element should be urlset: there is no index of these documents")
+	if i.kind = kindOf(i.capability); i.kind == nil && i.isNotification() {
+		i.kind = kindOf(ChangeNotification) // a framework notification has the same frame
+	}
+	if i.index && i.kind != nil && i.kind.index == "" {
+		level := Error
+		if i.capability == CapCapabilityList {
+			level = Warning // core §9 only recommends it
+		}
+		i.noteAs(level, oddRoot, i.kind.clause, "", "the root element should be urlset: a %s has no index", i.kind.name)
 	}
 	i.judgeHeadTimes(h)
 }
 
 func (i *Inspector) judgeHeadTimes(h *Header) {
+	i.head.from, i.head.until = h.FromTime, h.UntilTime
 	for _, t := range [...]struct{ name, told string }{
 		{"from", h.From}, {"until", h.Until}, {"at", h.At}, {"completed", h.Completed},
 	} {
-		i.datetime(oddHeadDatetime, 0, t.name, t.told)
+		i.datetime(oddHeadDatetime, t.name, t.told)
 	}
-	switch {
-	case i.ofChanges():
+	switch i.times() {
+	case interval:
 		if h.From == "" {
-			i.note(oddFrom, i.clause(), "from is missing: it is unknown since when changes are told")
+			i.note(oddFrom, i.clause(), "rs:md/@from", "from is missing: it is unknown since when changes are told")
 		}
 		if h.At+h.Completed != "" {
-			i.note(oddHeadTimes, clauseCore, "at and completed are not used for a document of changes")
+			i.note(oddHeadTimes, clauseCore, "rs:md/@at", "at and completed are not used for a document of changes")
 		}
 		if h.Until == "" && i.isNotification() {
-			i.note(oddUntil, i.clause(), "until is missing")
+			i.note(oddUntil, i.clause(), "rs:md/@until", "until is missing")
 		}
-	case i.ofResources():
+	case snapshot:
 		if h.At == "" {
-			i.note(oddAt, i.clause(), "at is missing: it is unknown up to when changes are in it")
+			i.note(oddAt, i.clause(), "rs:md/@at", "at is missing: it is unknown up to when changes are in it")
 		}
 		if h.From+h.Until != "" {
-			i.note(oddHeadTimes, clauseCore, "from and until are not used for a document of resources")
+			i.note(oddHeadTimes, clauseCore, "rs:md/@from", "from and until are not used for a document of resources")
+		}
+	case noTimes:
+		if i.kind != nil && h.From+h.Until+h.At+h.Completed != "" {
+			i.note(oddHeadTimes, clauseCore, "rs:md", "from, until, at and completed are not used for a %s", i.kind.name)
 		}
 	}
 	if !h.UntilTime.IsZero() && h.UntilTime.Before(h.FromTime) {
-		i.note(oddUntil, clauseCore, "until %.60q is before from %.60q", h.Until, h.From)
+		i.note(oddBackward, clauseCore, "rs:md/@until", "until %.60q is before from %.60q", h.Until, h.From)
 	}
 	if !h.CompletedTime.IsZero() && h.CompletedTime.Before(h.AtTime) {
-		i.note(oddUntil, clauseCore, "completed %.60q is before at %.60q", h.Completed, h.At)
+		i.note(oddBackward, clauseCore, "rs:md/@completed", "completed %.60q is before at %.60q", h.Completed, h.At)
 	}
 }
 
-// told tells whether the document has an rs:md that says something.
+// told reports whether the document has an rs:md that says something.
 func (h *Header) told() bool {
 	return h.Capability != "" || h.From != "" || h.Until != "" || h.At != "" || h.Completed != ""
 }
 
-// judgeLinks judges the links of the document.
-func (i *Inspector) judgeLinks(links []Link) {
-	up := false
-	for n := range links {
-		up = up || links[n].Rel == "up"
-		if err := links[n].validate(ofDocument); err != nil {
-			i.note(oddHeadLink, clauseCore, "ln[%d].%v (of the document)", n, err)
-		}
-	}
-	if !up && i.needsUp() {
-		i.note(oddUp, i.clause(), "the link with rel=up is missing")
-	}
-}
-
 // judgeShape judges how the elements stood.
 func (i *Inspector) judgeShape(s *shape) {
-	for _, odd := range [...]struct {
-		kind    oddity
-		entry   int
-		message string
+	for k, odd := range [...]struct {
+		kind             oddity
+		clause, at, text string
 	}{
-		{oddMDs, s.mds, "urlset and sitemapindex have exactly one rs:md; the first counts"},
-		{oddPrefix, s.prefixed, "attributes of ResourceSync must not have a prefix"},
-		{oddAttrs, s.attrs, "url and sitemap do not have attributes"},
-		{oddRepeated, s.repeated, "rs:md must not be repeated; the first counts"},
-		{oddMDFirst, s.mdFirst, "rs:md stands before loc (table 2: behind it)"},
-		{oddMisnamed, s.misnamed, "urlset has url, sitemapindex has sitemap as entries"},
+		shapeMDs:      {oddMDs, clauseCore, "rs:md", "urlset and sitemapindex have exactly one rs:md; the first counts"},
+		shapePrefix:   {oddPrefix, clauseCore, "", "attributes of ResourceSync must not have a prefix"},
+		shapeAttrs:    {oddAttrs, i.clause(), "", "url and sitemap do not have attributes"},
+		shapeRepeated: {oddRepeated, clauseCore, "rs:md[2]", "rs:md must not be repeated; the first counts"},
+		shapeMDFirst:  {oddMDFirst, clauseCore, "rs:md", "rs:md is before loc (table 2: behind it)"},
+		shapeMisnamed: {oddMisnamed, clauseCore, "", "urlset has url, sitemapindex has sitemap as entries"},
+		shapeLocs:     {oddLocs, clauseCore, "loc[2]", "loc must not be repeated; the first counts"},
+		shapeFreq:     {oddFreq, clauseCore, "changefreq", "changefreq must be always, hourly, daily, weekly, monthly, yearly or never, not "},
+		shapeStray:    {oddStray, clauseCore, "", "ResourceSync does not define this attribute here: "},
+		shapeElement:  {oddElement, clauseCore, "", "the standards do not define this element here: "},
 	} {
-		switch {
-		case odd.entry == inHead:
-			i.note(odd.kind, clauseCore, "%s", odd.message)
-		case odd.entry > 0:
-			i.note(odd.kind, clauseCore, "entry %d: %s", odd.entry, odd.message)
+		spot := s[k]
+		if spot.entry == 0 {
+			continue
 		}
+		i.now = moment{entry: max(0, spot.entry), line: spot.line}
+		if spot.what != "" {
+			odd.text += fmt.Sprintf("%q", spot.what)
+		}
+		i.note(odd.kind, odd.clause, odd.at, "%s", odd.text)
 	}
 }
 
 // judgeExtremes judges the datetimes by the first and the last: the interval may be
 // told after them.
-func (i *Inspector) judgeExtremes(h *Header) {
-	if from := h.FromTime; !from.IsZero() && i.oldest.entry > 0 && i.oldest.Before(from) {
-		i.note(oddBefore, clauseCore, "entry %d: its datetime is before from", i.oldest.entry)
+func (i *Inspector) judgeExtremes() {
+	if from := i.head.from; !from.IsZero() && i.oldest.entry > 0 && i.oldest.Before(from) {
+		i.now = i.oldest
+		i.note(oddBefore, clauseCore, "rs:md/@datetime", "its datetime is before from")
 	}
-	if until := h.UntilTime; !until.IsZero() && i.newest.entry > 0 && i.newest.After(until) {
-		i.note(oddAfter, clauseCore, "entry %d: its datetime is after until", i.newest.entry)
+	if until := i.head.until; !until.IsZero() && i.newest.entry > 0 && i.newest.After(until) {
+		i.now = i.newest
+		i.note(oddAfter, clauseCore, "rs:md/@datetime", "its datetime is after until")
 	}
 }
 
-// datetime judges a time that is told, of the document if entry is 0: k is the kind
-// for what is none, the one after k for what is otherwise than core §7 recommends.
-func (i *Inspector) datetime(k oddity, entry int, name, told string) (at time.Time) {
+// datetime judges a time that is told: k is the kind for what is none, the one after k for
+// what differs from the form that core §7 recommends.
+func (i *Inspector) datetime(k oddity, name, told string) (at time.Time) {
 	if told == "" {
 		return at
 	}
 	w, ok := scanDatetime(told)
+	if ok && w.complete() {
+		return w.time
+	}
+	element, what := "rs:md/@"+name, name
 	switch {
-	case !ok:
-		i.note(k, clauseCore, "%s must be a W3C Datetime, not %.60q", placed(entry, name), told)
-	case !w.complete():
-		i.note(k+1, clauseCore, "%s should be complete and in UTC (YYYY-MM-DDThh:mm:ss[.s]Z), not %.60q", placed(entry, name), told)
+	case i.now.entry == 0:
+		what += " of the document"
+	case name == "lastmod":
+		element = name
+	}
+	if !ok {
+		i.note(k, clauseCore, element, "%s must be a W3C Datetime, not %.60q", what, told)
+	} else {
+		i.note(k+1, clauseCore, element, "%s should be complete and in UTC (YYYY-MM-DDThh:mm:ss[.s]Z), not %.60q", what, told)
 	}
 	return w.time
-}
-
-func placed(entry int, name string) string {
-	if entry == 0 {
-		return name + " of the document"
-	}
-	return fmt.Sprintf("entry %d: %s", entry, name)
 }
 
 // What kind of document it is.
 
 func (i *Inspector) isNotification() bool { return strings.HasSuffix(i.capability, notificationSuffix) }
 
-func (i *Inspector) ofChanges() bool {
-	switch i.capability {
-	case CapChangeList, CapChangeDump, CapChangeDumpManifest:
-		return true
+// times returns which times the document states as a whole.
+func (i *Inspector) times() timesOf {
+	if i.kind == nil {
+		return noTimes
 	}
-	return i.isNotification()
+	return i.kind.times
 }
 
-func (i *Inspector) ofResources() bool {
-	switch i.capability {
-	case CapResourceList, CapResourceDump, CapResourceDumpManifest:
-		return true
+// lists returns what the entries are; 0 for those of an index, or if it is unknown.
+func (i *Inspector) lists() listed {
+	if i.kind == nil || i.index && i.kind.index != "" && i.kind.lists != capabilities {
+		return 0
 	}
-	return false
+	return i.kind.lists
 }
 
-// place is where the links of entries stand.
+// place is where the entries stand.
 func (i *Inspector) place() place {
-	k := kindOf(i.capability)
-	switch {
-	case k == nil:
+	switch l := i.lists(); {
+	case i.kind == nil:
 		return ofChange
-	case i.index || k.lists == packages || k.lists == documents || k.lists == capabilities:
-		return ofDocument
-	case k.lists == resources:
+	case l == resources:
 		return ofResource
-	case k.lists == changes:
+	case l == changes:
 		return ofChange
-	case k.times == interval:
+	case l == bitstreams && i.kind.times == interval:
 		return ofPackagedChange
+	case l == bitstreams:
+		return ofPackagedResource
 	}
-	return ofPackagedResource
-}
-
-// isList tells that entries are resources, not documents or packages.
-func (i *Inspector) isList() bool {
-	return i.ofChanges() && i.capability != CapChangeDump || i.ofResources() && i.capability != CapResourceDump
-}
-
-// tellsChanges tells that entries are changes, in order.
-func (i *Inspector) tellsChanges() bool { return !i.index && i.ofChanges() && i.isList() }
-
-// needsUp: all but a Source Description must link upward; a notification may (CN §3).
-func (i *Inspector) needsUp() bool {
-	return i.ofChanges() && !i.isNotification() || i.ofResources() || i.capability == CapCapabilityList
+	return ofDocument
 }
 
 // clause is where the document is described.
 func (i *Inspector) clause() string {
 	switch {
-	case i.isNotification():
-		return clauseCN
-	case i.index && i.capability == CapChangeList:
-		return "core §12.2"
-	case i.index && i.capability == CapResourceList:
-		return "core §10.2"
+	case i.kind == nil:
+		return clauseCore
+	case i.index && i.kind.index != "":
+		return i.kind.index
 	}
-	switch i.capability {
-	case CapDescription:
-		return "core §8"
-	case CapCapabilityList:
-		return "core §9"
-	case CapResourceList:
-		return "core §10.1"
-	case CapResourceDump:
-		return "core §11.1"
-	case CapResourceDumpManifest:
-		return "core §11.2"
-	case CapChangeList:
-		return "core §12.1"
-	case CapChangeDump:
-		return "core §13.1"
-	case CapChangeDumpManifest:
-		return "core §13.2"
-	}
-	return clauseCore
+	return i.kind.clause
 }

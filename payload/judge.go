@@ -21,7 +21,7 @@ type Summary struct {
 	Up string
 }
 
-// Violation is a rule that a document breaks.
+// Violation is a rule that a document breaks. ValidateNotification sets Clause and Message only.
 type Violation struct {
 	// Clause is where the rule stands, such as "CN §3".
 	Clause string
@@ -30,13 +30,16 @@ type Violation struct {
 	Message string
 	// Level is how the clause words the rule.
 	Level Level
+	// Absent reports that the document lacks something that is only recommended. Nothing in
+	// it is wrong.
+	Absent bool
 	// Line is where the entry begins that breaks the rule, or the root element; 0 if
 	// unknown.
 	Line int
 	// Element is what breaks the rule, from the root element on: "rs:md/@from",
 	// "url[3]/rs:md/@hash", "url[3]/rs:ln[1]/@href". Elements count from 1.
 	Element string
-	// Mend says what to do, in one sentence.
+	// Mend says what to do, in a clause: "add at: the time when the snapshot began".
 	Mend string
 	// Times is how many times an Inspector saw the same kind of violation in the
 	// document. The other fields are those of the first time.
@@ -134,11 +137,12 @@ type judge struct {
 type moment struct {
 	time.Time
 	entry int
+	line  int // where the entry begins
 }
 
 func (j *judge) add(clause, format string, args ...any) {
 	if len(j.found) < MaxViolations {
-		j.found = append(j.found, Violation{Clause: clause, Message: fmt.Sprintf(format, args...), Times: 1})
+		j.found = append(j.found, Violation{Clause: clause, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -264,7 +268,7 @@ func (j *judge) judgeDatetime(told []byte) {
 		j.add(clauseCore, "entry %d: datetime must be a W3C Datetime, not %.60q", j.sum.Entries, told)
 		return
 	}
-	now := moment{w.time, j.sum.Entries}
+	now := moment{w.time, j.sum.Entries, j.r.cur.line}
 	if j.last.entry > 0 && now.Before(j.last.Time) {
 		j.add(clauseCN, "entry %d: its datetime is before that of entry %d; the oldest change comes first",
 			now.entry, j.last.entry)

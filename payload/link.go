@@ -36,9 +36,27 @@ func validateLinks(links []Link, p place) (size int, err error) {
 	return size, nil
 }
 
-// validate judges a link by core §7 and §14. It returns a concrete type so that the
+// validate judges a link by core §7 and §14.4. It returns a concrete type so that the
 // caller can say which link it is.
 func (l *Link) validate(p place) *FieldError {
+	if err := l.validateFields(); err != nil {
+		return err
+	}
+	switch patch := l.Rel == RelPatch; {
+	case patch && !p.tellsChanges():
+		return &FieldError{Field: "rel", Reason: "must not be a patch: only changes have one (core §14.4)"}
+	case patch && l.Type == "":
+		return &FieldError{Field: "type", Reason: "is missing; a patch must have it (core §14.4)"}
+	case patch && p == ofPackagedChange && l.Path == "":
+		return &FieldError{Field: "path", Reason: "is missing; a patch in a Change Dump Manifest must have it (core §14.4)"}
+	case l.Path != "" && !(patch && p == ofPackagedChange):
+		return &FieldError{Field: "path", Reason: "must be left out: only a patch in a Change Dump Manifest has one (core §14.4)"}
+	}
+	return nil
+}
+
+// validateFields judges the attributes of a link, each by itself (core §7).
+func (l *Link) validateFields() *FieldError {
 	for _, c := range [...]struct {
 		field, value string
 		required     bool
@@ -57,16 +75,6 @@ func (l *Link) validate(p place) *FieldError {
 		if reason := check(c.value, c.required, c.rule); reason != "" {
 			return &FieldError{Field: c.field, Reason: reason}
 		}
-	}
-	switch patch := l.Rel == RelPatch; {
-	case patch && !p.tellsChanges():
-		return &FieldError{Field: "rel", Reason: "must not be a patch: only changes have one (core §14.4)"}
-	case patch && l.Type == "":
-		return &FieldError{Field: "type", Reason: "is missing; a patch must have it (core §14.4)"}
-	case patch && p == ofPackagedChange && l.Path == "":
-		return &FieldError{Field: "path", Reason: "is missing; a patch in a Change Dump Manifest must have it (core §14.4)"}
-	case l.Path != "" && !(patch && p == ofPackagedChange):
-		return &FieldError{Field: "path", Reason: "must be left out: only a patch in a Change Dump Manifest has one (core §14.4)"}
 	}
 	return nil
 }

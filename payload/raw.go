@@ -89,9 +89,12 @@ type raw struct {
 	limit   int // of len(text)
 
 	// What was otherwise than the clauses have it, beside mds.
-	attrs    bool // the url element had attributes
-	mdFirst  bool // rs:md stood before loc
-	prefixed bool // attributes had a prefix
+	attrs    bool   // the url element had attributes
+	mdFirst  bool   // rs:md stood before loc
+	prefixed bool   // attributes had a prefix
+	stray    string // an attribute of rs:md or rs:ln that is not defined there
+	badFreq  string // changefreq had this value
+	unknown  string // an element that is not defined
 }
 
 func (w *raw) reset() {
@@ -111,13 +114,17 @@ func (w *raw) get(s span) []byte { return w.text[s.from:s.to] }
 
 // take takes the attributes of an rs:md or rs:ln. They should have no prefix
 // (core §7); one that stands for the ResourceSync namespace is let pass.
-func (w *raw) take(attrs []attr) (fs fields, err error) {
+func (w *raw) take(attrs []attr, defined uint32) (fs fields, err error) {
 	for _, a := range attrs {
 		if a.space != "" && a.space != spaceRS {
 			continue
 		}
 		w.prefixed = w.prefixed || a.space != ""
-		if f := fieldOf(a.local); f < fieldCount {
+		f := fieldOf(a.local)
+		if defined>>f&1 == 0 && w.stray == "" {
+			w.stray = named(a.local)
+		}
+		if f < fieldCount {
 			if fs[f], err = w.put(a.value); err != nil {
 				return fs, err
 			}
@@ -126,10 +133,10 @@ func (w *raw) take(attrs []attr) (fs fields, err error) {
 	return fs, nil
 }
 
-func (w *raw) takeMD(attrs []attr) (err error) {
+func (w *raw) takeMD(attrs []attr, defined uint32) (err error) {
 	if w.mds++; w.mds == 1 {
 		w.mdFirst = w.loc == (span{})
-		w.md, err = w.take(attrs)
+		w.md, err = w.take(attrs, defined)
 	}
 	return err
 }
@@ -138,9 +145,18 @@ func (w *raw) takeLink(attrs []attr) error {
 	if len(w.links) == MaxLinks {
 		return fmt.Errorf("%w: more than %d links in one place", ErrTooLarge, MaxLinks)
 	}
-	fs, err := w.take(attrs)
+	fs, err := w.take(attrs, linkAttrs)
 	w.links = append(w.links, fs)
 	return err
+}
+
+// noteElement notes the element whose start tag was read if it is of the namespaces of the
+// standards, and none of them defines it.
+func (w *raw) noteElement(s *scanner) {
+	space, local := s.space(), s.local()
+	if w.unknown == "" && (space == spaceRS || space == spaceSitemap && string(local) != "priority") {
+		w.unknown = named(local)
+	}
 }
 
 // entry makes an Entry of w.

@@ -34,19 +34,6 @@ type Header struct {
 	shape shape
 }
 
-// shape is how the elements of a document stood where that is otherwise than core §7
-// has it: for each oddity the first entry that has it, or inHead.
-type shape struct {
-	mds      int // several rs:md in the head
-	prefixed int // attributes of ours with a prefix
-	attrs    int // attributes of an entry
-	repeated int // several rs:md in an entry
-	mdFirst  int // rs:md before loc
-	misnamed int // sitemap in urlset, or url in sitemapindex
-}
-
-const inHead = -1
-
 // Reader reads one ResourceSync document of any kind, entry by entry, and takes
 // what real Sources send: entries in any order, with any field missing,
 // foreign elements and attributes (passed over), namespaces under any prefix,
@@ -100,12 +87,7 @@ func (r *Reader) Header() (Header, error) {
 		Links: r.head.linksFrom(text),
 		shape: r.shape,
 	}
-	if r.head.mds > 1 {
-		h.shape.mds = inHead
-	}
-	if r.head.prefixed {
-		h.shape.prefixed = inHead
-	}
+	h.shape.entry(inHead, &r.head)
 	h.FromTime, h.UntilTime = timeOf(h.From), timeOf(h.Until)
 	h.AtTime, h.CompletedTime = timeOf(h.At), timeOf(h.Completed)
 	return h, nil
@@ -154,23 +136,10 @@ func (r *Reader) next() error {
 	}
 	r.entries++
 	r.inEntry = false
-	if r.err = r.entry(); r.err == nil {
+	if r.err = r.entry(); r.err == nil && r.cur.odd() {
 		r.shape.entry(r.entries, &r.cur)
 	}
 	return r.err
-}
-
-// entry remembers what is odd in entry n.
-func (s *shape) entry(n int, w *raw) {
-	first := func(at *int, odd bool) {
-		if odd && *at == 0 {
-			*at = n
-		}
-	}
-	first(&s.attrs, w.attrs)
-	first(&s.repeated, w.mds > 1)
-	first(&s.mdFirst, w.mdFirst && w.loc.from < w.loc.to)
-	first(&s.prefixed, w.prefixed)
 }
 
 // open reads the root's start tag.
@@ -184,6 +153,7 @@ func (r *Reader) open() error {
 			"not urlset or sitemapindex in %q", ErrNotResourceSync, root, r.scan.space(), spaceSitemap)
 	}
 	r.root, r.line = root, r.scan.tagLine()
+	r.head.line = r.line
 	return nil
 }
 
@@ -201,14 +171,16 @@ func (r *Reader) advance() error {
 		switch r.element() {
 		case elemEntry:
 			r.inEntry = true
-			if isURL := string(r.scan.local()) == "url"; isURL != (r.root == RootURLSet) && r.shape.misnamed == 0 {
-				r.shape.misnamed = r.entries + 1
+			if isURL := string(r.scan.local()) == "url"; isURL != (r.root == RootURLSet) {
+				r.shape.first(shapeMisnamed, r.entries+1, r.scan.tagLine(), "")
 			}
 			return nil
 		case elemMD:
-			err = r.head.takeMD(r.scan.attrs)
+			err = r.head.takeMD(r.scan.attrs, headAttrs)
 		case elemLink:
 			err = r.head.takeLink(r.scan.attrs)
+		default:
+			r.head.noteElement(r.scan)
 		}
 		if err == nil {
 			err = r.leave()
@@ -244,14 +216,20 @@ func (r *Reader) entry() error {
 		case elemLastMod:
 			err = r.text(&w.lastMod)
 		case elemMD:
-			if err = w.takeMD(r.scan.attrs); err == nil {
+			if err = w.takeMD(r.scan.attrs, entryAttrs); err == nil {
 				err = r.leave()
 			}
 		case elemLink:
 			if err = w.takeLink(r.scan.attrs); err == nil {
 				err = r.leave()
 			}
+		case elemChangeFreq:
+			var s span
+			if err = r.text(&s); err == nil {
+				w.badFreq = undefinedFreq(w.get(s))
+			}
 		default:
+			w.noteElement(r.scan)
 			err = r.leave()
 		}
 		if err != nil {
@@ -271,6 +249,8 @@ func (r *Reader) element() element {
 			return elemLoc
 		case "lastmod":
 			return elemLastMod
+		case "changefreq":
+			return elemChangeFreq
 		}
 	case spaceRS:
 		switch string(r.scan.local()) {
@@ -290,6 +270,7 @@ const (
 	elemEntry
 	elemLoc
 	elemLastMod
+	elemChangeFreq
 	elemMD
 	elemLink
 )

@@ -30,14 +30,14 @@ var (
 	genRel      = rapid.StringMatching(`[a-z][a-z0-9.-]{0,9}|http://h/[a-z&]{0,5}`)
 	genHref     = rapid.OneOf(genLoc, rapid.StringMatching(`urn:[a-z]{1,5}:[a-z0-9&;'"]{1,9}`))
 	genPri      = rapid.StringMatching(`|[1-9][0-9]{0,5}`)
-	genPath     = rapid.OneOf(rapid.Just(""), rapid.Custom(func(t *rapid.T) string {
+	genPath     = rapid.Custom(func(t *rapid.T) string {
 		// Whatever XML can carry, white space and markup first of all.
 		runes := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom([]rune("\t\n\r <>&\"']")), rapid.Rune()), 0, 20).Draw(t, "path")
 		runes = slices.DeleteFunc(runes, func(r rune) bool {
-			return r < 0x20 && !strings.ContainsRune("\t\n\r", r) || r == 0xFFFE || r == 0xFFFF || r == '.'
+			return r < 0x20 && !strings.ContainsRune("\t\n\r", r) || r == 0xFFFE || r == 0xFFFF || strings.ContainsRune("./\\", r)
 		})
-		return "/" + string(runes) + "]]>x"
-	}))
+		return "/" + string(runes) + "]]>x/y.z"
+	})
 )
 
 var genLink = rapid.Custom(func(t *rapid.T) payload.Link {
@@ -132,7 +132,8 @@ func write(t *rapid.T, iv payload.Interval, up string, entries []payload.Entry) 
 func seeds(f *testing.F) []string {
 	docs := []string{"", "{}", "<a/>", urlset(goodHead + goodURL), urlset(goodURL + goodHead), urlset(`<rs:md/><rs:ln rel="up"/>` + "<url><loc>a</loc>")}
 	for _, name := range []string{
-		"changenotification.xml", "foreign-notification.xml", "capabilitylist.xml", "description.xml",
+		"resourcedump.xml", "resourcedump-manifest.xml", "changedump.xml", "changedump-manifest.xml",
+		"changelist-archive.xml", "resourcelist-archive-index.xml", "changenotification.xml", "foreign-notification.xml", "capabilitylist.xml", "description.xml",
 		"changelist-index.xml", "resourcelist-late-head.xml", "changelist.xml", "changelist-odd.xml", "resourcelist.xml", "resourcelist-index.xml",
 	} {
 		docs = append(docs, string(document(f, name)))

@@ -144,6 +144,9 @@ func digestLength(algorithm string) int {
 	return 0
 }
 
+// unknownAlgorithm is what hashRule says of a hash that may be right all the same.
+const unknownAlgorithm = "names a hash algorithm that is not md5, sha-1, sha-224, sha-256, sha-384 or sha-512"
+
 // hashRule: algorithm:hexdigest, or several separated by single spaces.
 func hashRule(s string) string {
 	for more := true; more; {
@@ -155,7 +158,7 @@ func hashRule(s string) string {
 		case !ok:
 			return "must be algorithm:hexdigest, or several separated by single spaces (core §7)"
 		case want == 0:
-			return "names a hash algorithm that is not md5, sha-1, sha-224, sha-256, sha-384 or sha-512"
+			return unknownAlgorithm
 		case !allHex(digest):
 			return "has a digest that is not hexadecimal (core §7)"
 		case len(digest) != want:

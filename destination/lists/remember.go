@@ -79,10 +79,11 @@ func (c *Client) Forget() {
 	clear(c.known)
 }
 
-// warn tells what is odd in a document, each kind once for an address.
+// warn tells what is odd in a document, each kind once for an address. It leaves out what a
+// document lacks without harm to who reads it.
 func (c *Client) warn(uri *url.URL, found ...payload.Violation) {
 	for _, v := range found {
-		if c.news(uri.String() + " " + v.Clause + " " + kind(v.Message)) {
+		if !v.Absent && c.news(uri.String()+" "+v.Clause+" "+kind(v.Message)) {
 			c.cfg.Warn(Warning{URI: uri.String(), Violation: v})
 		}
 	}
