@@ -302,7 +302,7 @@ const hashAhead = 4
 
 func newBackgroundHash() *backgroundHash {
 	h := &backgroundHash{
-		sum: sha256.New(), full: make(chan []byte, hashAhead), free: make(chan []byte, hashAhead),
+		sum: sha256.New(), full: make(chan []byte, hashAhead), free: make(chan []byte, hashAhead+1),
 		ended: make(chan struct{}), filled: make([]byte, 0, copyBuffer),
 	}
 	for range hashAhead {

@@ -221,3 +221,21 @@ func answerOf(o Outcome) Answer {
 	}
 	return a
 }
+
+// ReadAnswer reads the answer to a request for a dump, and reports each Progress to tell.
+func ReadAnswer(r io.Reader, tell func(Progress)) (Answer, error) {
+	in := json.NewDecoder(r)
+	for {
+		var a Answer
+		if err := in.Decode(&a); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return a, err
+		}
+		if a.Done {
+			return a, nil
+		}
+		tell(a.Progress)
+	}
+}
