@@ -18,12 +18,11 @@ import (
 
 // importCommand takes a snapshot of the resources of a set.
 type importCommand struct {
-	Set           string `arg:"" name:"set" help:"The set of resources. It is made if the journal does not have it; a notifier that runs must have it as --set."`
-	Input         string `env:"-" placeholder:"FILE" help:"Read this file. Default: standard input."`
-	AllowEmpty    bool   `env:"-" help:"Take a snapshot without any resource, too, into a set that has some: all of them are deleted. Else it is refused, as what makes the snapshot has failed more likely."`
-	Data          string `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal. Where a notifier has it open, the snapshot is handed to that one."`
-	Intake        string `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events of the notifier that has the directory open; or its URL."`
-	IntakeTLSCert string `name:"intake-tls-cert" placeholder:"FILE" help:"The certificate that the notifier has as --intake-tls-cert."`
+	Set        string `arg:"" name:"set" help:"The set of resources. It is made if the journal does not have it; a notifier that runs must have it as --set."`
+	Input      string `env:"-" placeholder:"FILE" help:"Read this file. Default: standard input."`
+	AllowEmpty bool   `env:"-" help:"Take a snapshot without any resource, too, into a set that has some: all of them are deleted. Else it is refused, as what makes the snapshot has failed more likely."`
+	Data       string `default:"notifier-data" placeholder:"DIR" help:"Directory of the journal. Where a notifier has it open, the snapshot is handed to that one."`
+	runningNotifier
 }
 
 // Help says what the flags do not.

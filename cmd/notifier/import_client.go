@@ -8,14 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
 	"sync/atomic"
 
-	"carillon/cmd/internal/program"
 	"carillon/notifier"
 )
 
@@ -24,20 +19,17 @@ const longestAnswer = 4 << 10
 
 // handOver sends the snapshot to the notifier that has the directory open.
 func (f *importCommand) handOver(ctx context.Context, in io.Reader, tell func(notifier.Imported)) (done notifier.Imported, err error) {
-	target, err := f.intakeURL()
+	target, err := f.intakeURL(fmt.Sprintf("--data %s is used by another process; to hand the snapshot to the notifier there, ", f.Data))
 	if err != nil {
 		return done, err
 	}
-	client := &http.Client{
-		Transport:     &http.Transport{Proxy: nil}, // it is on this machine, or the operator's own
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	target += "/sets/" + f.Set + "/resources"
+	if f.AllowEmpty {
+		target += "?allow-empty=true"
 	}
-	if f.IntakeTLSCert != "" {
-		trusting, err := program.Trusting(f.IntakeTLSCert)
-		if err != nil {
-			return done, fmt.Errorf("--intake-tls-cert: %w", err)
-		}
-		client.Transport = &http.Transport{TLSClientConfig: trusting}
+	client, err := f.client()
+	if err != nil {
+		return done, err
 	}
 	defer client.CloseIdleConnections()
 	checked := checkLines(in, tell)
@@ -68,11 +60,7 @@ func answered(resp *http.Response) (done notifier.Imported, err error) {
 		return done, fmt.Errorf("the notifier's answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
-		said := strings.TrimSpace(string(text))
-		if strings.ContainsFunc(said, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-			said = fmt.Sprintf("%q", said)
-		}
-		return done, fmt.Errorf("the notifier refuses it (%s): %s", resp.Status, said)
+		return done, refusal(resp, text)
 	}
 	var answer struct {
 		Resources, Created, Updated, Deleted int
@@ -85,34 +73,6 @@ func answered(resp *http.Response) (done notifier.Imported, err error) {
 		Resources: answer.Resources, Events: answer.Events, Pending: answer.Pending,
 		Differences: notifier.Differences{Created: answer.Created, Updated: answer.Updated, Deleted: answer.Deleted},
 	}, nil
-}
-
-// intakeURL is where snapshots of the set are put.
-func (f *importCommand) intakeURL() (string, error) {
-	base := f.Intake
-	if !strings.Contains(base, "://") {
-		host, port, err := net.SplitHostPort(base)
-		if err != nil || port == "0" || port == "" {
-			return "", fmt.Errorf("--data %s is used by another process; to hand the snapshot to the notifier there, "+
-				"--intake must be its address with the port, not %q", f.Data, f.Intake)
-		}
-		if address, err := netip.ParseAddr(host); host == "" || err == nil && address.IsUnspecified() {
-			host = "127.0.0.1"
-		}
-		base = "http://" + net.JoinHostPort(host, port)
-		if f.IntakeTLSCert != "" {
-			base = "https://" + net.JoinHostPort(host, port)
-		}
-	}
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return "", fmt.Errorf("--intake %q is neither HOST:PORT nor the URL of a listener", f.Intake)
-	}
-	target := strings.TrimSuffix(u.String(), "/") + "/sets/" + f.Set + "/resources"
-	if f.AllowEmpty {
-		target += "?allow-empty=true"
-	}
-	return target, nil
 }
 
 // checkedLines are the lines of a snapshot, each looked at before it is sent: so the

@@ -16,6 +16,7 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/notifier"
+	"carillon/notifier/dump"
 	"carillon/store/pebblestore"
 )
 
@@ -30,6 +31,7 @@ type commands struct {
 
 	Serve    flags                         `cmd:"" default:"withargs" hidden:"" help:"Take events and publish them. It is what happens where no command is given."`
 	Import   importCommand                 `cmd:"" help:"Take a snapshot of the resources of a set."`
+	Dump     dumpCommand                   `cmd:"" help:"Make a Resource Dump of a set now."`
 	Settings program.ConfigCommands[flags] `cmd:"" name:"config" help:"Look at the configuration without starting."`
 	About    program.VersionCommand        `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
@@ -60,6 +62,8 @@ type flags struct {
 	resourceFlags
 
 	archiveFlags
+
+	dumpFlags
 
 	watchFlags
 
@@ -102,8 +106,11 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	level := program.NewLogLevel(c.LogLevel)
 	logger := program.Logger(stderr, level)
 	program.WarnOfVariables(logger, name, &commands{}, tokenVariable)
-	if command, importing := read.Command.(*importCommand); importing {
+	switch command := read.Command.(type) {
+	case *importCommand:
 		return command.run(ctx, logger, stdin, stdout, stderr)
+	case *dumpCommand:
+		return command.run(ctx, logger, stdout, stderr)
 	}
 	return c.Serve.run(ctx, logger, stdin, stdout, stderr, program.Reloading{
 		InForce: read, Level: level, Logger: logger,
@@ -127,7 +134,7 @@ func (f *flags) Validate() error {
 	refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
 	refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
 	refuse(f.Data == "", "--data must name a directory")
-	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check())
+	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check(), f.dumpFlags.check(f.sets()))
 	return errors.Join(all...)
 }
 
@@ -226,6 +233,11 @@ func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, s
 	if err != nil {
 		return err
 	}
+	dumps, err := f.dumps(ctx, n, cfg, f.Data, watched.bySet, logger)
+	if err != nil {
+		return err
+	}
+	watched.public = n.Public()
 	reloads.Prepare = func(command any) (program.Change, error) { return prepare(command.(*flags), public, intake, token) }
 	program.Ready(
 		stdout, name,
@@ -233,7 +245,7 @@ func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, s
 		program.Address{Name: "intake", Value: intake.Addr().String()},
 		program.Address{Name: "url", Value: cfg.URL},
 	)
-	return f.serve(ctx, n, parts{public, intake, reloads, watched}, stdin, stderr, logger)
+	return f.serve(ctx, n, parts{public, intake, reloads, watched, dumps}, stdin, stderr, logger)
 }
 
 // prepare looks at what a reload takes.
@@ -289,6 +301,7 @@ type parts struct {
 	public, intake net.Listener
 	reloads        *program.Reloader
 	watched        *watchedSets
+	dumps          *dump.Dumps // nil: there are none
 }
 
 // serve runs the parts until ctx ends, one of them fails, or all that stdin had
@@ -306,6 +319,9 @@ func (f *flags) serve(
 	g.Go(func() error { return n.Run(ctx) })
 	g.Go(func() error { return p.watched.run(ctx) })
 	g.Go(func() error { return p.reloads.Run(ctx) })
+	if p.dumps != nil {
+		g.Go(func() error { return p.dumps.Run(ctx) })
+	}
 	if f.Stdin {
 		g.Go(func() error {
 			defer stop()

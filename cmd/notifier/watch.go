@@ -176,7 +176,7 @@ func (f *flags) watchedDirectories(ctx context.Context, n *notifier.Notifier, cf
 	if err != nil {
 		return nil, err
 	}
-	sets := &watchedSets{public: n.Public()}
+	sets := &watchedSets{bySet: map[string]*directory.Directory{}}
 	for _, w := range all {
 		if err := w.place(cfg.URL, cfg.Sets); err != nil {
 			return nil, err
@@ -189,6 +189,7 @@ func (f *flags) watchedDirectories(ctx context.Context, n *notifier.Notifier, cf
 			return nil, fmt.Errorf("--watch %s: %w", w.set, err)
 		}
 		sets.all = append(sets.all, d)
+		sets.bySet[w.set] = d
 		if w.served {
 			if err := sets.serve(w.base, n.Serving(d.Files())); err != nil {
 				return nil, fmt.Errorf("--serve %s: %w", w.set, err)
@@ -245,7 +246,8 @@ func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPr
 // watchedSets are the directories, and what the public listener serves.
 type watchedSets struct {
 	all    []*directory.Directory
-	public http.Handler // the documents
+	bySet  map[string]*directory.Directory // the same
+	public http.Handler                    // the documents
 	files  []served
 }
 

@@ -85,6 +85,11 @@ func (d *Directory) openFile(rel string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, errors.New("the directory cannot be opened")
 	}
 	defer root.Close()
+	return openIn(root, rel)
+}
+
+// openIn is openFile in a directory that is open.
+func openIn(root *os.Root, rel string) (*os.File, fs.FileInfo, error) {
 	info, err := lstat(root, rel)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fs.ErrNotExist

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"carillon/cmd/internal/program"
+	"carillon/notifier"
+	"carillon/notifier/dump"
+)
+
+// dumpCommand has a running notifier make a Resource Dump.
+type dumpCommand struct {
+	Set string `arg:"" name:"set" help:"The set of resources. The notifier must have it as --dump."`
+	runningNotifier
+}
+
+// Help says what the flags do not.
+func (*dumpCommand) Help() string {
+	return "It waits until the dump is served, and shows how far it has come. The exit status is 1 where no dump was made; the one before stays then. " +
+		"If it is ended before, the notifier goes on all the same."
+}
+
+// Validate is called when the flags are parsed.
+func (f *dumpCommand) Validate() error {
+	if f.Set == "" {
+		return errors.New("the name of the set is missing, as in notifier dump NAME")
+	}
+	return notifier.Config{URL: "http://localhost/", Hub: "http://localhost/", Sets: []string{f.Set}}.Validate()
+}
+
+func (f *dumpCommand) run(ctx context.Context, logger *slog.Logger, stdout, stderr io.Writer) error {
+	base, err := f.intakeURL("")
+	if err != nil {
+		return err
+	}
+	client, err := f.client()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/sets/"+f.Set+"/dump", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return fmt.Errorf("no notifier answers at --intake %s: %w; it must run, with --dump %s", f.Intake, err, f.Set)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return fmt.Errorf("the notifier at --intake %s makes no dumps of a set %s: start it with --dump %s", f.Intake, f.Set, f.Set)
+	default:
+		return refusedBy(resp)
+	}
+	show := newDumpProgress(stderr, logger)
+	answer, err := dump.ReadAnswer(resp.Body, show.tell)
+	show.end()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("stopped; the notifier goes on with the dump")
+	case err != nil:
+		return fmt.Errorf("the notifier's answer broke off: %w; it may go on with the dump", err)
+	case answer.Error != "":
+		return fmt.Errorf("no dump was made: %s", answer.Error)
+	}
+	fmt.Fprintf(stdout, "notifier dumped %s: %d resources, %d left out, %d packages of %d bytes, at %s\n",
+		f.Set, answer.Entries, answer.LeftOut, answer.Packages, answer.Packed, answer.At.Format(time.RFC3339))
+	return nil
+}
+
+// dumpProgress shows how far a dump has come: in one line of a terminal that changes, or now and
+// then in the log.
+type dumpProgress struct {
+	terminal *program.Screen // nil: there is none
+	logger   *slog.Logger
+	next     time.Time
+}
+
+func newDumpProgress(stderr io.Writer, logger *slog.Logger) *dumpProgress {
+	p := &dumpProgress{logger: logger, next: time.Now().Add(importInLog)}
+	if screen, ok := stderr.(*program.Screen); ok {
+		p.terminal = screen
+	}
+	return p
+}
+
+func (p *dumpProgress) tell(now dump.Progress) {
+	if p.terminal != nil {
+		p.terminal.Show(fmt.Sprintf("dumping: %d of %d resources, %d left out, %d MB, %d packages finished",
+			now.Entries, now.Total, now.LeftOut, now.Bytes/1e6, now.Packages))
+		return
+	}
+	if time.Now().Before(p.next) {
+		return
+	}
+	p.next = time.Now().Add(importInLog)
+	p.logger.Info("dumping", "entries", now.Entries, "of", now.Total, "left_out", now.LeftOut, "bytes", now.Bytes, "packages", now.Packages)
+}
+
+// end takes the line away.
+func (p *dumpProgress) end() {
+	if p.terminal != nil {
+		p.terminal.Show("")
+	}
+}
