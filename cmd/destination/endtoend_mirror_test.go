@@ -19,7 +19,7 @@ import (
 type library struct {
 	t             *testing.T
 	files, copies string
-	args          []string // of the notifier
+	args, hubArgs []string // of the notifier and the hub
 	way           *relay   // to the notifier
 	hub, notifier *child
 	made          int // changes, a notification each
@@ -30,8 +30,9 @@ func newLibrary(t *testing.T) *library {
 	dir := t.TempDir()
 	l := &library{
 		t: t, files: filepath.Join(dir, "files"), copies: filepath.Join(dir, "copies"),
-		way: newRelay(t, make(chan string, 10_000)), hub: launch(t, "hub", hubArgs(t, dir)...),
+		way: newRelay(t, make(chan string, 10_000)), hubArgs: hubArgs(t, dir),
 	}
+	l.hub = launch(t, "hub", l.hubArgs...)
 	l.args = []string{
 		"--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--hub", l.hub.ready["url"], "--url", l.way.URL + "/",
 		"--data", filepath.Join(dir, "notifier"), "--watch", "town=" + l.files, "--serve", "town",

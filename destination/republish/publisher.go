@@ -60,7 +60,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.sleep(ctx, p.trouble(err, failures, pause.NextBackOff()), nil)
 		default:
 			if failures > 0 && more {
-				p.cfg.Logger.Info("the intake takes changes again", "failures", failures)
+				p.cfg.Logger.Info("changes are published again", "failures", failures)
 				failures = 0
 			}
 			pause.Reset()
