@@ -29,9 +29,10 @@ type document struct {
 	// read to its end without a fault.
 	known, whole bool
 	head         payload.Header
-	entries      []listed // of documents that list others
-	count        int      // of entries
-	sum          string   // SHA-256 of its bytes
+	entries      []listed        // of documents that list others
+	listedAt     map[string]bool // see addresses
+	count        int             // of entries
+	sum          string          // SHA-256 of its bytes
 	links        []weblink.Link
 	pack         *packaged // of a package
 	set          *set      // that it belongs to, nil for none
@@ -77,6 +78,19 @@ func (d *document) resolve(ref string) *url.URL {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u
+}
+
+// addresses are those that the entries of a document that lists others lead to. They are worked out once, as many ask.
+func (d *document) addresses() map[string]bool {
+	if d.listedAt == nil {
+		d.listedAt = make(map[string]bool, len(d.entries))
+		for i := range d.entries {
+			if to := d.resolve(d.entries[i].Loc); to != nil {
+				d.listedAt[to.String()] = true
+			}
+		}
+	}
+	return d.listedAt
 }
 
 // isAt reports whether the document is at the address that ref in another one means.
@@ -196,9 +210,6 @@ func (w *walk) inspected(d *document, violations []payload.Violation) {
 		f := Finding{
 			Level: Level(v.Level.String()), Clause: payload.PlainClause(v.Clause), URI: d.uri,
 			Line: v.Line, Element: v.Element, What: v.Message, Mend: v.Mend,
-		}
-		if v.Mend == "" && strings.Contains(v.Message, "should") {
-			f.Level = Warning
 		}
 		w.tell(f)
 	}

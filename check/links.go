@@ -35,16 +35,12 @@ func (w *walk) judgeUp(l *lead, d *document) {
 }
 
 // lists reports whether an entry of d is the address of another document.
-func lists(d, other *document) bool { return entryOf(d, other) != nil }
-
-// entryOf is the entry of d that is the address of another document.
-func entryOf(d, other *document) *listed {
-	for i := range d.entries {
-		if other.isAt(d, d.entries[i].Loc) {
-			return &d.entries[i]
-		}
+func lists(d, other *document) bool {
+	if other.base == nil {
+		return false
 	}
-	return nil
+	all := d.addresses()
+	return all[other.uri] || all[other.base.String()]
 }
 
 // judgeIndex: rel=index leads from a part to the index that lists it (core 6.2).

@@ -48,7 +48,7 @@ func (w *walk) judgeListed(d *document) {
 		return
 	}
 	above := w.seen[to.String()]
-	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || lists(above, d) || w.isArchivedLink(d) {
+	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || lists(above, d) || w.isArchivedLink(d) || w.isListedElsewhere(above, d) {
 		return
 	}
 	w.report(ruleListed, above.place(""), above, "add a url for it", "%s, a %s that links to it with rel=up, is not listed",
@@ -60,6 +60,35 @@ func (w *walk) judgeListed(d *document) {
 func (w *walk) isArchivedLink(d *document) bool {
 	_, is := isArchive(d.head.Capability)
 	return is && d.led(roleArchives)
+}
+
+// isListedElsewhere reports whether a Capability List has the same document at another address: an index may have one of its own
+// beside that of the capability.
+func (w *walk) isListedElsewhere(list, d *document) bool {
+	for i := range list.entries {
+		to := list.resolve(list.entries[i].Loc)
+		if to == nil {
+			continue
+		}
+		other := w.seen[to.String()]
+		if other == nil || !other.known || other.head.Capability != d.head.Capability {
+			continue
+		}
+		if other.sum == d.sum || d.isIndex() && other.isIndex() && sharePart(other, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharePart reports whether two indexes list the same part.
+func sharePart(a, b *document) bool {
+	for at := range a.addresses() {
+		if _, is := b.addresses()[at]; is {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeClosed looks at closed documents a second time: they never change (core 7, 12.1).
