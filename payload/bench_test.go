@@ -96,6 +96,38 @@ func BenchmarkReader(b *testing.B) {
 	reportEntries(b)
 }
 
+// BenchmarkInspector is BenchmarkReader of a Resource List, with an Inspector beside it.
+func BenchmarkInspector(b *testing.B) {
+	doc, err := payload.AppendHead(nil, payload.Head{Capability: payload.CapResourceList, At: start, Links: []payload.Link{up}})
+	for _, e := range typical(payload.MaxEntries) {
+		if e.Change = ""; err == nil {
+			doc, err = payload.AppendResource(doc, &e)
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	doc = payload.AppendTail(doc, false)
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		i := payload.NewInspector(payload.CapResourceList)
+		r := payload.NewReader(bytes.NewReader(doc), payload.Limits{})
+		h, err := r.Header()
+		i.Head(h)
+		for err == nil {
+			var e payload.Entry
+			if e, err = r.Next(); err == nil {
+				i.Entry(&e)
+			}
+		}
+		if i.End(h); !errors.Is(err, io.EOF) || len(i.Violations()) > 0 {
+			b.Fatal(err, i.Violations())
+		}
+	}
+	reportEntries(b)
+}
+
 func BenchmarkValidateNotification(b *testing.B) {
 	doc := full(b)
 	b.SetBytes(int64(len(doc)))

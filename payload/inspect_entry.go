@@ -2,8 +2,8 @@ package payload
 
 import "strings"
 
-// Entry takes the next entry, and keeps nothing of it but the name of a capability and the
-// media type of a package.
+// Entry takes the next entry, and keeps nothing of it but the name of a capability, the media
+// type of a package, and of each resource of a Resource List eight bytes.
 func (i *Inspector) Entry(e *Entry) {
 	i.entries++
 	i.now = moment{entry: i.entries, line: e.Line}
@@ -29,6 +29,8 @@ func (i *Inspector) Entry(e *Entry) {
 		i.judgeDocument(e)
 	case i.times() == interval:
 		i.judgeChange(e)
+	case lists == resources && e.Loc != "" && i.entries <= MaxEntries && i.resources.again(e.Loc):
+		i.note(oddResourceTwice, i.clause(), "loc", "%.60q is listed again; there should be one entry for each resource", e.Loc)
 	}
 	i.judgeElsewhere(e, lists)
 }

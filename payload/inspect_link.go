@@ -35,6 +35,9 @@ func (i *Inspector) judgeLinks(links []Link) {
 func (i *Inspector) judgeLinkFields(l *Link, n int, k oddity) {
 	err := l.validateFields()
 	if err == nil {
+		if !isRegistered(l.Rel) {
+			i.note(oddRelation, clauseCore, linkElement(n, "rel"), "%.60q is no URI, and no relation that this program knows from IANA's registry", l.Rel)
+		}
 		return
 	}
 	if err.Reason == unknownAlgorithm {

@@ -8,7 +8,8 @@ import (
 
 // Inspector judges one document of any kind while it is read: what breaks a rule, and what
 // is odd though a Reader accepts it. Each kind is noted once, at its first place, and
-// counted, so that the memory needed does not grow with the document.
+// counted. What it remembers of a document is bounded: at most 2 MB, for the resources of a
+// Resource List.
 //
 // It knows the rules that one document shows by itself. Of documents with an unknown
 // capability it judges what holds for all. Whether a hub may relay a change notification
@@ -28,11 +29,12 @@ type Inspector struct {
 	// before; oldest and newest are the extremes so far.
 	last, oldest, newest moment
 	// ended is where the part before ended; at entry 0 it did not.
-	ended  moment
-	format string          // media type of the first package
-	listed map[string]bool // capabilities of a Capability List
-	noted  [oddCount]int   // where each kind is in found, from 1 on
-	found  []Violation
+	ended     moment
+	format    string          // media type of the first package
+	resources seen            // of a Resource List
+	listed    map[string]bool // capabilities of a Capability List
+	noted     [oddCount]int   // where each kind is in found, from 1 on
+	found     []Violation
 }
 
 // NewInspector returns an Inspector of a document that should have the capability,
@@ -196,6 +198,7 @@ func (i *Inspector) judgeShape(s *shape) {
 			odd.text += fmt.Sprintf("%q", spot.what)
 		}
 		i.note(odd.kind, odd.clause, odd.at, "%s", odd.text)
+		i.found[i.noted[odd.kind]-1].Times = spot.times
 	}
 }
 

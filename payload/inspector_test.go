@@ -260,6 +260,11 @@ func TestInspectorTellsOnce(t *testing.T) {
 	if n := len(i.Violations()); n != 7 {
 		t.Errorf("%d violations: %v", n, i.Violations())
 	}
+	for _, v := range i.Violations() {
+		if strings.HasPrefix(v.Element, "url[1]") != (v.Times == entries) {
+			t.Errorf("%d times: %v", v.Times, v)
+		}
+	}
 	if n := payload.Listed(i); n > 64 {
 		t.Errorf("%d capabilities are remembered", n)
 	}

@@ -42,7 +42,8 @@ type Violation struct {
 	// Mend says what to do, in a clause: "add at: the time when the snapshot began".
 	Mend string
 	// Times is how many times an Inspector saw the same kind of violation in the
-	// document. The other fields are those of the first time.
+	// document; of datetimes outside the interval it looks at the extremes only. The other
+	// fields are those of the first time.
 	Times int
 }
 

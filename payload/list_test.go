@@ -348,9 +348,13 @@ func drawEntries(t *rapid.T, h payload.Head, doc []byte) ([]byte, []payload.Entr
 	if isOfChanges(h) && h.From.Equal(h.Until) { // an empty list
 		return doc, nil
 	}
-	at := h.From.Truncate(time.Microsecond).UTC()
+	at, seen := h.From.Truncate(time.Microsecond).UTC(), map[string]bool{}
 	for range rapid.IntRange(0, 5).Draw(t, "entries") {
 		e, write := genEntry.Draw(t, "entry"), payload.AppendEntry
+		if seen[e.Loc] && h.Capability == payload.CapResourceList {
+			continue // it has each resource once
+		}
+		seen[e.Loc] = true
 		e.LastMod = utc(e.LastMod)
 		e.Links = append(e.Links, rapid.SliceOfN(genRelated, 0, 3).Draw(t, "related")...)
 		for i := range e.Links {

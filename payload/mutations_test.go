@@ -226,7 +226,7 @@ var recommendations = []mutation{
 	{"description", `<rs:ln rel="describedby" href="https://source.example/museum/about.html"/>`, "", "core §8", "url[1]/rs:ln[@rel='describedby']", payload.Warning},
 	{"description", ` capability="capabilitylist"`, ` `, "core §8", "url[1]/rs:md/@capability", payload.Note},
 	{"capabilitylist", "</loc>", "</loc><lastmod>2026-03-01T12:00:00Z</lastmod>", "core §9", "url[1]/lastmod", payload.Warning},
-	{"capabilitylist", `rel="describedby"`, `rel="about"`, "core §9", "rs:ln[@rel='describedby']", payload.Warning},
+	{"capabilitylist", `rel="describedby"`, `rel="author"`, "core §9", "rs:ln[@rel='describedby']", payload.Warning},
 	{"capabilitylist", `capability="changelist"`, `capability="changes"`, "core §9", "url[1]/rs:md/@capability", payload.Note},
 	{"resourcelist-archive index", "</loc>", "</loc><lastmod>2026-03-01T12:00:00Z</lastmod>", "archives §3.1", "sitemap[1]/lastmod", payload.Warning},
 	{"resourcelist-archive", ` at="` + t1 + `"`, "", "archives §3", "url[2]/rs:md/@at", payload.Note},
@@ -257,6 +257,9 @@ var recommendations = []mutation{
 	{"changelist", `rel="alternate" href="https://other.example/alternate" type="text/html"`, `rel="alternate" href="https://other.example/alternate"`, "core §14.3", "url[1]/rs:ln[2]/@type", payload.Warning},
 	{"changelist", `rel="timegate"`, `rel="timegate" type="text/html"`, "core §14.6", "url[1]/rs:ln[9]", payload.Warning},
 	{"changelist", `rel="memento" href="https://other.example/memento" modified="2026-03-01T08:00:00Z"`, `rel="memento" href="https://other.example/memento"`, "core §14.6", "url[1]/rs:ln[8]/@modified", payload.Note},
+	{"changelist", `rel="collection"`, `rel="collektion"`, "core §7", "url[1]/rs:ln[11]/@rel", payload.Note},
+	{"changelist", upLine, upLine + `<rs:ln rel="about-us" href="https://source.example/"/>`, "core §7", "rs:ln[2]/@rel", payload.Note},
+	{"resourcelist", "https://source.example/b", "https://source.example/a", "core §10.1", "url[2]/loc", payload.Warning},
 	{"changelist", `rel="collection"`, `rel="via"`, "core §14.8", "url[1]/rs:ln[@rel='via']", payload.Warning},
 	{"changelist", `rel="collection"`, `rel="contents"`, "core §7", "url[1]/rs:ln[11]/@rel", payload.Note},
 }

@@ -38,6 +38,7 @@ const (
 	// Of any entry.
 	oddLoc
 	oddLocURI
+	oddResourceTwice
 	oddLastMod
 	oddLastModOffset
 	oddListLastMod
@@ -89,6 +90,7 @@ const (
 
 	// Of links.
 	oddLink
+	oddRelation
 	oddLinkHashAlgorithm
 	oddPatch
 	oddPatchType
@@ -144,6 +146,7 @@ var rulings = [oddCount]ruling{
 
 	oddLoc:                 {level: Error, mend: "add loc with the URI"},
 	oddLocURI:              {level: Error, mend: "write the whole URI, percent-encoded, with its scheme"},
+	oddResourceTwice:       {level: Warning, mend: "keep one entry for each resource, with its latest state"},
 	oddLastMod:             {level: Error, mend: "write lastmod as YYYY-MM-DDThh:mm:ssZ"},
 	oddLastModOffset:       {level: Warning, mend: "write lastmod as YYYY-MM-DDThh:mm:ssZ, in UTC"},
 	oddListLastMod:         {level: Warning, mend: "remove lastmod, unless this document is written again whenever a listed one changes"},
@@ -191,6 +194,7 @@ var rulings = [oddCount]ruling{
 	oddListedDescribedBy: {level: Warning, absent: true, mend: "add an rs:ln with rel=\"describedby\" to the entry"},
 
 	oddLink:              {level: Error, mend: "correct the attribute of rs:ln"},
+	oddRelation:          {level: Note, mend: "use a relation that IANA has registered, or a URI"},
 	oddLinkHashAlgorithm: {level: Note, mend: "add a digest of md5, sha-1 or sha-256, which Destinations know"},
 	oddPatch:             {level: Error, mend: "remove the patch: it belongs to an entry of a change"},
 	oddPatchType:         {level: Error, mend: "add type to the patch, so that a Destination knows how to apply it"},

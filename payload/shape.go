@@ -1,7 +1,7 @@
 package payload
 
 // shape is how the elements of a document stand where that differs from core §7: for each
-// oddity the first spot that has it.
+// oddity the first spot that has it, and how many entries have it.
 type shape [shapes]spot
 
 // spot is where an oddity is: in an entry, from 1 on, or in the head.
@@ -9,6 +9,7 @@ type spot struct {
 	entry int // 0 if the document lacks the oddity, inHead for the head
 	line  int // where the entry begins, or the root element
 	what  string
+	times int
 }
 
 const inHead = -1
@@ -30,8 +31,9 @@ const (
 
 func (s *shape) first(k, entry, line int, what string) {
 	if s[k].entry == 0 {
-		s[k] = spot{entry, line, what}
+		s[k] = spot{entry: entry, line: line, what: what}
 	}
+	s[k].times++
 }
 
 // odd reports whether an entry has an oddity of a shape.

@@ -159,7 +159,7 @@ func FuzzAppendTold(f *testing.F) {
 			i.End(h)
 		}
 		for n, v := range i.Violations() {
-			if v.Clause == "" || len(v.Message) > 1600 || strings.Contains(v.String(), "%!") || n >= payload.Oddities {
+			if v.Clause == "" || v.Mend == "" || v.Line < 1 || v.Times < 1 || len(v.Element) > 100 || len(v.Message) > 1600 || strings.Contains(v.String(), "%!") || n >= payload.Oddities {
 				t.Errorf("violation %d: %v", n, v)
 			}
 		}
