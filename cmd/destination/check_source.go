@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"carillon/check"
@@ -14,8 +13,8 @@ import (
 	"carillon/internal/legible"
 )
 
-// errNotLooked ends the program with status 2: a place could not be looked at.
-var errNotLooked = errors.New("not everything could be looked at")
+// statusNotLooked is the exit status of a check that could not look at a place.
+const statusNotLooked = 2
 
 // checkCommand says what is wrong with a Source.
 type checkCommand struct {
@@ -121,7 +120,7 @@ func (c *checkCommand) run(ctx context.Context, in surroundings) error {
 	case printed != nil:
 		return fmt.Errorf("printing: %w", printed)
 	case err != nil:
-		return fmt.Errorf("check: %w: %w", errNotLooked, err)
+		return fmt.Errorf("check: not everything could be looked at: %w", err)
 	case sum.Errors > 0:
 		return errTold
 	}
@@ -150,5 +149,5 @@ func count(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
-	return fmt.Sprintf("%d %s", n, strings.TrimSpace(what))
+	return fmt.Sprintf("%d %s", n, what)
 }

@@ -69,9 +69,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, errTold):
 		return 1
-	case errors.Is(err, errNotLooked):
+	case len(args) > 0 && args[0] == "check": // 1 says that something is wrong with a Source
 		program.Fail(stderr, name, err)
-		return 2
+		return statusNotLooked
 	}
 	return program.Fail(stderr, name, err)
 }
