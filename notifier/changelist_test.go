@@ -390,3 +390,22 @@ func TestHideChannel(t *testing.T) {
 		t.Errorf("the topic that is not shown: %d", got.Code)
 	}
 }
+
+// Documents for people are linked to from where the standard recommends it.
+func TestDescribedBy(t *testing.T) {
+	w := newWorld(t, notifier.Config{Sets: []string{"a", "b"}, DescribedBy: map[string]string{
+		"": "https://source.example/about?x=1&y=2", "b": "https://source.example/about/b",
+	}}, &hub{})
+	link := func(uri string) string {
+		return `<rs:ln rel="describedby" href="` + strings.ReplaceAll(uri, "&", "&amp;") + `"/>`
+	}
+	source, b := link("https://source.example/about?x=1&y=2"), link("https://source.example/about/b")
+	for path, counts := range map[string][2]int{
+		".well-known/resourcesync": {1, 1}, "a/capabilitylist.xml": {0, 0}, "b/capabilitylist.xml": {0, 1},
+	} {
+		got := w.get(path).Body.String()
+		if strings.Count(got, source) != counts[0] || strings.Count(got, b) != counts[1] {
+			t.Errorf("%s:\n%s", path, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package notifier
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -110,6 +111,10 @@ type Config struct {
 	// notifications: for readers that refuse one which does. The topic is
 	// served, and published, all the same.
 	HideChannels []string
+	// DescribedBy names documents about sets, by the name of the set, and under "" one about the
+	// Source: absolute URIs. The Source Description (core §8) and the Capability Lists (core §9) link to
+	// them. Default: none.
+	DescribedBy map[string]string
 	// LastmodAlways gives every entry of Change Lists and notifications a lastmod,
 	// deletions too: where the event has none, the datetime of the change. For readers
 	// of ResourceSync 2014, which had no datetime. A list that is closed stays as it is.
@@ -255,6 +260,18 @@ func (c Config) Validate() error {
 	for _, name := range c.HideChannels {
 		if !slices.Contains(c.Sets, name) {
 			return fmt.Errorf("hide-channel: %q is no set here", shown(name))
+		}
+	}
+	for set, uri := range c.DescribedBy {
+		if set != "" && !slices.Contains(c.Sets, set) {
+			return fmt.Errorf("describedby: %q is no set here", shown(set))
+		}
+		err := payload.WriteSourceDescription(io.Discard, payload.SourceDescription{DescribedBy: uri})
+		if field, is := errors.AsType[*payload.FieldError](err); is {
+			return fmt.Errorf("describedby: %q %s", shown(uri), field.Reason)
+		}
+		if uri == "" {
+			return errors.New("describedby: the address is missing")
 		}
 	}
 	for _, name := range c.ResourceLists {

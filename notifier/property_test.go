@@ -283,6 +283,8 @@ func TestConfigRefusals(t *testing.T) {
 		"changelist-entries must be 1":                                   with(func(c *notifier.Config) { c.ChangeListEntries = -1 }),
 		"ChangeListBytes must be":                                        with(func(c *notifier.Config) { c.ChangeListBytes = 1 << 20 }),
 		"changelist-for must be over 0":                                  with(func(c *notifier.Config) { c.ChangeListFor = 745 * time.Hour }),
+		`describedby: "b" is no set here`:                                with(func(c *notifier.Config) { c.DescribedBy = map[string]string{"b": "https://a.example/"} }),
+		`describedby: "about" must be`:                                   with(func(c *notifier.Config) { c.DescribedBy = map[string]string{"": "about"} }),
 		`hide-channel: "b" is no set`:                                    with(func(c *notifier.Config) { c.HideChannels = []string{"default", "b"} }),
 		"set: there may be 256":                                          with(func(c *notifier.Config) { c.Sets = many }),
 		`url: "http://h.example:99999/" has no valid host and port`:      with(func(c *notifier.Config) { c.URL = "http://h.example:99999/" }),

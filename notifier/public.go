@@ -49,9 +49,11 @@ func (n *Notifier) links(set string) string {
 }
 
 func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request) error {
-	var d payload.SourceDescription
+	d := payload.SourceDescription{DescribedBy: n.cfg.DescribedBy[""]}
 	for _, ch := range n.channels {
-		d.CapabilityLists = append(d.CapabilityLists, payload.CapabilityListRef{Loc: n.capabilityListURL(ch.set)})
+		d.CapabilityLists = append(d.CapabilityLists, payload.CapabilityListRef{
+			Loc: n.capabilityListURL(ch.set), DescribedBy: n.cfg.DescribedBy[ch.set],
+		})
 	}
 	return writeDocument(w, r, func(buf *bytes.Buffer) error { return payload.WriteSourceDescription(buf, d) })
 }
@@ -59,6 +61,7 @@ func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request) erro
 func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) error {
 	list := payload.CapabilityList{
 		Up:           ch.n.descriptionURL(),
+		DescribedBy:  ch.n.cfg.DescribedBy[ch.set],
 		Capabilities: []payload.Capability{{Loc: ch.changeListURL(), Capability: payload.CapChangeList}},
 	}
 	if one, there := ch.resources.capability(); there {

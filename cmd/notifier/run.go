@@ -67,6 +67,8 @@ type flags struct {
 
 	watchFlags
 
+	describeFlags
+
 	Stdin  bool `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then." group:"Standard input"`
 	Strict bool `help:"With --stdin: stop reading at the first bad line." group:"Standard input"`
 }
@@ -134,7 +136,7 @@ func (f *flags) Validate() error {
 	refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
 	refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
 	refuse(f.Data == "", "--data must name a directory")
-	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check(), f.dumpFlags.check(f.sets()))
+	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check(), f.dumpFlags.check(f.sets()), f.describeFlags.check())
 	return errors.Join(all...)
 }
 
@@ -286,6 +288,7 @@ func (f *flags) config(logger *slog.Logger) notifier.Config {
 	}
 	f.resourceFlags.into(&cfg, f.Data)
 	f.archiveFlags.into(&cfg, f.Data)
+	f.describeFlags.into(&cfg)
 	return cfg
 }
 
