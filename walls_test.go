@@ -47,7 +47,7 @@ var mayImport = map[string]struct {
 	"notifier/archive":             {nil, "an archive keeps files by the times that they cover, whatever is in them"},
 	"destination":                  {[]string{"internal/legible", "payload", "internal/bodies", "internal/weblink", "internal/retryafter"}, "a Destination meets the hub over HTTP only"},
 	"notifier/directory":           {[]string{"notifier", "payload", "internal/urlpath"}, "a directory is one more way in for events: it knows sets and events, and no store"},
-	"notifier/dump":                {[]string{"notifier", "payload", "internal/digests", "internal/retryafter"}, "dumps are made of what the journal has, and of content that a Source opens: they know no engine and no directory"},
+	"notifier/dump":                {[]string{"notifier", "notifier/archive", "payload", "internal/digests", "internal/retryafter"}, "dumps are made of what the journal has, and of content that a Source opens: they know no engine and no directory"},
 	"destination/lists":            {[]string{"internal/legible", "payload", "internal/weblink", "internal/retryafter"}, "what a Source serves is read the same way, whatever becomes of it"},
 	"check":                        {[]string{"payload", "internal/digests", "internal/legible", "internal/unpack", "internal/weblink"}, "what is wrong with a Source is the same for whoever asks, a Destination or a hub's operator"},
 	"destination/follow":           {[]string{"destination", "destination/lists", "payload", "internal/retryafter"}, "order is restored from what is pushed and what is read; who takes the changes it does not know"},

@@ -22,12 +22,15 @@ type archives struct {
 	wake      chan struct{}
 	changes   *keeping
 	resources *keeping
+	others    []*keeping // of companions
 }
 
 // keeping is one archive.
 type keeping struct {
 	*archive.Archive
 	ch *channel
+	// own is what a companion does for it; its fields are nil where it is the channel's own.
+	own Archivable
 	// capability is the archive's own, of that which it lists.
 	capability, of string
 	// address is that of a document below the set's; its one verb is the time that it begins at.
@@ -45,37 +48,50 @@ func newArchives(ctx context.Context, ch *channel) (*archives, error) {
 	}
 	a := &archives{ch: ch, wake: make(chan struct{}, 1)}
 	var err error
-	if a.changes, err = ch.newKeeping(payload.CapChangeListArchive, payload.CapChangeList, "%s.xml", ".xml.gz"); err != nil {
+	if a.changes, err = ch.newKeeping(payload.CapChangeList, "%s.xml", ".xml.gz"); err != nil {
 		return nil, err
 	}
-	if a.resources, err = ch.newKeeping(payload.CapResourceListArchive, payload.CapResourceList, "%s/list.xml", ""); err != nil {
+	if a.resources, err = ch.newKeeping(payload.CapResourceList, "%s/list.xml", ""); err != nil {
 		return nil, err
 	}
-	lists, err := cfg.Journal.ChangeLists(ctx, ch.set)
-	if err != nil || len(lists) == 0 {
-		return nil, errors.Join(err, errIf(err == nil, errNoList))
-	}
-	last, err := cfg.Journal.Last(ctx)
-	if err != nil {
-		return nil, err
-	}
-	open := lists[len(lists)-1].From
-	err = errors.Join(
-		a.changes.cut(func(k archive.Kept) bool { return k.End.After(open) }),
-		a.resources.cut(func(k archive.Kept) bool { return k.Begin.After(last) }),
-	)
-	return a, err
+	return a, a.continued(ctx, a.changes, a.resources)
 }
 
-func errIf(is bool, err error) error {
-	if is {
+// continued removes what is of a time that the journal has not seen.
+func (a *archives) continued(ctx context.Context, all ...*keeping) error {
+	journal := a.ch.n.cfg.Journal
+	lists, err := journal.ChangeLists(ctx, a.ch.set)
+	if err != nil {
 		return err
+	}
+	if len(lists) == 0 {
+		return errNoList
+	}
+	last, err := journal.Last(ctx)
+	if err != nil {
+		return err
+	}
+	open := lists[len(lists)-1].From
+	for _, k := range all {
+		foreign := func(one archive.Kept) bool { return one.Begin.After(last) }
+		if k.ofChanges() {
+			foreign = func(one archive.Kept) bool { return one.End.After(open) }
+		}
+		if err := k.cut(foreign); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (ch *channel) newKeeping(capability, of, address, suffix string) (*keeping, error) {
-	k := &keeping{ch: ch, capability: capability, of: of, address: "/archive/" + of + "/" + address, touched: ch.n.clock.Now()}
+// ofChanges tells an archive of what covers intervals from one of moments.
+func (k *keeping) ofChanges() bool {
+	return k.of == payload.CapChangeList || k.of == payload.CapChangeDump
+}
+
+// newKeeping opens the archive of documents of a capability.
+func (ch *channel) newKeeping(of, address, suffix string) (*keeping, error) {
+	k := &keeping{ch: ch, capability: of + "-archive", of: of, address: "/archive/" + of + "/" + address, touched: ch.n.clock.Now()}
 	entry, err := k.append(nil, archive.Kept{Begin: time.Unix(0, 0), End: time.Unix(0, 0)})
 	if err != nil {
 		return nil, err
@@ -132,7 +148,7 @@ func (a *archives) all() []*keeping {
 	if a == nil {
 		return nil
 	}
-	return []*keeping{a.resources, a.changes}
+	return append([]*keeping{a.resources, a.changes}, a.others...)
 }
 
 // run archives, and lets old documents go, until ctx ends.
@@ -174,6 +190,9 @@ func (a *archives) step(ctx context.Context) (wait time.Duration, err error) {
 	expired := now.Add(-a.ch.n.cfg.ArchiveFor)
 	wait = longestLook
 	err = errors.Join(a.keepResources(), a.keepChanges(ctx, expired))
+	for _, k := range a.others {
+		err = errors.Join(err, k.keepWaiting(expired))
+	}
 	for _, k := range a.all() {
 		n, dropErr := k.DropUntil(expired)
 		if n > 0 {
@@ -328,7 +347,7 @@ func (k *keeping) keptURL(begin time.Time) string {
 // append appends the entry of a document that the archive keeps (archives §3 to §6).
 func (k *keeping) append(dst []byte, one archive.Kept) ([]byte, error) {
 	p := payload.Part{Loc: k.keptURL(one.Begin), At: one.Begin, Completed: one.End}
-	if k.of == payload.CapChangeList {
+	if k.ofChanges() {
 		p = payload.Part{Loc: p.Loc, From: one.Begin, Until: one.End}
 	}
 	return payload.AppendListed(dst, &p)

@@ -38,9 +38,13 @@ func (a *archives) route(router *mux.Router, prefix string) {
 		router.Path(prefix + k.ch.set + "/" + k.capability + ".xml").Handler(k.ch.n.readDocument(kindArchive, k.serve))
 		router.Path(prefix + k.ch.set + "/" + k.capability + "/{first:[0-9TZ.]+}.xml").Handler(k.ch.n.readDocument(kindArchive, k.servePart))
 	}
-	if a != nil {
-		router.Path(prefix + a.ch.set + "/archive/changelist/{begin:[0-9TZ.]+}.xml").Handler(a.ch.n.readDocument(kindArchived, a.serveChanges))
+	if a == nil {
+		return
 	}
+	for _, k := range a.others {
+		router.Path(prefix + k.ch.set + "/archive/" + k.of + "/{begin:[0-9TZ.]+}/{name}").Handler(k.ch.n.readDocument(kindArchived, k.serveOther))
+	}
+	router.Path(prefix + a.ch.set + "/archive/changelist/{begin:[0-9TZ.]+}.xml").Handler(a.ch.n.readDocument(kindArchived, a.serveChanges))
 }
 
 func (k *keeping) serve(w http.ResponseWriter, r *http.Request) error {

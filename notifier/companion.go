@@ -47,13 +47,16 @@ type Route struct {
 	Serve func(http.ResponseWriter, *http.Request) error
 }
 
-// Attach adds a companion to a set. It must be called before Public, Intake and Run.
+// Attach adds a companion to a set, and archives what it has if it is an Archiver. It must be called before Public, Intake and Run.
 func (n *Notifier) Attach(set string, c Companion) error {
 	ch := n.byName[set]
 	if ch == nil {
 		return fmt.Errorf("%q is no set here", shown(set))
 	}
 	ch.companions = append(ch.companions, c)
+	if archiver, is := c.(Archiver); is && ch.archives != nil {
+		return ch.archives.attach(archiver)
+	}
 	return nil
 }
 

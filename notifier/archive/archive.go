@@ -68,7 +68,7 @@ type Config struct {
 }
 
 // Archive keeps the documents of one capability of one set. Its methods may be called from any
-// goroutine, Add, DropUntil and CutWhile from one at a time.
+// goroutine, Add, DropUntil and CutWhile by one at a time.
 type Archive struct {
 	cfg Config
 

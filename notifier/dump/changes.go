@@ -170,8 +170,9 @@ func (s *set) renewChangeDump() error {
 	all := s.of(Changes)
 	var d changeDump
 	if len(all) > 0 {
+		archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapChangeDump)
 		doc, err := payload.AppendHead(nil, payload.Head{
-			Capability: payload.CapChangeDump, From: all[0].From, Links: []payload.Link{{Rel: "up", Href: s.up}},
+			Capability: payload.CapChangeDump, From: all[0].From, Links: append([]payload.Link{{Rel: "up", Href: s.up}}, archives...),
 		})
 		if err != nil {
 			return err
@@ -189,7 +190,7 @@ func (s *set) renewChangeDump() error {
 		newest := all[len(all)-1]
 		d = changeDump{
 			doc: payload.AppendTail(doc, false), modified: newest.Completed,
-			tag: fmt.Sprintf("%d-%d-%d", all[0].From.UnixMicro(), newest.From.UnixMicro(), packages),
+			tag: fmt.Sprintf("%d-%d-%d-%d", all[0].From.UnixMicro(), newest.From.UnixMicro(), packages, len(archives)),
 		}
 	}
 	s.mu.Lock()

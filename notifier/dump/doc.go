@@ -23,6 +23,9 @@
 // when the list was packed, soon after it was closed. It makes no Indexes: a Resource Dump or
 // Change Dump names up to 50,000 packages.
 //
+// In a set that is archived (notifier.Archivable) a Resource Dump now and then, and each generation
+// of changes, stay at addresses of their own: the same files, by hard links.
+//
 // cmd/notifier connects it: package notifier has the addresses and the journal, package directory
 // is the Source of watched sets.
 package dump

@@ -65,6 +65,9 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		if err := cfg.Notifier.Attach(one.Name, s); err != nil {
 			return nil, fmt.Errorf("dump: %w", err)
 		}
+		if err := s.renewChangeDump(); err != nil { // which links to its archive
+			return nil, fmt.Errorf("dump %s: %w", one.Name, err)
+		}
 		d.sets[one.Name] = s
 	}
 	return d, nil

@@ -80,12 +80,13 @@ func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 	if g == nil {
 		return notifier.Refuse(http.StatusNotFound, "The set has no Resource Dump yet.", nil)
 	}
-	doc, err := g.Document([]payload.Link{{Rel: "up", Href: s.up}},
+	archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapResourceDump)
+	doc, err := g.Document(append([]payload.Link{{Rel: "up", Href: s.up}}, archives...),
 		func(n int) string { return s.uri(g, n) }, func(n int) string { return s.manifestURI(g, n) })
 	if err != nil {
 		return err
 	}
-	tag := strconv.FormatInt(g.At.UnixMicro(), 36)
+	tag := strconv.FormatInt(g.At.UnixMicro(), 36) + strings.Repeat("a", len(archives))
 	return s.d.cfg.Notifier.ServeBytes(w, r, kindResourceDump, tag, g.Completed, false, doc)
 }
 

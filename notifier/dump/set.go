@@ -89,7 +89,7 @@ func (s *set) load(ctx context.Context) error {
 	}
 	now := time.Now()
 	s.first, s.last = now, now
-	return s.renewChangeDump()
+	return nil
 }
 
 // loadKind finds the generations of a kind. What is of no use is removed: what is not whole, but
@@ -203,6 +203,7 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 	s.generations[p.Kind] = append(slices.Clone(s.generations[p.Kind]), g)
 	s.mu.Unlock()
 	s.d.report(g)
+	s.d.cfg.Notifier.Archive(s.name)
 	s.metrics.took[p.Kind].Set(time.Since(begun).Seconds())
 	s.metrics.made[p.Kind].Inc()
 	s.metrics.show(g)

@@ -1,0 +1,112 @@
+package dump
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"carillon/notifier"
+	"carillon/notifier/archive"
+	"carillon/payload"
+)
+
+// archivedName is the document of an archived dump, below its address; its packages are beside it.
+const archivedName = "dump.xml"
+
+// Archives implements notifier.Archiver: each Resource Dump, and each part of the Change Dump, can
+// be kept as a dump of its own.
+func (s *set) Archives() []notifier.Archivable {
+	of := func(kind Kind, capability string, kept func()) notifier.Archivable {
+		return notifier.Archivable{
+			Capability: capability, Document: archivedName, Kept: kept,
+			Waiting: func() (all []notifier.Archiving) {
+				for _, g := range s.of(kind) {
+					all = append(all, notifier.Archiving{Kept: g.covers(), Write: g.linkTo})
+				}
+				return all
+			},
+			Serve: func(w http.ResponseWriter, r *http.Request, one notifier.ArchivedFiles, name string) error {
+				return s.serveArchived(w, r, kind, one, name)
+			},
+		}
+	}
+	return []notifier.Archivable{
+		of(Resources, payload.CapResourceDump, func() {}),
+		of(Changes, payload.CapChangeDump, func() {
+			// The Change Dump links to its archive from now on.
+			if err := s.renewChangeDump(); err != nil {
+				s.log.Error("the Change Dump cannot be written", "error", err)
+			}
+		}),
+	}
+}
+
+// covers is the time of a generation, as an archive tells it.
+func (g *Generation) covers() archive.Kept {
+	if g.Kind == Changes {
+		return archive.Kept{Begin: g.From, End: g.Until}
+	}
+	return archive.Kept{Begin: g.At, End: g.Completed}
+}
+
+// linkTo makes a directory with the same files.
+func (g *Generation) linkTo(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	names := []string{generationName}
+	for n := range g.Packages {
+		names = append(names, packageName(n+1))
+	}
+	for _, name := range names {
+		if err := os.Link(filepath.Join(g.dir, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return archive.SyncDirectory(dir)
+}
+
+// serveArchived answers with an archived dump, a package of it, or a copy of a manifest.
+func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, one notifier.ArchivedFiles, name string) error {
+	g := &Generation{dir: one.Dir}
+	if err := g.load(); err != nil {
+		return err
+	}
+	if name == archivedName {
+		doc, err := g.archived(one)
+		if err != nil {
+			return err
+		}
+		tag := strconv.FormatInt(one.Begin.UnixMicro(), 36) + "-" + strconv.FormatInt(one.End.UnixMicro(), 36)
+		return s.d.cfg.Notifier.ServeBytes(w, r, string(kind)+"_dump", tag, g.Completed, true, doc)
+	}
+	number, suffix, _ := strings.Cut(name, ".")
+	n, err := strconv.Atoi(number)
+	if err != nil || strconv.Itoa(n) != number || n < 1 || n > len(g.Packages) || suffix != "zip" && suffix != "xml" {
+		return notifier.Refuse(http.StatusNotFound, "The dump has no such package.", nil)
+	}
+	return Send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
+}
+
+// archived is the document of an archived dump. That of changes is complete: what follows is
+// another.
+func (g *Generation) archived(one notifier.ArchivedFiles) ([]byte, error) {
+	uri := func(n int) string { return one.URI(packageName(n)) }
+	manifest := func(n int) string { return one.URI(strconv.Itoa(n) + ".xml") }
+	if g.Kind == Resources {
+		return g.Document(one.Links, uri, manifest)
+	}
+	doc, err := payload.AppendHead(nil, payload.Head{
+		Capability: payload.CapChangeDump, From: g.From, Until: g.Until, Links: one.Links,
+	})
+	for n := 1; n <= len(g.Packages) && err == nil; n++ {
+		part := g.Listed(n, uri(n), manifest(n))
+		doc, err = payload.AppendListed(doc, &part)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return payload.AppendTail(doc, false), nil
+}
