@@ -33,10 +33,7 @@ func (s *set) stepChanges(ctx context.Context) (time.Duration, error) {
 		s.drop(Changes, 1)
 		return 0, s.renewChangeDump()
 	}
-	if err != nil {
-		return 0, err
-	}
-	return 0, s.renewChangeDump()
+	return 0, err
 }
 
 // forgetChanges drops the parts of lists that are not kept any more.
@@ -52,8 +49,8 @@ func (s *set) forgetChanges(lists []notifier.ChangeList) error {
 	return s.renewChangeDump()
 }
 
-// nextList returns the closed list that is to be packed; nil: none is. Without any part the newest
-// closed list is the first; what was closed before has no content of its time any more.
+// nextList returns the closed list that is to be packed; nil: none is. What was closed
+// long before the first part has no content of its time any more.
 func (s *set) nextList(lists []notifier.ChangeList) (*notifier.ChangeList, error) {
 	closed := lists[:len(lists)-1]
 	if len(closed) == 0 {
@@ -61,7 +58,7 @@ func (s *set) nextList(lists []notifier.ChangeList) (*notifier.ChangeList, error
 	}
 	all := s.of(Changes)
 	if len(all) == 0 {
-		return &closed[len(closed)-1], nil
+		return s.firstList(closed), nil
 	}
 	end := all[len(all)-1].Until
 	for i := range closed {
@@ -75,7 +72,18 @@ func (s *set) nextList(lists []notifier.ChangeList) (*notifier.ChangeList, error
 	// The list that follows was dropped before it was packed: a Change Dump has no gaps.
 	s.log.Warn("the Change Dump begins anew: Change Lists were dropped before they were packed", "until", payload.FormatDatetime(end))
 	s.drop(Changes, len(all))
-	return &closed[len(closed)-1], s.renewChangeDump()
+	return s.firstList(closed), s.renewChangeDump()
+}
+
+// firstList is the list that the Change Dump begins with: the first that was closed in this run, else
+// the newest.
+func (s *set) firstList(closed []notifier.ChangeList) *notifier.ChangeList {
+	for i := range closed {
+		if !closed[i].Closed.Before(s.started) {
+			return &closed[i]
+		}
+	}
+	return &closed[len(closed)-1]
 }
 
 // packList makes the part of the Change Dump for one list.

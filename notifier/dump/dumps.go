@@ -25,6 +25,7 @@ type Dumps struct {
 	// made at a time bounds memory and the disk.
 	making, packaging chan struct{}
 	finished          []func(*Generation)
+	pause             time.Duration // firstPause; tests set it
 }
 
 // workersFetching is how many resources of a set are fetched at a time.
@@ -42,7 +43,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 	}
 	d := &Dumps{
 		cfg: cfg, log: cfg.Logger, room: &room{limit: cfg.Bytes}, sets: map[string]*set{},
-		making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
+		pause: firstPause, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
 	}
 	used, err := sizeOf(cfg.Dir)
 	if err != nil {
@@ -147,7 +148,7 @@ func newSet(d *Dumps, one Set, m *metrics) *set {
 	return &set{
 		d: d, name: one.Name, source: one.Source, workers: max(2, runtime.GOMAXPROCS(0)),
 		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
-		log: d.log.With("set", one.Name), metrics: m,
+		log: d.log.With("set", one.Name), metrics: m, started: d.cfg.Notifier.Now(),
 		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1),
 		generations: map[Kind][]*Generation{},
 	}

@@ -52,6 +52,7 @@ type packer struct {
 	dir     string // for files
 	room    *room
 	files   func() int // the number of the next file
+	pause   time.Duration
 }
 
 // contentLimits bound the content of one resource.
@@ -72,7 +73,7 @@ var (
 
 // pack gets what a resource is now, and packs it. It tries again where that may help.
 func (p *packer) pack(ctx context.Context, e *payload.Entry) *item {
-	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(firstPause), backoff.WithMultiplier(2))
+	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(p.pause), backoff.WithMultiplier(2))
 	for attempt := 1; ; attempt++ {
 		it, err := p.packOnce(ctx, e)
 		if err == nil {

@@ -39,6 +39,7 @@ type set struct {
 	workers                    int
 	dir                        string
 	up                         string // URI of the Capability List
+	started                    time.Time
 	log                        *slog.Logger
 	metrics                    *metrics
 	wakeResources, wakeChanges chan struct{} // each holds one token
@@ -186,7 +187,7 @@ func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found b
 func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) (*Generation, error) {
 	m := &maker{set: s, dir: dir, plan: p, shown: progress}
 	m.packer = packer{
-		source: s.source, dir: dir, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
+		source: s.source, dir: dir, pause: s.d.pause, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
 		limits: contentLimits{most: s.d.cfg.MaxContent, untold: s.d.cfg.PackageBytes},
 		current: func(ctx context.Context, loc string) (payload.Entry, bool, error) {
 			return s.d.cfg.Store.Resource(ctx, s.name, loc)
@@ -202,6 +203,11 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 	s.mu.Lock()
 	s.generations[p.Kind] = append(slices.Clone(s.generations[p.Kind]), g)
 	s.mu.Unlock()
+	if p.Kind == Changes {
+		if err := s.renewChangeDump(); err != nil {
+			return nil, err
+		}
+	}
 	s.d.report(g)
 	s.d.cfg.Notifier.Archive(s.name)
 	s.metrics.took[p.Kind].Set(time.Since(begun).Seconds())

@@ -18,8 +18,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"carillon/notifier"
 	"carillon/notifier/dump"
@@ -41,10 +44,9 @@ func (hub) RoundTrip(r *http.Request) (*http.Response, error) {
 // shelf is a Source in memory: the content of resources by their locs.
 type shelf struct {
 	mu      sync.Mutex
-	content map[string]string                                // guarded by mu
-	open    func(loc string, opened int) error               // guarded by mu; nil: no trouble
-	read    func(loc string, r io.Reader) (io.Reader, error) // guarded by mu; nil: as it is
-	opened  map[string]int                                   // guarded by mu
+	content map[string]string                                       // guarded by mu
+	open    func(ctx context.Context, loc string, opened int) error // guarded by mu; nil: no trouble
+	opened  map[string]int                                          // guarded by mu
 }
 
 func newShelf() *shelf { return &shelf{content: map[string]string{}, opened: map[string]int{}} }
@@ -61,18 +63,18 @@ func (s *shelf) remove(loc string) {
 	delete(s.content, loc)
 }
 
-func (s *shelf) trouble(open func(loc string, opened int) error) {
+func (s *shelf) trouble(open func(ctx context.Context, loc string, opened int) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = open
 }
 
-func (s *shelf) Open(_ context.Context, e *payload.Entry) (*dump.Content, error) {
+func (s *shelf) Open(ctx context.Context, e *payload.Entry) (*dump.Content, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened[e.Loc]++
 	if s.open != nil {
-		if err := s.open(e.Loc, s.opened[e.Loc]); err != nil {
+		if err := s.open(ctx, e.Loc, s.opened[e.Loc]); err != nil {
 			return nil, err
 		}
 	}
@@ -86,18 +88,19 @@ func (s *shelf) Open(_ context.Context, e *payload.Entry) (*dump.Content, error)
 // world is a running notifier with dumps of the set "default".
 type world struct {
 	*notifier.Notifier
-	t     *testing.T
-	fs    vfs.FS
-	dir   string
-	cfg   notifier.Config
-	dumps dump.Config
-	set   string
-	shelf *shelf
-	store *pebblestore.Journal
-	made  *dump.Dumps
-	stop  func()
-	http  *httptest.Server
-	log   *lockedBuffer
+	t        *testing.T
+	fs       vfs.FS
+	dir      string
+	cfg      notifier.Config
+	dumps    dump.Config
+	set      string
+	shelf    *shelf
+	store    *pebblestore.Journal
+	made     *dump.Dumps
+	stop     func()
+	http     *httptest.Server
+	log      *lockedBuffer
+	registry *prometheus.Registry
 	// changed has each generation of changes.
 	changed chan *dump.Generation
 }
@@ -147,6 +150,8 @@ func (w *world) start() {
 	w.Notifier = n
 	d := w.dumps
 	d.Notifier, d.Store, d.Dir = n, journal, w.dir
+	w.registry = prometheus.NewRegistry()
+	d.Registry = w.registry
 	d.Logger = slog.New(slog.NewTextHandler(w.log, nil))
 	if d.Sets == nil {
 		d.Sets = []dump.Set{{Name: notifier.DefaultSet, Source: w.shelf}}
@@ -154,6 +159,7 @@ func (w *world) start() {
 	if w.made, err = dump.New(context.Background(), d); err != nil {
 		w.t.Fatal(err)
 	}
+	w.made.SetPause(time.Millisecond)
 	w.changed = make(chan *dump.Generation, 100)
 	changed := w.changed
 	w.made.OnFinished(func(g *dump.Generation) {
@@ -175,8 +181,8 @@ func (w *world) start() {
 	}))
 	server := w.http
 	w.stop = sync.OnceFunc(func() {
-		server.Close()
 		cancel()
+		server.Close()
 		if err := errors.Join(<-ended, <-ended, journal.Close()); err != nil {
 			w.t.Error(err)
 		}
@@ -222,14 +228,23 @@ func (w *world) tell(events ...notifier.Event) {
 // ask has a Resource Dump made, as notifier dump does.
 func (w *world) ask() dump.Answer {
 	w.t.Helper()
+	a := w.tryAsk()
+	if !a.Done {
+		w.t.Fatal(a.Error)
+	}
+	return a
+}
+
+// tryAsk is ask where the notifier may end meanwhile.
+func (w *world) tryAsk() dump.Answer {
 	resp, err := http.Post(w.http.URL+"/sets/default/dump", "", nil)
 	if err != nil {
-		w.t.Fatal(err)
+		return dump.Answer{Error: err.Error()}
 	}
 	defer resp.Body.Close()
 	answer, err := dump.ReadAnswer(resp.Body, func(dump.Progress) {})
 	if err != nil {
-		w.t.Fatal(err)
+		return dump.Answer{Error: err.Error()}
 	}
 	return answer
 }
@@ -384,4 +399,20 @@ func (w *world) files() (names []string) {
 		w.t.Fatal(err)
 	}
 	return names
+}
+
+// metric reports whether the metrics have the line.
+func (w *world) metric(line string) bool {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var text bytes.Buffer
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return strings.Contains(text.String(), line+"\n")
 }

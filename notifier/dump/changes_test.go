@@ -1,0 +1,119 @@
+package dump_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"carillon/notifier"
+	"carillon/notifier/dump"
+	"carillon/payload"
+)
+
+// told are the entries of a manifest, in few words.
+func told(u unpacked) (all []string) {
+	for _, e := range u.manifest.packages {
+		one := strings.TrimPrefix(e.Loc, loc("")) + " " + string(e.Change)
+		if e.Path != "" {
+			one += " " + u.content[e.Path]
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// The package of a Change List has each of its changes in order, with what the resource was at the
+// end; deletions have no path, and what the same list has deleted later is left out.
+func TestChangeDump(t *testing.T) {
+	w := newWorld(t, notifier.Config{ChangeListEntries: 8}, dump.Config{})
+	w.put("a", "a1", payload.Created)
+	w.put("b", "b1", payload.Created)
+	w.put("a", "a2", payload.Updated)
+	w.put("c", "c1", payload.Created)
+	w.put("b", "", payload.Deleted)
+	w.put("c", "", payload.Deleted)
+	w.put("c", "c2", payload.Created)
+	w.shelf.put(loc("a"), "a3") // of which no event tells yet
+	w.put("d", "d1", payload.Created)
+	g := <-w.changed
+	d := w.document("default/changedump.xml")
+	if d.header.Capability != payload.CapChangeDump || !d.header.FromTime.Equal(g.From) || d.header.Until != "" || len(d.packages) != 1 {
+		t.Fatalf("%+v", d)
+	}
+	p := d.packages[0]
+	_, file := w.get(p.Loc)
+	u := open(t, file)
+	want := []string{"a created a3", "a updated a3", "c created c2", "b deleted", "c deleted", "c created c2", "d created d1"}
+	if fmt.Sprint(told(u)) != fmt.Sprint(want) {
+		t.Errorf("entries %q\nwant %q", told(u), want)
+	}
+	if len(u.content) != 3 {
+		t.Errorf("%d members", len(u.content))
+	}
+	if u.manifest.header.Capability != payload.CapChangeDumpManifest || u.manifest.header.From != p.From || u.manifest.header.Until != p.Until || p.Until == "" {
+		t.Errorf("the manifest is %+v, the package %+v", u.manifest.header, p)
+	}
+	if got := w.dumped(d); len(got) != 3 {
+		t.Errorf("%q", got)
+	}
+	for i := range 8 {
+		w.put(fmt.Sprint(i), "x", payload.Created)
+	}
+	<-w.changed
+	d = w.document("default/changedump.xml")
+	if len(d.packages) != 2 || d.packages[1].From != d.packages[0].Until {
+		t.Errorf("%+v", d.packages)
+	}
+	w.restart()
+	if again := w.document("default/changedump.xml"); fmt.Sprint(again) != fmt.Sprint(d) {
+		t.Errorf("after a restart\n%v\nwant\n%v", again, d)
+	}
+}
+
+// A list that is too large for one package has several, which follow one another; a resource of both
+// has its content in both.
+func TestSplitChangeDump(t *testing.T) {
+	w := newWorld(t, notifier.Config{ChangeListEntries: 30}, dump.Config{PackageEntries: 7})
+	want := map[string]string{}
+	for i := range 30 {
+		name, change := fmt.Sprint(i%10), payload.Updated
+		if i < 10 {
+			change = payload.Created
+		}
+		text := fmt.Sprintf("%d of %d", i, i%10)
+		w.put(name, text, change)
+		want[loc(name)] = text
+	}
+	g := <-w.changed
+	d := w.document("default/changedump.xml")
+	if len(d.packages) != 5 || len(g.Packages) != 5 {
+		t.Fatalf("%d packages", len(d.packages))
+	}
+	w.same(w.dumped(d), want)
+	for i, p := range d.packages[1:] {
+		if p.From != d.packages[i].Until {
+			t.Errorf("package %d is from %s, the one before until %s", i+2, p.From, d.packages[i].Until)
+		}
+	}
+	if d.packages[4].Until != payload.FormatDatetime(g.Until) || d.packages[0].From != payload.FormatDatetime(g.From) {
+		t.Errorf("%+v of %s to %s", d.packages, g.From, g.Until)
+	}
+}
+
+// Where there is no room for a part, the oldest go: what is left has no gap.
+func TestChangeDumpRoom(t *testing.T) {
+	w := newWorld(t, notifier.Config{ChangeListEntries: 2}, dump.Config{PackageBytes: 1 << 20, Bytes: 1 << 20})
+	for i := range 8 {
+		w.put(fmt.Sprint(i), noise(uint64(i), 150<<10), payload.Created)
+		if i%2 == 1 {
+			<-w.changed
+		}
+	}
+	d := w.document("default/changedump.xml")
+	if len(d.packages) == 0 || len(d.packages) == 4 || !strings.Contains(w.log.String(), "dropped before its time") {
+		t.Fatalf("%d packages; the log:\n%s", len(d.packages), w.log)
+	}
+	if got := w.dumped(d); got[loc("7")] != noise(7, 150<<10) {
+		t.Errorf("the newest is not there: %d resources", len(got))
+	}
+}

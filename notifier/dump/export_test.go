@@ -1,0 +1,25 @@
+package dump
+
+import "time"
+
+// SetPause sets the time before the second attempt to get content.
+func (d *Dumps) SetPause(pause time.Duration) { d.pause = pause }
+
+// ZipMember is one member of a ZIP of any size, whose content nobody writes.
+type ZipMember struct {
+	Name         string
+	Size, Packed int64
+	Offset       int64
+}
+
+// ZipEnds returns the local headers of stored members, and what follows the last of them, which ends
+// at end.
+func ZipEnds(members []ZipMember, end int64) (locals [][]byte, tail []byte) {
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	for _, one := range members {
+		m := member{name: one.Name, size: one.Size, packed: one.Packed, offset: one.Offset}
+		locals = append(locals, m.appendLocal(nil, at))
+		tail = m.appendCentral(tail, at, 0)
+	}
+	return locals, appendEnd(tail, len(members), end, int64(len(tail)))
+}

@@ -1,0 +1,123 @@
+package dump_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"carillon/notifier"
+	"carillon/notifier/dump"
+	"carillon/payload"
+)
+
+// endless gives the same for ever.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// Content by GET: what a server sends is packed if it is what the set has, then or now.
+func TestFetched(t *testing.T) {
+	var asked, moods atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
+	defer elsewhere.Close()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		switch r.URL.Path {
+		case "/good", "/target":
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_, _ = io.WriteString(w, "good")
+		case "/untold":
+			w.Header().Set("Last-Modified", "Sun, 01 Mar 2026 09:00:00 GMT")
+			_, _ = io.WriteString(w, "untold")
+		case "/lies", "/short", "/cut":
+			if r.URL.Path == "/cut" {
+				w.Header().Set("Content-Length", "100")
+			}
+			_, _ = io.WriteString(w, "bad!")
+			if r.URL.Path == "/cut" {
+				panic(http.ErrAbortHandler)
+			}
+		case "/endless":
+			w.WriteHeader(http.StatusOK)
+			_, _ = io.Copy(w, endless{})
+		case "/moody":
+			if moods.Add(1) < 3 {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			_, _ = io.WriteString(w, "good")
+		case "/redirect":
+			http.Redirect(w, r, "/target", http.StatusFound)
+		case "/elsewhere":
+			http.Redirect(w, r, strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1), http.StatusFound)
+		case "/otherport":
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		case "/loop":
+			http.Redirect(w, r, "/loop", http.StatusFound)
+		case "/forbidden":
+			w.WriteHeader(http.StatusForbidden)
+		case "/dead":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer site.Close()
+	w := newWorld(t, notifier.Config{}, dump.Config{Sets: []dump.Set{{Name: "default"}}, PackageBytes: 1 << 20})
+	want := map[string]string{}
+	for path, text := range map[string]string{
+		"good": "good", "redirect": "good", "moody": "good", "untold": "",
+		"lies": "good", "short": "goodgood", "cut": "good", "endless": "", "elsewhere": "", "otherport": "", "loop": "", "forbidden": "", "dead": "good", "gone": "good",
+	} {
+		e := entry("", text, payload.Created)
+		e.Loc, e.Type = site.URL+"/"+path, ""
+		if text == "" {
+			e.Hash, e.Length = "", ""
+		}
+		w.tell(e)
+		if path == "good" || path == "redirect" || path == "moody" || path == "untold" {
+			want[e.Loc] = text
+		}
+	}
+	// More that is good, so that less than half is left out.
+	for i := range 20 {
+		e := entry("", "good", payload.Created)
+		e.Loc = fmt.Sprintf("%s/good?%d", site.URL, i)
+		w.tell(e)
+		want[e.Loc] = "good"
+	}
+	want[site.URL+"/untold"] = "untold"
+	a := w.ask()
+	if a.Error != "" || a.LeftOut != 10 {
+		t.Fatalf("%+v\n%s", a, w.log)
+	}
+	d := w.document("default/resourcedump.xml")
+	w.same(w.dumped(d), want)
+	for reason, n := range map[dump.Reason]int{dump.Missing: 1, dump.Refused: 4, dump.Unreachable: 2, dump.Differs: 2, dump.TooLarge: 1} {
+		if !w.metric(fmt.Sprintf(`carillon_notifier_dump_left_out_total{reason="%s",set="default"} %d`, reason, n)) {
+			t.Errorf("not %d that are left out as %s; the log:\n%s", n, reason, w.log)
+		}
+	}
+	_, file := w.get(d.packages[0].Loc)
+	for _, e := range open(t, file).manifest.packages {
+		switch e.Loc {
+		case site.URL + "/good":
+			if e.Type != "text/html" {
+				t.Errorf("the type is %q", e.Type)
+			}
+		case site.URL + "/untold":
+			if e.LastMod != "2026-03-01T09:00:00Z" {
+				t.Errorf("the lastmod is %q", e.LastMod)
+			}
+		}
+	}
+}
