@@ -26,7 +26,7 @@ func (i *Inspector) judgeLinks(links []Link) {
 	if countRel(links, RelArchives) > 0 && i.kind.lists == documents {
 		i.note(oddHeadRelation, "archives §2.2", "rs:ln[@rel='archives']", "rel=archives leads to an archive; this document is one")
 	}
-	if i.kind.lists == capabilities && countRel(links, RelDescribedBy) == 0 {
+	if i.kind.lists == capabilities && !i.index && countRel(links, RelDescribedBy) == 0 {
 		i.note(oddDescribedBy, i.clause(), "rs:ln[@rel='describedby']", "the recommended link with rel=describedby is missing")
 	}
 }
