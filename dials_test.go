@@ -73,7 +73,8 @@ var mayDial = map[string]struct {
 	"destination/lists/config.go":    {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
 	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall", "syscall.RawSyscall6"}, "it reads and writes at connections that Config.Dial made"},
 
-	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
+	"destination/republish/config.go":  {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
+	"destination/packages/packages.go": {[]string{"net/http.Client"}, "a package is asked for where a dump lists it, which destination/lists has judged as every address of a Source, and redirects lead to the same host only"},
 }
 
 // outsideOf are folders that no command of the house may import (TestWalls), so that what

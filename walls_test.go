@@ -50,8 +50,9 @@ var mayImport = map[string]struct {
 	"notifier/dump":                {[]string{"notifier", "notifier/archive", "payload", "internal/digests", "internal/retryafter"}, "dumps are made of what the journal has, and of content that a Source opens: they know no engine and no directory"},
 	"destination/lists":            {[]string{"internal/legible", "payload", "internal/weblink", "internal/retryafter"}, "what a Source serves is read the same way, whatever becomes of it"},
 	"check":                        {[]string{"payload", "internal/digests", "internal/legible", "internal/unpack", "internal/weblink"}, "what is wrong with a Source is the same for whoever asks, a Destination or a hub's operator"},
+	"destination/packages":         {[]string{"destination/lists", "payload", "internal/digests", "internal/retryafter", "internal/unpack"}, "a package is downloaded and opened the same way, whatever becomes of its content"},
 	"destination/follow":           {[]string{"destination", "destination/lists", "payload", "internal/retryafter"}, "order is restored from what is pushed and what is read; who takes the changes it does not know"},
-	"destination/mirror":           {[]string{"destination/follow", "destination/lists", "payload", "internal/digests", "internal/dots", "internal/retryafter"}, "a mirror is one of those who take changes"},
+	"destination/mirror":           {[]string{"destination/follow", "destination/lists", "destination/packages", "payload", "internal/digests", "internal/dots", "internal/retryafter", "internal/unpack"}, "a mirror is one of those who take changes"},
 	"destination/republish":        {[]string{"destination", "destination/mirror", "payload", "internal/legible", "internal/retryafter", "internal/urlpath"}, "an aggregator's notifier is met over HTTP only, like anybody's"},
 	"store/pebblestore":            {[]string{"delivery", "subscription", "source", "notifier", "destination/follow", "destination/mirror", "destination/republish", "payload"}, "an engine imports only the types that it stores"},
 	"store/redisstore":             {[]string{"delivery", "subscription", "source"}, "an engine imports only the types that it stores"},
@@ -73,6 +74,7 @@ var mayImport = map[string]struct {
 	"notifier/journaltest":          {[]string{"notifier", "payload"}, "a suite knows the interface, never an engine"},
 
 	"destination/republish/republishtest": {[]string{"destination/republish", "destination/mirror", "payload"}, "a suite knows the interface, never an engine"},
+	"destination/packages/packagestest":   {[]string{"payload"}, "it makes packages for tests, and knows nobody who reads them"},
 }
 
 // onlyIn says which rooms alone may import a package of others.

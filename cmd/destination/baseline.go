@@ -19,11 +19,12 @@ const clockMargin = time.Hour
 
 // baselineCommand has a mirror be what a Source's Resource List says.
 type baselineCommand struct {
-	sourceFlags `embed:""`
-	mirrorFlags `embed:""`
-	At          string `placeholder:"DATETIME|now" env:"-" help:"Bring the mirror to what the Source had at this moment, from its archives, and keep it there: no other command moves it on. now brings such a mirror to the present." group:"Source"`
-	Retries     int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
-	JSON        bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
+	sourceFlags      `embed:""`
+	mirrorFlags      `embed:""`
+	baselineDumpFlag `embed:""`
+	At               string `placeholder:"DATETIME|now" env:"-" help:"Bring the mirror to what the Source had at this moment, from its archives, and keep it there: no other command moves it on. now brings such a mirror to the present." group:"Source"`
+	Retries          int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
+	JSON             bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
 }
 
 // Help says what the flags do not.
@@ -48,6 +49,7 @@ func checkRetries(n int) error {
 }
 
 func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) {
+	c.dump = c.Dump
 	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
@@ -98,11 +100,12 @@ func (*baselineCommand) position(seen *mirror.Seen, p *pull) (at time.Time, know
 
 // incrementalCommand takes what has changed since the last run.
 type incrementalCommand struct {
-	sourceFlags `embed:""`
-	mirrorFlags `embed:""`
-	Retries     int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
-	Since       string `placeholder:"DATETIME" env:"-" help:"Take the changes from this moment on. Default: from where the last baseline, incremental or follow has ended." group:"Source"`
-	JSON        bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
+	sourceFlags         `embed:""`
+	mirrorFlags         `embed:""`
+	incrementalDumpFlag `embed:""`
+	Retries             int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
+	Since               string `placeholder:"DATETIME" env:"-" help:"Take the changes from this moment on. Default: from where the last baseline, incremental or follow has ended." group:"Source"`
+	JSON                bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
 }
 
 // Help says what the flags do not.
@@ -127,6 +130,7 @@ func (c *incrementalCommand) Validate() error {
 }
 
 func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err error) {
+	c.dump = c.Dump
 	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
@@ -156,7 +160,7 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 	case err != nil:
 		return fmt.Errorf("incremental: %w", err)
 	}
-	if err := p.advance(ctx, to); err != nil {
+	if err := errors.Join(p.advance(ctx, to), p.mirror.EndDumps()); err != nil {
 		return err
 	}
 	return errors.Join(p.summary(ctx, "incremental", c.JSON), held)
@@ -193,20 +197,31 @@ func (p *pull) advance(ctx context.Context, to follow.Position) error {
 
 // increment takes the changes since a position, and returns up to where.
 func (p *pull) increment(ctx context.Context, from follow.Position) (follow.Position, error) {
-	if p.set.ChangeList == "" {
-		return from, fmt.Errorf("%w: a Change List", lists.ErrNone)
-	}
 	t := taking{ctx: ctx, to: p.mirror, limit: latest()}
 	t.reach(from)
-	covered, err := p.client.Changes(ctx, p.set.ChangeList, from.At, t.visit)
+	if err := p.fromDump(ctx, from, &t); err != nil {
+		return from, err
+	}
+	switch {
+	case p.set.ChangeList == "" && p.set.ChangeDump == "" || p.set.ChangeList == "" && p.dump == mirror.DumpNever:
+		return from, fmt.Errorf("%w: a Change List", lists.ErrNone)
+	case p.set.ChangeList == "" || p.dump == mirror.DumpOnly:
+		return t.at, nil
+	}
+	covered, err := p.client.Changes(ctx, p.set.ChangeList, t.at.At, t.visit)
 	if err = errors.Join(err, t.flush()); err != nil {
 		return from, err
 	}
-	// With a datetime in the future nobody knows up to where a list is, but for the others in it.
+	t.cover(covered)
+	return t.at, nil
+}
+
+// cover moves on to where a reading is complete. With a datetime in the future nobody knows up to
+// where a list is, but for the others in it.
+func (t *taking) cover(covered lists.Covered) {
 	if covered.Until.After(t.at.At) && !covered.Until.After(t.limit) && !t.odd {
 		t.reach(follow.Position{At: covered.Until})
 	}
-	return t.at, nil
 }
 
 const (
@@ -245,7 +260,7 @@ func (t *taking) visit(e payload.Entry) error {
 	}
 	// The texts are parts of the whole entry, which may be large.
 	c.Links = mirror.KeptLinks(c.Links)
-	for _, text := range []*string{&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding} {
+	for _, text := range []*string{&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding, &c.Path} {
 		*text = strings.Clone(*text)
 	}
 	t.batch = append(t.batch, c)

@@ -27,6 +27,7 @@ type mirrorFlags struct {
 	PerHost  int              `default:"8" help:"How many of them from one host." group:"Mirror" range:"1 or more"`
 	MaxFile  program.ByteSize `default:"10GiB" placeholder:"SIZE" help:"Largest resource: a number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB." group:"Mirror" range:"1 or more"`
 	MinFree  program.ByteSize `default:"256MiB" placeholder:"SIZE" help:"What must stay free on the disks of --mirror and --data: nothing is fetched or kept that would leave less." group:"Mirror" range:"1 or more"`
+	dump     mirror.DumpMode  // of the commands that have the flag
 	Within   time.Duration    `name:"fetch-timeout" default:"1h" help:"How long fetching one resource may take." group:"Mirror" range:"more than 0"`
 }
 
@@ -58,6 +59,7 @@ func (f *mirrorFlags) open(at string, store *pebblestore.Destination, readOnly b
 	cfg := mirror.Config{
 		Dir: f.Mirror, Bases: f.Base, Chosen: len(f.Base) > 0, Catalog: store.Mirrored(), Ledger: store.Ledger(),
 		Homes: store.Mirrored(), ReadOnly: readOnly,
+		Dump:   f.dump,
 		Delete: f.Delete, MaxDelete: f.MostGone, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
 		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
 	}
@@ -180,6 +182,9 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 		return fmt.Errorf("printing: %w", err)
 	}
 	var all []error
+	if p.dump == mirror.DumpOnly && done.Unusable > 0 {
+		all = append(all, fmt.Errorf("%d packages could not be used; the log names them. --dump auto fetches what they have one by one", done.Unusable))
+	}
 	if failed := standing[mirror.Failed]; failed > 0 {
 		all = append(all, fmt.Errorf("%d resources could not be fetched, or are not what the Source tells; they are tried again by the next run", failed))
 	}
@@ -204,10 +209,18 @@ type outcome struct {
 func (o *outcome) invalid() int { return max(o.Standing[mirror.Invalid], int(o.Progress.Invalid)) }
 
 func (o *outcome) text(w io.Writer, what string) error {
-	_, err := fmt.Fprintf(w, "%s: %d fetched (%s), %d unchanged, %d deleted, in %s; the mirror has %d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside, %d invalid\n",
-		what, o.Fetched, megabytes(o.Bytes), o.Unchanged, o.Progress.Deleted, o.took.Round(time.Millisecond),
+	_, err := fmt.Fprintf(w, "%s: %d fetched (%s%s), %d unchanged, %d deleted, in %s; the mirror has %d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside, %d invalid\n",
+		what, o.Fetched, megabytes(o.Bytes), o.origins(), o.Unchanged, o.Progress.Deleted, o.took.Round(time.Millisecond),
 		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid())
 	return err
+}
+
+// origins says how many came from packages, where any package was used.
+func (o *outcome) origins() string {
+	if o.Packages+o.Unusable == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d from %d packages, %d by GET", o.Unpacked, o.Packages, o.Fetched-o.Unpacked)
 }
 
 func megabytes(n int64) string {
@@ -220,6 +233,11 @@ func (o *outcome) json(w io.Writer, what string) error {
 		Command   string  `json:"command"`
 		Fetched   int64   `json:"fetched"`
 		Bytes     int64   `json:"bytes"`
+		Unpacked  int64   `json:"from_packages"`
+		Asked     int64   `json:"by_get"`
+		Spoiled   int64   `json:"spoiled_in_packages"`
+		Packages  int64   `json:"packages"`
+		Unusable  int64   `json:"unusable_packages"`
 		Unchanged int64   `json:"unchanged"`
 		Deleted   int64   `json:"deleted"`
 		Seconds   float64 `json:"seconds"`
@@ -230,7 +248,7 @@ func (o *outcome) json(w io.Writer, what string) error {
 		Outside   int     `json:"outside"`
 		Invalid   int     `json:"invalid"`
 	}{
-		what, o.Fetched, o.Bytes, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
+		what, o.Fetched, o.Bytes, o.Unpacked, o.Fetched - o.Unpacked, o.Spoiled, o.Packages, o.Unusable, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
 		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused],
 		o.invalid(),
 	})

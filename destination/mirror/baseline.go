@@ -19,7 +19,7 @@ var ErrEmpty = errors.New("the Source lists no resources, while the mirror has c
 // Errors of a Baseline that did all but delete: what is new was taken.
 var (
 	// ErrNotWhole: something in the Resource List has no loc. What it does not list was left as it is.
-	ErrNotWhole = errors.New("the Source's Resource List is not whole: some of what it lists has no loc")
+	ErrNotWhole = errors.New("the Source's Resource List or Resource Dump is not whole: some of what it lists has no loc, or cannot be read")
 	// ErrTooMany: more was to be deleted than Config.MaxDelete. It was recorded (Gone), and no file
 	// was removed.
 	ErrTooMany = errors.New("too much is to be deleted at once")
@@ -44,6 +44,9 @@ type Seen struct {
 	Entries, Changes, Overlong int
 	// Unnamed is how many of the Resource List have no loc.
 	Unnamed int
+	// Unopened is how many packages of the Resource Dump could not be used, and entries of manifests
+	// have no loc, where only the dump says what the set is.
+	Unopened int
 	// Unread is why the changes since are not known, though the Source has a Change List.
 	Unread error
 }
@@ -60,6 +63,14 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 	if err != nil {
 		return Seen{}, err
 	}
+	m.counts.total.Add(int64(seen.Entries))
+	dump, err := m.fromDump(ctx, from, set, &seen)
+	if err == nil && set.ResourceList == "" && set.ChangeList != "" && m.cfg.Dump != DumpOnly {
+		err = m.expectChanges(ctx, from, set.ChangeList, &seen)
+	}
+	if err != nil {
+		return Seen{}, err
+	}
 	if seen.Entries+seen.Changes == 0 {
 		for c, err := range m.cfg.Catalog.All(ctx) {
 			if err != nil || c.State != Gone {
@@ -71,15 +82,16 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 	if err != nil {
 		return Seen{}, err
 	}
-	m.counts.total.Add(int64(seen.Entries))
 	p := m.newPool(ctx)
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		switch {
 		case r != nil && c != nil && r.Change == "" && !seen.At.IsZero() && c.Told.Datetime.After(seen.At):
 			return nil // what it was changed to since is known already
+		case r != nil && dump.has(r, c):
+			return nil
 		case r != nil:
 			return p.submit(&job{loc: r.Loc, told: r.Told})
-		case seen.Unnamed > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
+		case seen.partial() > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
 			return nil
 		}
 		// What was changed after the position stays: that is not known here.
@@ -89,15 +101,21 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 		err = waited
 	}
 	if err == nil {
+		if err := m.EndDumps(); err != nil {
+			m.cfg.Logger.Warn("what is left of packages is not removed", "error", err)
+		}
 		err = held
 	}
 	return seen, err
 }
 
+// partial is how much of what the Source lists is not known.
+func (s *Seen) partial() int { return s.Unnamed + s.Unopened }
+
 // holdBack says why nothing is to be deleted of what is not listed; nil where it may be.
 // past: the copies are to be those of a moment, at which what was changed later was not there.
 func (m *Mirror) holdBack(ctx context.Context, seen *Seen, past bool) (held, err error) {
-	if !m.cfg.Delete && seen.Unnamed == 0 {
+	if !m.cfg.Delete && seen.partial() == 0 {
 		return nil, nil
 	}
 	var d deletions
@@ -110,8 +128,8 @@ func (m *Mirror) holdBack(ctx context.Context, seen *Seen, past bool) (held, err
 	switch {
 	case err != nil:
 		return nil, err
-	case seen.Unnamed > 0 && d.of > d.kept:
-		return fmt.Errorf("%w: %d entries; of the %d copies that are not listed none was deleted", ErrNotWhole, seen.Unnamed, d.of-d.kept), nil
+	case seen.Unopened > 0 || seen.Unnamed > 0 && d.of > d.kept:
+		return fmt.Errorf("%w: %d entries; of the %d copies that are not listed none was deleted", ErrNotWhole, seen.partial(), d.of-d.kept), nil
 	case !m.cfg.Delete:
 		return nil, nil
 	}
@@ -149,7 +167,7 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 	switch {
 	case m.cfg.Ledger == nil:
 		return Seen{}, errors.New("there is no ledger")
-	case set.ResourceList == "":
+	case set.ResourceList == "" && !m.listedByDump(set):
 		return Seen{}, fmt.Errorf("%w: a Resource List", lists.ErrNone)
 	}
 	if err := m.cfg.Ledger.Clear(ctx); err != nil {
@@ -157,6 +175,9 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 	}
 	if c, ok := from.(interface{ Forget() }); ok {
 		c.Forget() // what was read before is not in the Ledger
+	}
+	if set.ResourceList == "" {
+		return Seen{}, nil // the manifests of the dump say what the set is
 	}
 	n := noting{ctx: ctx, m: m}
 	snapshot, err := from.Resources(ctx, set.ResourceList, n.note)
@@ -168,7 +189,7 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 		snapshot.At = time.Time{}
 	}
 	seen := Seen{At: snapshot.At, Position: snapshot.At, Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong}
-	if set.ChangeList != "" {
+	if set.ChangeList != "" && m.cfg.Dump != DumpOnly {
 		err = m.expectChanges(ctx, from, set.ChangeList, &seen)
 	}
 	return seen, err

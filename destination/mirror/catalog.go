@@ -161,6 +161,8 @@ type Ledger interface {
 	// Note has the entries in it, in the place of earlier ones with the same Loc; one whose
 	// Change is payload.Deleted has its Loc not be in it. Of an entry, what Told has is kept.
 	Note(ctx context.Context, entries []payload.Entry) error
+	// Resource returns the one with a loc; ErrNone if there is none.
+	Resource(ctx context.Context, loc string) (Resource, error)
 	// Resources gives what is in it, by the bytes of their locs.
 	Resources(ctx context.Context) iter.Seq2[Resource, error]
 }

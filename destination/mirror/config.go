@@ -63,6 +63,10 @@ type Config struct {
 	// Sync has each file and its directories on the disk before the Catalog says so.
 	Sync bool
 
+	// Dump says when Baseline takes content from the packages of a Resource Dump; default DumpNever.
+	// With DumpOnly no resource is fetched by itself, by no method.
+	Dump DumpMode
+
 	// Transport carries the requests; default a transport with limits of its own and the
 	// proxy of the environment. It must not unpack what it gets.
 	Transport http.RoundTripper
@@ -99,6 +103,11 @@ func (c *Config) Validate() error {
 		if _, err := parseBase(raw); err != nil {
 			return err
 		}
+	}
+	switch c.Dump {
+	case "", DumpNever, DumpAuto, DumpOnly:
+	default:
+		return fmt.Errorf("dump: must be %s, %s or %s", DumpAuto, DumpNever, DumpOnly)
 	}
 	switch {
 	case c.Parallel < 0 || c.Parallel > maxParallel:

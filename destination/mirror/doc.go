@@ -34,4 +34,10 @@
 // be the names of others: % is followed by two digits in those.
 //
 // A path is given once and kept in the Catalog.
+//
+// # Packages
+//
+// With Config.Dump, Baseline takes content from the packages of a Resource Dump, and a Bundle from
+// one of a Change Dump. A package is one more place that content comes from: from the temporary file
+// on, all is as above. What a package has wrong is fetched, or with DumpOnly recorded as Failed.
 package mirror

@@ -155,49 +155,58 @@ func headerSafe(s string) bool {
 // take reads the body into a file. Where it returns one with an error the body broke off, or is
 // not what was told.
 func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetched, error) {
-	want := told.size()
-	limit := f.cfg.MaxBytes
-	if resp.ContentLength > limit {
-		return nil, failed("it has %d bytes, more than the limit of %d", resp.ContentLength, limit)
-	}
-	if want >= 0 {
-		limit = want
-	}
-	if err := f.tree.room.take(max(want, resp.ContentLength)); err != nil {
-		return nil, err
-	}
-	file, err := f.tree.newPart()
-	if err != nil {
-		return nil, writeTrouble(err)
-	}
-	known, _ := digests.Parse(told.Hash)
-	got := &fetched{
-		file: file, hashes: digests.New(known), etag: header(resp, "ETag"), told: header(resp, "Last-Modified"), encoding: header(resp, "Content-Encoding"),
-	}
+	got := &fetched{etag: header(resp, "ETag"), told: header(resp, "Last-Modified"), encoding: header(resp, "Content-Encoding")}
 	if at, err := http.ParseTime(got.told); err == nil {
 		if got.modified = at; !settled(resp, at) {
 			got.etag, got.told = "", ""
 		}
 	}
+	err := f.write(got, body, resp.ContentLength, told)
+	if got.file == nil {
+		return nil, err
+	}
+	return got, err
+}
+
+// write writes content into a file, and compares it with what is told. length is how much is to come,
+// -1 where nobody knows. Where got has a file beside an error the content broke off, or is not what was told.
+func (f *fetcher) write(got *fetched, body io.Reader, length int64, told *Told) error {
+	want := told.size()
+	limit := f.cfg.MaxBytes
+	if length > limit {
+		return failed("it has %d bytes, more than the limit of %d", length, limit)
+	}
+	if want >= 0 {
+		limit = want
+	}
+	if err := f.tree.room.take(max(want, length)); err != nil {
+		return err
+	}
+	file, err := f.tree.newPart()
+	if err != nil {
+		return writeTrouble(err)
+	}
+	known, _ := digests.Parse(told.Hash)
+	got.file, got.hashes = file, digests.New(known)
 	buffer := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(buffer)
 	to := &writeMarker{to: io.MultiWriter(file, got.hashes)}
 	got.size, err = io.CopyBuffer(to, io.LimitReader(body, limit+1), buffer[:])
 	switch wrong, have, differs := got.hashes.Differs(known); {
 	case err != nil && to.failed:
-		return got, writeTrouble(err)
+		return writeTrouble(err)
 	case err != nil:
-		return got, err
+		return err
 	case got.size > limit && want < 0:
-		return got, failed("it has more bytes than the limit of %d", limit)
+		return failed("it has more bytes than the limit of %d", limit)
 	case got.size > limit:
-		return got, failed("it has more bytes than the %d that the Source told", want)
+		return failed("it has more bytes than the %d that the Source told", want)
 	case want >= 0 && got.size != want:
-		return got, failed("it has %d bytes, and the Source told %d", got.size, want)
+		return failed("it has %d bytes, and the Source told %d", got.size, want)
 	case differs:
-		return got, failed("its hash is %s:%s, and the Source told %s", wrong.Algorithm, have, wrong.Hex)
+		return failed("its hash is %s:%s, and the Source told %s", wrong.Algorithm, have, wrong.Hex)
 	}
-	return got, nil
+	return nil
 }
 
 // settled tells whether a Last-Modified says which content it was (RFC 9110 §8.8.2.2): what was

@@ -32,6 +32,8 @@ func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
 		j.finished = true // handed on again, after what came later
 		m.counts.unchanged.Add(1)
 		return "", nil
+	case j.packed != nil && j.told.Change == "" && !j.packed.listed.IsZero() && j.copy.Told.Datetime.After(j.packed.listed):
+		return "", nil // what it was changed to since is known already
 	}
 	if j.told.Change == payload.Deleted {
 		if !known {
@@ -50,6 +52,9 @@ func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
 	if err != nil {
 		m.fail(j, err)
 		return "", nil
+	}
+	if j.packed != nil {
+		return localHost, nil
 	}
 	return authority(j.url), nil
 }
@@ -188,6 +193,12 @@ func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 		m.counts.unchanged.Add(1)
 		return m.asTold(j)
 	}
+	if j.packed != nil {
+		if done, err := m.takePacked(ctx, j); done || err != nil {
+			return err
+		}
+		host = authority(j.url)
+	}
 	if known, _ := digests.Parse(j.told.Hash); m.kept() && len(known) == 0 {
 		return errUnproven
 	}
@@ -212,6 +223,9 @@ func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 
 // ask fetches at the host's turn.
 func (m *Mirror) ask(ctx context.Context, host string, j *job, old *File, fresh bool) (*fetched, error) {
+	if m.cfg.Dump == DumpOnly {
+		return nil, failed("no package of the dump has it as the Source tells it, and with --dump only it is not fetched")
+	}
 	h := m.hosts.of(host)
 	if err := h.enter(ctx); err != nil {
 		return nil, err

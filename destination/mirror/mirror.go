@@ -14,6 +14,7 @@ import (
 
 	"carillon/destination/follow"
 	"carillon/destination/lists"
+	"carillon/destination/packages"
 	"carillon/payload"
 )
 
@@ -24,18 +25,20 @@ const maxTake = 1000
 // Mirror keeps the copies. Take, Baseline, Audit and Settle are called by one goroutine; Run runs
 // beside them.
 type Mirror struct {
-	cfg    Config
-	bases  []base
-	tree   *tree
-	fetch  *fetcher
-	hosts  *hosts
-	slots  chan struct{} // that fetch, or read files
-	busy   keys
-	claims claims
-	counts counters
-	lines  quiet
-	wake   chan struct{} // something is due that was not
-	moment atomic.Pointer[time.Time]
+	cfg   Config
+	bases []base
+	tree  *tree
+	fetch *fetcher
+	// packages are those of dumps that are being read.
+	packages *packages.Client
+	hosts    *hosts
+	slots    chan struct{} // that fetch, or read files
+	busy     keys
+	claims   claims
+	counts   counters
+	lines    quiet
+	wake     chan struct{} // something is due that was not
+	moment   atomic.Pointer[time.Time]
 }
 
 var _ follow.Taker = (*Mirror)(nil)
@@ -76,13 +79,14 @@ func New(cfg Config) (*Mirror, error) {
 		m.moment.Store(&home.Moment)
 	}
 	m.fetch = newFetcher(&m.cfg, m.tree, m.below)
+	m.packages = m.newPackages()
 	return m, nil
 }
 
 // Close gives the directory back. Nothing else may be running.
 func (m *Mirror) Close() error {
 	m.fetch.client.CloseIdleConnections()
-	if err := m.tree.close(); err != nil {
+	if err := errors.Join(m.packages.Close(), m.tree.close()); err != nil {
 		return fmt.Errorf("mirror directory: %w", err)
 	}
 	return nil
@@ -92,6 +96,11 @@ func (m *Mirror) Close() error {
 // fetched is recorded, and done with here. An error is trouble of the mirror itself: its disk has no
 // room, its Catalog is away; ErrKept.
 func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, err error) {
+	return m.take(ctx, changes, func(*payload.Entry) *packed { return nil })
+}
+
+// take is Take with a content that a package may have of a change.
+func (m *Mirror) take(ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed) (done int, err error) {
 	if err := m.free(); err != nil {
 		return 0, err
 	}
@@ -99,7 +108,7 @@ func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, e
 	last := make(map[string]*job, len(changes))
 	for i := range changes {
 		e := &changes[i].Entry
-		last[e.Loc] = &job{loc: e.Loc, told: m.told(e)}
+		last[e.Loc] = &job{loc: e.Loc, told: m.told(e), packed: content(e)}
 	}
 	p := m.newPool(ctx)
 	submitted := make(map[string]bool, len(last))
@@ -226,6 +235,13 @@ type Progress struct {
 	Missing, Failed, Refused, Invalid int64
 	// Bytes were fetched.
 	Bytes int64
+	// Unpacked are those of Fetched that came from packages of dumps, Spoiled those whose content in
+	// a package was not what the Source told.
+	Unpacked, Spoiled int64
+	// Packages is how many packages were used, Unusable how many could not be.
+	Packages, Unusable int64
+	// PackageBytes were downloaded of packages, of PackageTotal, as far as dumps tell their lengths.
+	PackageBytes, PackageTotal int64
 }
 
 // Done is how many were looked at.
@@ -235,6 +251,7 @@ func (p Progress) Done() int64 {
 
 type counters struct {
 	total, fetched, unchanged, deleted, kept, missing, failed, refused, invalid, bytes atomic.Int64
+	unpacked, spoiled, packages, unusable, packageBytes, packageTotal                  atomic.Int64
 }
 
 // Progress may be asked at any time.
@@ -243,6 +260,7 @@ func (m *Mirror) Progress() Progress {
 	return Progress{
 		c.total.Load(), c.fetched.Load(), c.unchanged.Load(), c.deleted.Load(), c.kept.Load(),
 		c.missing.Load(), c.failed.Load(), c.refused.Load(), c.invalid.Load(), c.bytes.Load(),
+		c.unpacked.Load(), c.spoiled.Load(), c.packages.Load(), c.unusable.Load(), c.packageBytes.Load(), c.packageTotal.Load(),
 	}
 }
 

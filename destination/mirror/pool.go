@@ -28,6 +28,9 @@ type job struct {
 	// keep: its file stays, whatever Config.Delete says.
 	unlisted, keep bool
 
+	// packed is the content that a package has; nil: it is fetched.
+	packed *packed
+
 	copy    Copy // what is known; its State is empty if nothing is
 	url     *url.URL
 	claimed string

@@ -89,6 +89,9 @@ func (m *Mirror) retryDue(ctx context.Context) (next time.Time, err error) {
 // Settle tries what failed again, so many times, waiting for it to be due, and returns
 // when nothing is left that Failed, or for a longer time. What is Missing does not hold it up.
 func (m *Mirror) Settle(ctx context.Context, rounds int) error {
+	if m.cfg.Dump == DumpOnly {
+		return nil
+	}
 	for round := range rounds {
 		next, err := m.retryDue(ctx)
 		if err != nil || next.IsZero() {

@@ -146,11 +146,31 @@ func (l *Ledger) write(ctx context.Context, g growth, build func(*pebble.Batch) 
 	return nil
 }
 
+// Resource implements mirror.Ledger.
+func (l *Ledger) Resource(ctx context.Context, loc string) (mirror.Resource, error) {
+	if err := l.engine.enter(ctx); err != nil {
+		return mirror.Resource{}, fmt.Errorf("read the ledger: %w", mirrorError(err))
+	}
+	defer l.engine.leave()
+	record, err := l.engine.get(mirrorKey(kindMirrorLedger, loc))
+	if err != nil {
+		return mirror.Resource{}, fmt.Errorf("read the ledger: %w", mirrorError(err))
+	}
+	if record == nil {
+		return mirror.Resource{}, mirror.ErrNone
+	}
+	return ledgerResource(loc, record)
+}
+
+func ledgerResource(loc string, record []byte) (mirror.Resource, error) {
+	d, linked := mirrorDecoder(record)
+	told := mirrorDecodeTold(d, linked)
+	return mirror.Resource{Loc: loc, Told: told}, d.done()
+}
+
 // Resources implements mirror.Ledger.
 func (l *Ledger) Resources(ctx context.Context) iter.Seq2[mirror.Resource, error] {
 	return mirrorErrors(records(ctx, l.engine, []byte{kindMirrorLedger}, func(key, record []byte) (mirror.Resource, error) {
-		d, linked := mirrorDecoder(record)
-		told := mirrorDecodeTold(d, linked)
-		return mirror.Resource{Loc: string(key[1:]), Told: told}, d.done()
+		return ledgerResource(string(key[1:]), record)
 	}))
 }

@@ -222,6 +222,14 @@ func Ledger(t *testing.T, l mirror.Ledger) {
 		}
 	}
 	look("b", "c")
+	if r, err := l.Resource(t.Context(), "b"); err != nil || r != mirror.ResourceOf(&one) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, loc := range []string{"a", "d", ""} {
+		if r, err := l.Resource(t.Context(), loc); !errors.Is(err, mirror.ErrNone) {
+			t.Errorf("%q: %+v, %v", loc, r, err)
+		}
+	}
 	if err := l.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}

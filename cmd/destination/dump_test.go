@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/destination/packages/packagestest"
+	"carillon/payload"
+)
+
+// dumper is a shelf with dumps.
+type dumper struct {
+	*shelf
+	resources, changed []payload.Part // the packages of each
+	changesFrom        time.Time
+	zips               map[string][]byte
+	// before, where it is set, answers in the place of the shelf if it returns true.
+	before func(w http.ResponseWriter, r *http.Request) bool
+	asked  map[string][]string // Range headers, by path; guarded by mu
+}
+
+func newDumper(t *testing.T) (*mirrored, *dumper) {
+	m := newMirrored(t)
+	d := &dumper{shelf: m.shelf, zips: map[string][]byte{}, asked: map[string][]string{}}
+	inner := m.shelf.Config.Handler
+	m.shelf.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.mu.Lock()
+		d.asked[r.URL.Path] = append(d.asked[r.URL.Path], r.Header.Get("Range"))
+		before := d.before
+		d.mu.Unlock()
+		if before != nil && before(w, r) {
+			return
+		}
+		if !d.answer(w, r) {
+			inner.ServeHTTP(w, r)
+		}
+	})
+	return m, d
+}
+
+func (d *dumper) answer(w http.ResponseWriter, r *http.Request) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	head := payload.Head{Links: []payload.Link{{Rel: "up", Href: d.URL + "/caps.xml"}}}
+	parts := d.resources
+	switch r.URL.Path {
+	case "/caps.xml":
+		var all []payload.Capability
+		for name, capability := range map[string]string{
+			"resources": payload.CapResourceList, "changes": payload.CapChangeList, "resourcedump": payload.CapResourceDump, "changedump": payload.CapChangeDump,
+		} {
+			all = append(all, payload.Capability{Loc: d.URL + "/" + name + ".xml", Capability: capability})
+		}
+		d.must(payload.WriteCapabilityList(w, payload.CapabilityList{Up: d.URL + "/.well-known/resourcesync", Capabilities: all}))
+		return true
+	case "/resourcedump.xml":
+		head.Capability, head.At = payload.CapResourceDump, d.at
+	case "/changedump.xml":
+		head.Capability, head.From = payload.CapChangeDump, d.changesFrom
+		parts = d.changed
+	default:
+		zip, ok := d.zips[r.URL.Path]
+		if ok {
+			w.Header().Set("ETag", d.etag(zip))
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(zip))
+		}
+		return ok
+	}
+	doc, err := payload.AppendHead(nil, head)
+	d.must(err)
+	for i := range parts {
+		doc, err = payload.AppendListed(doc, &parts[i])
+		d.must(err)
+	}
+	_, _ = w.Write(payload.AppendTail(doc, false))
+	return true
+}
+
+func (d *dumper) etag(zip []byte) string { return fmt.Sprintf(`"%x"`, sha256.Sum256(zip)) }
+
+// pack puts entries into a package, with what the shelf has of them.
+func (d *dumper) pack(name string, head payload.Head, entries []payload.Entry) payload.Part {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := packagestest.New(d.t, head)
+	for _, e := range entries {
+		if e.Change == payload.Deleted {
+			p.Tell(e)
+		} else {
+			p.Add(e, d.files[strings.TrimPrefix(e.Loc, d.URL)])
+		}
+	}
+	zip := p.Bytes()
+	d.zips[name] = zip
+	return payload.Part{
+		Loc: d.URL + name, Type: "application/zip", Length: strconv.Itoa(len(zip)), Hash: fmt.Sprintf("sha-256:%x", sha256.Sum256(zip)),
+		From: head.From, Until: head.Until,
+	}
+}
+
+// dump makes a Resource Dump of the Resource List in so many packages.
+func (d *dumper) dump(parts int) {
+	d.resources = nil
+	for i := range parts {
+		n := len(d.listed)
+		part := d.pack(fmt.Sprintf("/%d.zip", i), payload.Head{Capability: payload.CapResourceDumpManifest, At: d.at}, d.listed[i*n/parts:(i+1)*n/parts])
+		d.mu.Lock()
+		d.resources = append(d.resources, part)
+		d.mu.Unlock()
+	}
+}
+
+// gets is how often files of the shelf were asked for.
+func (d *dumper) gets() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for path := range d.files {
+		n += len(d.asked[path])
+	}
+	return n
+}
+
+// A baseline by a Resource Dump, and changes by a Change Dump, with all that they lack by GET.
+func TestDumpCommands(t *testing.T) {
+	const files, changes = 50, 1200
+	m, s := newDumper(t)
+	for i := range files {
+		s.put(fmt.Sprintf("/f%d.txt", i), fmt.Sprint("text ", i))
+	}
+	s.snapshot()
+	s.dump(2)
+	s.put("/f1.txt", "changed after the dump")
+	if out, logs := m.run("baseline", 0, "--json"); !strings.Contains(out, fmt.Sprintf(`"from_packages":%d,"by_get":1,`, files-1)) || !strings.Contains(out, `"packages":2,`) {
+		t.Errorf("%s%s", out, logs)
+	}
+	m.run("audit", 0)
+	if n := s.gets(); n != 1 {
+		t.Errorf("%d files were asked for", n)
+	}
+
+	// Changes from before and behind the position, in two packages, and some after them.
+	from := s.at
+	for i := range changes {
+		s.put(fmt.Sprintf("/new/%d.txt", i), fmt.Sprint("new ", i))
+	}
+	s.put("/f2.txt", "")
+	half, whole := s.changes[changes/2].Datetime.Add(-time.Second), s.clock.Add(time.Second)
+	s.changesFrom = from
+	head := payload.Head{Capability: payload.CapChangeDumpManifest, From: from, Until: half}
+	s.changed = append(s.changed, s.pack("/c1.zip", head, s.changes[:changes/2]))
+	head.From, head.Until = half, whole
+	s.changed = append(s.changed, s.pack("/c2.zip", head, s.changes[changes/2:]))
+	s.clock = whole
+	s.put("/f3.txt", "after the Change Dump")
+	out, logs := m.run("incremental", 0, "--delete")
+	if !strings.Contains(out, fmt.Sprintf("; %d from 2 packages, 1 by GET)", changes)) {
+		t.Errorf("%s%s", out, logs)
+	}
+	m.want("f2.txt", "")
+	m.want("f3.txt", "after the Change Dump")
+	m.want("new/7.txt", "new 7")
+	m.run("audit", 0)
+	if n := s.gets(); n != 2 {
+		t.Errorf("%d files were asked for", n)
+	}
+	if out, logs := m.run("incremental", 0); !strings.HasPrefix(out, "incremental: 0 fetched (0.0 MB), ") {
+		t.Errorf("once more: %s%s", out, logs)
+	}
+}
+
+// What is wrong with a Change Dump is no gap: its changes come from the Change List, or, with only,
+// the position stays where they end.
+func TestBadChangeDump(t *testing.T) {
+	const changes = 1100
+	m, s := newDumper(t)
+	s.put("/f.txt", "text")
+	s.snapshot()
+	s.dump(1)
+	m.run("baseline", 0)
+	s.changesFrom = s.at
+	for i := range changes {
+		s.put(fmt.Sprintf("/new/%d.txt", i), fmt.Sprint("new ", i))
+	}
+	half, whole := s.changes[changes/2].Datetime.Add(-time.Second), s.clock.Add(time.Second)
+	head := payload.Head{Capability: payload.CapChangeDumpManifest, From: s.at, Until: half}
+	s.changed = append(s.changed, s.pack("/c1.zip", head, s.changes[:changes/2]))
+	head.From, head.Until = half.Add(time.Hour), whole // it lacks an hour
+	second := s.pack("/c2.zip", head, s.changes[changes/2+100:])
+	second.From = half
+	s.changed = append(s.changed, second)
+	if out, logs := m.run("incremental", 1, "--dump", "only"); !strings.Contains(logs, "the manifest of the package is wrong") || strings.Contains(out, "incremental:") {
+		t.Errorf("only: %s%s", out, logs)
+	}
+	m.want("new/7.txt", "new 7") // the first package was taken
+	if out, logs := m.run("incremental", 0); !strings.Contains(logs, "the Change Dump is not used any further") || !strings.Contains(out, fmt.Sprintf("%d by GET)", changes-changes/2)) {
+		t.Errorf("auto: %s%s", out, logs)
+	}
+	m.run("audit", 0)
+	if out, logs := m.run("incremental", 1, "--dump", "only"); !strings.Contains(logs, "the manifest") {
+		t.Errorf("only, at the end: %s%s", out, logs)
+	}
+	s.changed = s.changed[:1]
+	if out, logs := m.run("incremental", 0, "--dump", "never"); !strings.HasPrefix(out, "incremental: 0 fetched") {
+		t.Errorf("never: %s%s", out, logs)
+	}
+}
+
+// With only, what no package has is told, and makes the status 1.
+func TestDumpOnlyCommand(t *testing.T) {
+	m, s := newDumper(t)
+	s.put("/a.txt", "one")
+	s.put("/b.txt", "two")
+	s.snapshot()
+	s.dump(2)
+	s.zips["/1.zip"] = []byte(strings.Repeat("x", len(s.zips["/1.zip"])))
+	out, logs := m.run("baseline", 1, "--dump", "only", "--json")
+	var done struct {
+		Whole, Failed, Packages int
+		Unusable                int `json:"unusable_packages"`
+	}
+	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Whole != 1 || done.Failed != 1 || done.Packages != 1 || done.Unusable != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+	if !strings.Contains(logs, "1 packages could not be used") || !strings.Contains(logs, "is not used") {
+		t.Errorf("%s", logs)
+	}
+	if out, _ := m.run("baseline", 0); !strings.Contains(out, "2 whole") {
+		t.Errorf("%s", out)
+	}
+	m.run("audit", 0)
+}

@@ -1,0 +1,397 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"path/filepath"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/destination/packages"
+	"carillon/internal/digests"
+	"carillon/internal/unpack"
+	"carillon/payload"
+)
+
+// DumpMode says when content is taken from the packages of a dump.
+type DumpMode string
+
+// The modes.
+const (
+	// DumpNever fetches each resource by itself.
+	DumpNever DumpMode = "never"
+	// DumpAuto uses a Resource Dump where more than half of the set is missing here, and fetches
+	// what the dump lacks, has too old, or has wrong.
+	DumpAuto DumpMode = "auto"
+	// DumpOnly uses packages, and fetches no resource by itself.
+	DumpOnly DumpMode = "only"
+)
+
+const (
+	// packagesName is the directory below ownName for packages.
+	packagesName = "packages"
+	// maxPackageBytes bounds what a package may have unpacked: 1 TiB. What is unpacked is bounded by
+	// Config.MaxBytes and Config.MinFree too.
+	maxPackageBytes = 1 << 40
+	// maxRemembered is of how many resources a Baseline remembers that a dump had them, so that they
+	// are not looked at twice.
+	maxRemembered = 1 << 20
+)
+
+// Dumps reads what dumps list. A Lists that is one has its Resource Dump used.
+type Dumps interface {
+	ResourceDump(ctx context.Context, uri string, visit func(lists.Package) error) (lists.Snapshot, error)
+}
+
+func (m *Mirror) newPackages() *packages.Client {
+	return packages.New(packages.Config{
+		Dir: filepath.Join(m.cfg.Dir, ownName, packagesName), Transport: m.cfg.Transport, UserAgent: m.cfg.UserAgent,
+		Logger: m.cfg.Logger, Room: m.tree.room.take,
+		Came:   func(n int64) { m.counts.packageBytes.Add(n) },
+		Limits: unpack.Limits{Bytes: maxPackageBytes, EntryBytes: maxPackageBytes},
+	})
+}
+
+// listedByDump reports whether a Source without a Resource List has its Resource Dump say what it has.
+func (m *Mirror) listedByDump(set lists.Set) bool {
+	return set.ResourceDump != "" && (m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly)
+}
+
+// packed is a content in a package.
+type packed struct {
+	from *packages.Package
+	path string
+	told Told // by the manifest
+	// listed is the moment of the list that the job's told is from; zero for a change.
+	listed time.Time
+}
+
+// takePacked has the copy be what the package has, if that is what the Source told. done is false
+// where the content must come from elsewhere.
+func (m *Mirror) takePacked(ctx context.Context, j *job) (done bool, err error) {
+	got, err := m.unpack(ctx, j)
+	if err == nil {
+		if err = m.put(j, got); err == nil {
+			m.counts.unpacked.Add(1)
+		}
+		return true, err
+	}
+	if ctx.Err() != nil || errors.Is(err, ErrRoom) {
+		return false, err
+	}
+	m.counts.spoiled.Add(1)
+	if m.lines.may(m.cfg.Logger) {
+		next := "it is fetched by GET"
+		if m.cfg.Dump == DumpOnly {
+			next = "it is not mirrored"
+		}
+		m.cfg.Logger.Warn("the content in a package is not used", "loc", lists.Cut(j.loc), "package", lists.Cut(j.packed.from.URI),
+			"reason", lists.Cut(err.Error()), "next", next)
+	}
+	return false, nil
+}
+
+// unpack writes the content of a package into a file, and compares it with what the Source told and
+// with what the manifest tells.
+func (m *Mirror) unpack(ctx context.Context, j *job) (*fetched, error) {
+	p := j.packed
+	want := j.told
+	size, manifest := want.size(), p.told.size()
+	switch {
+	case size >= 0 && manifest >= 0 && size != manifest:
+		return nil, failed("the manifest tells %d bytes, and the Source told %d", manifest, size)
+	case size < 0:
+		want.Length = p.told.Length
+	}
+	if size = want.size(); size > m.cfg.MaxBytes {
+		return nil, failed("it has %d bytes, more than the limit of %d", size, m.cfg.MaxBytes)
+	}
+	if want.Hash != p.told.Hash {
+		want.Hash += " " + p.told.Hash
+	}
+	content, err := p.from.Content(p.path)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	got := &fetched{modified: p.told.modified(), encoding: p.told.Encoding}
+	if err = m.fetch.write(got, onlyReader{ctx, content}, -1, &want); err != nil {
+		if got.file != nil {
+			got.file.discard()
+		}
+		return nil, err
+	}
+	return got, nil
+}
+
+// dumped is how one Baseline takes content from a Resource Dump.
+type dumped struct {
+	m    *Mirror
+	seen *Seen
+	// listed: a Resource List says what the set is. Otherwise the manifests do.
+	listed bool
+	noting noting
+	// done are the locs that packages had, by a hash of them.
+	done map[uint64]struct{}
+	seed maphash.Seed
+}
+
+// fromDump takes what a Resource Dump has of the set, where it is to be used; nil where it is not.
+func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *Seen) (*dumped, error) {
+	d := &dumped{m: m, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: m}, done: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+	dumps, able := from.(Dumps)
+	switch {
+	case set.ResourceDump == "" || !able:
+		if m.cfg.Dump == DumpOnly {
+			return nil, fmt.Errorf("%w: a Resource Dump", lists.ErrNone)
+		}
+		return nil, nil
+	case m.cfg.Dump == DumpNever || m.cfg.Dump == "":
+		return nil, nil
+	}
+	if m.cfg.Dump == DumpAuto && d.listed {
+		if worth, err := m.worthDump(ctx); err != nil || !worth {
+			return nil, err
+		}
+	}
+	var all []lists.Package
+	snapshot, err := dumps.ResourceDump(ctx, set.ResourceDump, func(p lists.Package) error {
+		all = append(all, p)
+		return nil
+	})
+	switch {
+	case err != nil && (ctx.Err() != nil || m.cfg.Dump == DumpOnly || !d.listed):
+		return nil, err
+	case err != nil:
+		m.cfg.Logger.Warn("the Resource Dump cannot be read: resources are fetched one by one", "error", lists.Cut(err.Error()))
+		return nil, nil
+	}
+	if !d.listed {
+		if seen.At = snapshot.At; ahead(seen.At) {
+			seen.At = time.Time{}
+		}
+		seen.Position, seen.Unopened = seen.At, snapshot.Unnamed
+	}
+	return d, d.takeAll(ctx, all)
+}
+
+// worthDump reports whether more than half of the set is missing here, or an earlier run has begun
+// with packages.
+func (m *Mirror) worthDump(ctx context.Context) (bool, error) {
+	if begun, err := m.packages.Begun(); begun || err != nil {
+		return begun, err
+	}
+	all, missing := 0, 0
+	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
+		if r == nil {
+			return nil
+		}
+		all++
+		if c == nil || c.File == nil || !same(c, &r.Told) {
+			missing++
+		}
+		return nil
+	})
+	return 2*missing > all, err
+}
+
+// opened is a package, or why there is none.
+type opened struct {
+	told lists.Package
+	*packages.Package
+	err error
+}
+
+// takeAll takes package after package, and downloads the next one meanwhile.
+func (d *dumped) takeAll(ctx context.Context, all []lists.Package) error {
+	ctx, cancel := context.WithCancel(ctx)
+	next := make(chan opened)
+	go func() {
+		defer close(next)
+		for _, p := range all {
+			if d.listed && d.m.packages.Used(p) {
+				continue // a run that was interrupted has taken it
+			}
+			o := opened{told: p}
+			o.Package, o.err = d.m.packages.Open(ctx, p)
+			select {
+			case next <- o:
+			case <-ctx.Done():
+				if o.err == nil {
+					_ = o.Close()
+				}
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		for o := range next {
+			if o.err == nil {
+				_ = o.Close()
+			}
+		}
+	}()
+	for _, p := range all {
+		d.m.counts.packageTotal.Add(max(p.Length, 0))
+	}
+	for o := range next {
+		if err := d.takeOne(ctx, &o); err != nil {
+			return err
+		}
+	}
+	return errors.Join(ctx.Err(), d.noting.flush())
+}
+
+// takeOne takes what a package has. An error is trouble of the mirror itself; a package that cannot
+// be used is reported, and passed over.
+func (d *dumped) takeOne(ctx context.Context, o *opened) error {
+	if o.err == nil {
+		p := d.m.newPool(ctx)
+		var fault error // of the mirror
+		o.err = o.Manifest(payload.CapResourceDumpManifest, func(h payload.Header, e packages.Entry) error {
+			fault = d.entry(ctx, p, o.Package, &h, e)
+			return fault
+		})
+		waited := p.wait()
+		if err := errors.Join(fault, waited); err != nil {
+			return errors.Join(err, o.Close())
+		}
+		if o.err == nil {
+			d.m.counts.packages.Add(1)
+			return d.used(o.Package)
+		}
+		_ = o.Close()
+	}
+	if ctx.Err() != nil || errors.Is(o.err, ErrRoom) {
+		return o.err
+	}
+	d.m.counts.unusable.Add(1)
+	next := "its resources are fetched by GET"
+	switch {
+	case !d.listed:
+		d.seen.Unopened++
+		next = "its resources are not known, so that nothing is deleted"
+	case d.m.cfg.Dump == DumpOnly:
+		next = "its resources are not mirrored"
+	}
+	d.m.cfg.Logger.Warn("a package of the Resource Dump is not used", "package", lists.Cut(o.told.URI), "error", lists.Cut(o.err.Error()), "next", next)
+	return nil
+}
+
+// used ends the use of a package. Where its manifest says what the set is, a run that is interrupted
+// will need it again.
+func (d *dumped) used(p *packages.Package) error {
+	if d.listed {
+		return p.Discard()
+	}
+	return p.Close()
+}
+
+// entry submits what a manifest says of a resource, if that is of use.
+func (d *dumped) entry(ctx context.Context, p *pool, from *packages.Package, h *payload.Header, e packages.Entry) error {
+	at := h.AtTime
+	if at.IsZero() {
+		at = from.At
+	}
+	if ahead(at) {
+		at = time.Time{}
+	}
+	if !d.listed {
+		return d.whole(p, from, e)
+	}
+	if !e.Packed || e.Loc == "" || len(e.Loc) > maxLoc {
+		return nil
+	}
+	r, err := d.m.cfg.Ledger.Resource(ctx, e.Loc)
+	if errors.Is(err, ErrNone) {
+		return nil // it is not listed any more
+	}
+	if err != nil {
+		return err
+	}
+	told := toldBy(&e.Entry)
+	if !current(&r.Told, &told, d.seen.At, at) {
+		return nil // it is fetched
+	}
+	return d.submit(p, r.Loc, r.Told, &packed{from, e.Path, told, d.seen.At})
+}
+
+// whole notes a resource of a Source without a Resource List, and submits it.
+func (d *dumped) whole(p *pool, from *packages.Package, e packages.Entry) error {
+	if e.Loc == "" {
+		d.seen.Unopened++
+		return nil
+	}
+	e.Change, e.Datetime = "", time.Time{}
+	d.m.counts.total.Add(1)
+	d.seen.Entries++
+	if err := d.noting.note(e.Entry); err != nil || len(e.Loc) > maxLoc || !e.Packed {
+		return err
+	}
+	told := toldBy(&e.Entry)
+	return d.submit(p, e.Loc, told, &packed{from, e.Path, told, d.seen.At})
+}
+
+func (d *dumped) submit(p *pool, loc string, told Told, content *packed) error {
+	if len(d.done) < maxRemembered {
+		d.done[maphash.String(d.seed, loc)] = struct{}{}
+	}
+	return p.submit(&job{loc: loc, told: told, packed: content})
+}
+
+// has reports whether a package had the resource as it is told, so that nothing is left to be done
+// for it.
+func (d *dumped) has(r *Resource, c *Copy) bool {
+	if d == nil || c == nil || c.State != Whole || c.Told != r.Told {
+		return false
+	}
+	_, done := d.done[maphash.String(d.seed, r.Loc)]
+	return done
+}
+
+// current reports whether a content that a manifest tells of, packed at some moment or later, may be
+// what the Source told: by hashes, else by the time of the last modification, or of the change. It is
+// compared in any case when it is unpacked.
+func current(told, manifest *Told, listed, packedAt time.Time) bool {
+	if a, b := told.size(), manifest.size(); a >= 0 && b >= 0 && a != b {
+		return false
+	}
+	if proven, contradicted := compareHashes(told.Hash, manifest.Hash); contradicted {
+		return false
+	} else if proven {
+		return true
+	}
+	modified := told.modified()
+	if told.Change == "" && !modified.IsZero() && modified.Equal(manifest.modified()) {
+		return true
+	}
+	// Between its last modification and the moment of the list nothing happened to it (core §10.1).
+	known := told.Datetime
+	switch {
+	case told.Change != "":
+	case !modified.IsZero():
+		known = modified
+	default:
+		known = listed
+	}
+	return !known.IsZero() && known.Before(packedAt)
+}
+
+// compareHashes reports whether two texts of hashes have one in common, and whether an algorithm of
+// both has different ones.
+func compareHashes(a, b string) (proven, contradicted bool) {
+	first, _ := digests.Parse(a)
+	second, _ := digests.Parse(b)
+	for _, one := range first {
+		for _, other := range second {
+			if one.Algorithm == other.Algorithm {
+				proven = proven || one.Hex == other.Hex
+				contradicted = contradicted || one.Hex != other.Hex
+			}
+		}
+	}
+	return proven, contradicted
+}

@@ -1,0 +1,377 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/internal/digests"
+	"carillon/internal/retryafter"
+)
+
+const (
+	maxRedirects = 5
+	// copyBuffer is how much of a package is held at a time, bytes.
+	copyBuffer = 128 << 10
+	// maxDrained is how much of an unread response is read so that its connection can be used again.
+	maxDrained = 16 << 10
+)
+
+var (
+	errSlow    = errors.New("its server sends less than the least rate")
+	errTooLong = errors.New("it took too long")
+)
+
+// passing is a failure that may pass; after is how long the server asks to wait.
+type passing struct {
+	err   error
+	after time.Duration
+}
+
+func (p *passing) Error() string { return p.err.Error() }
+func (p *passing) Unwrap() error { return p.err }
+
+// mayRedirect lets redirects lead to the same host and port, and not from https to http.
+func mayRedirect(next *http.Request, via []*http.Request) error {
+	from := via[len(via)-1].URL
+	switch {
+	case len(via) > maxRedirects:
+		return fmt.Errorf("%w: more than %d redirects", ErrAnswer, maxRedirects)
+	case next.URL.User != nil || !strings.EqualFold(from.Host, next.URL.Host) || from.Scheme != next.URL.Scheme:
+		return fmt.Errorf("%w: its server redirects to %q, which is another host", ErrAnswer, lists.Cut(next.URL.Redacted()))
+	}
+	next.Header.Del("Referer")
+	return nil
+}
+
+// fetch has the file of a package be there, whole. A file that was put together of several
+// responses and is wrong is fetched once more, from its beginning.
+func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
+	limit := c.cfg.MaxBytes
+	if p.Length > limit {
+		return nil, fmt.Errorf("%w: it has %d bytes, more than the limit of %d", ErrAnswer, p.Length, limit)
+	}
+	if p.Length >= 0 {
+		limit = p.Length
+	}
+	h, err := c.hold(p)
+	if err != nil {
+		return nil, err
+	}
+	known, _ := digests.Parse(p.Hash)
+	if h.note.Whole && len(known) > 0 {
+		return h, nil // it was compared with the hash
+	}
+	outer := ctx
+	ctx, stop := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTooLong)
+	defer stop()
+	for {
+		d := download{c: c, h: h, limit: limit, joined: h.size > 0}
+		err := d.run(ctx)
+		if err == nil && d.unchanged {
+			return h, nil
+		}
+		if err == nil {
+			err = verify(ctx, h, p, known)
+		}
+		switch {
+		case err == nil:
+			h.note.Whole = true
+			return h, h.write()
+		case outer.Err() != nil:
+			return nil, outer.Err()
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", ErrAnswer, context.Cause(ctx))
+		case !errors.Is(err, ErrDiffers):
+			return nil, err
+		}
+		if err := errors.Join(err, h.drop()); !d.joined {
+			return nil, err
+		}
+		c.cfg.Logger.Warn("a package that was downloaded in parts is wrong: it is downloaded again", "uri", lists.Cut(p.URI), "reason", err)
+	}
+}
+
+// verify compares the file with what the dump tells.
+func verify(ctx context.Context, h *held, p lists.Package, known []digests.Digest) error {
+	if p.Length >= 0 && h.size != p.Length {
+		return fmt.Errorf("%w: it has %d bytes, and the dump tells %d", ErrDiffers, h.size, p.Length)
+	}
+	h.note.Total = h.size
+	if len(known) == 0 {
+		return nil
+	}
+	file, err := h.open()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	sums := digests.New(known)
+	if _, err := io.CopyBuffer(sums, untilDone{ctx, file}, make([]byte, copyBuffer)); err != nil {
+		return err
+	}
+	if wrong, have, is := sums.Differs(known); is {
+		return fmt.Errorf("%w: its hash is %s:%s, and the dump tells %s", ErrDiffers, wrong.Algorithm, have, wrong.Hex)
+	}
+	return nil
+}
+
+// untilDone reads until the context ends.
+type untilDone struct {
+	ctx  context.Context // of one call
+	from io.Reader
+}
+
+func (r untilDone) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(b)
+}
+
+// download is one download, with as many requests as it takes.
+type download struct {
+	c     *Client
+	h     *held
+	limit int64
+	// joined: the file has parts of several responses; unchanged: the server says that the whole
+	// file that was there is what it has.
+	joined, unchanged bool
+}
+
+// run asks until all of the file is there.
+func (d *download) run(ctx context.Context) error {
+	wait, failures := d.c.cfg.Retry, 0
+	for {
+		before := d.h.size
+		err := d.ask(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		p := (*passing)(nil)
+		if !errors.As(err, &p) {
+			return err
+		}
+		if d.h.size-before >= d.c.cfg.least() {
+			wait, failures = d.c.cfg.Retry, 0
+		}
+		if failures++; failures >= d.c.cfg.Attempts {
+			return fmt.Errorf("%w: %w, after %d attempts", ErrAnswer, err, failures)
+		}
+		pause := min(max(wait, p.after), d.c.cfg.RetryMax)
+		d.c.cfg.Logger.Info("the download of a package broke off, and goes on", "uri", lists.Cut(d.h.note.URI),
+			"bytes", d.h.size, "reason", lists.Cut(err.Error()), "pause", pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		wait *= 2
+	}
+}
+
+// ask makes one request, and takes what comes.
+func (d *download) ask(outer context.Context) error {
+	if d.h.size > 0 && d.h.note.validator() == "" {
+		d.h.forget() // nobody can say whether a rest belongs to it
+	}
+	ctx, cancel := context.WithCancelCause(outer)
+	defer cancel(nil)
+	came := watch(ctx, cancel, &d.c.cfg)
+	resp, err := d.c.http.Do(d.request(ctx))
+	if err != nil {
+		if errors.Is(err, ErrAnswer) {
+			return err
+		}
+		return broken(ctx, err)
+	}
+	defer resp.Body.Close()
+	if err := d.answer(resp); err != nil || d.unchanged {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
+		return err
+	}
+	return d.take(ctx, resp, came)
+}
+
+func (d *download) request(ctx context.Context) *http.Request {
+	n := &d.h.note
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URI, nil)
+	if err != nil {
+		req = (&http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx) // refused by Do
+	}
+	req.Header.Set("User-Agent", d.c.cfg.UserAgent)
+	req.Header.Set("Accept-Encoding", "identity")
+	switch {
+	case d.h.size == 0:
+	case n.Whole && n.ETag != "":
+		req.Header.Set("If-None-Match", n.ETag)
+	case n.Whole:
+		req.Header.Set("If-Modified-Since", n.LastModified)
+	default:
+		req.Header.Set("Range", "bytes="+strconv.FormatInt(d.h.size, 10)+"-")
+		req.Header.Set("If-Range", n.validator())
+	}
+	return req
+}
+
+// answer judges a response by its header, and prepares the file for its body.
+func (d *download) answer(resp *http.Response) error {
+	h := d.h
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		if err := h.drop(); err != nil { // before the new validators are written
+			return err
+		}
+		d.joined = false
+		h.note.ETag, h.note.LastModified = validators(resp)
+		h.note.Total = resp.ContentLength
+	case code == http.StatusPartialContent && h.size > 0 && !h.note.Whole:
+		from, total, ok := contentRange(resp.Header.Get("Content-Range"))
+		tag := resp.Header.Get("ETag")
+		if !ok || from != h.size || h.note.Total >= 0 && total >= 0 && total != h.note.Total || tag != "" && h.note.ETag != "" && tag != h.note.ETag {
+			h.forget()
+			return &passing{err: errors.New("its server sends a part that does not follow on what is there")}
+		}
+		d.joined = true
+		h.note.Total = max(h.note.Total, total)
+	case code == http.StatusNotModified && h.note.Whole:
+		d.unchanged = true
+		return nil
+	case code == http.StatusRequestedRangeNotSatisfiable && h.size > 0:
+		h.forget()
+		return &passing{err: errors.New("its server has fewer bytes than there were")}
+	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
+		return &passing{fmt.Errorf("its server answers %d", code), retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())}
+	default:
+		return fmt.Errorf("%w: its server answers %s", ErrAnswer, strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))))
+	}
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return fmt.Errorf("%w: its server sends it in the coding %q", ErrAnswer, lists.Cut(coding))
+	}
+	total := h.note.Total
+	if total > d.limit || total >= 0 && d.h.note.Length >= 0 && total != d.h.note.Length {
+		return fmt.Errorf("%w: its server tells of %d bytes; the dump tells %d, and the limit is %d", ErrDiffers, total, d.h.note.Length, d.limit)
+	}
+	if err := d.c.cfg.Room(max(total, d.h.note.Length) - h.size); err != nil {
+		return err
+	}
+	return h.write()
+}
+
+// validators returns what says of a later response that it is of the same content. Weak ones say so
+// only of what it means, and a Last-Modified only where it was a while ago (RFC 9110 §8.8.2.2, §13.1.5).
+func validators(resp *http.Response) (etag, modified string) {
+	const grain, maxKept = 2 * time.Second, 1024
+	if etag = resp.Header.Get("ETag"); strings.HasPrefix(etag, "W/") || len(etag) > maxKept {
+		etag = ""
+	}
+	modified = resp.Header.Get("Last-Modified")
+	at, err := http.ParseTime(modified)
+	date, dateErr := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil || dateErr != nil || date.Sub(at) < grain {
+		modified = ""
+	}
+	return etag, modified
+}
+
+// contentRange reads that header; total is -1 where it is not told.
+func contentRange(s string) (from, total int64, ok bool) {
+	s, ok = strings.CutPrefix(s, "bytes ")
+	span, all, cut := strings.Cut(s, "/")
+	begin, _, dash := strings.Cut(span, "-")
+	from, err := strconv.ParseInt(begin, 10, 64)
+	if !ok || !cut || !dash || err != nil || from < 0 {
+		return 0, 0, false
+	}
+	if all == "*" {
+		return from, -1, true
+	}
+	total, err = strconv.ParseInt(all, 10, 64)
+	return from, total, err == nil && total >= from
+}
+
+// take appends what comes to the file.
+func (d *download) take(ctx context.Context, resp *http.Response, came *atomic.Int64) error {
+	file, err := d.h.writer()
+	if err != nil {
+		return err
+	}
+	err = d.copy(ctx, file, resp.Body, came)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func (d *download) copy(ctx context.Context, file *os.File, body io.Reader, came *atomic.Int64) error {
+	buffer := make([]byte, copyBuffer)
+	for {
+		n, err := body.Read(buffer)
+		if n > 0 {
+			came.Add(int64(n))
+			d.c.cfg.Came(int64(n))
+			if d.h.size+int64(n) > d.limit {
+				return fmt.Errorf("%w: it has more than %d bytes", ErrDiffers, d.limit)
+			}
+			if d.h.note.Total < 0 && d.h.note.Length < 0 {
+				if err := d.c.cfg.Room(int64(n)); err != nil {
+					return err
+				}
+			}
+			if _, err := file.Write(buffer[:n]); err != nil {
+				return err
+			}
+			d.h.size += int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF) && (d.h.note.Total < 0 || d.h.size == d.h.note.Total):
+			return nil
+		case errors.Is(err, io.EOF):
+			return &passing{err: fmt.Errorf("it ended after %d of %d bytes", d.h.size, d.h.note.Total)}
+		case err != nil:
+			return broken(ctx, err)
+		}
+	}
+}
+
+// watch ends a request that brings less than Config.MinRate in a Window.
+func watch(ctx context.Context, cancel context.CancelCauseFunc, cfg *Config) (came *atomic.Int64) {
+	came = &atomic.Int64{}
+	go func() {
+		tick := time.NewTicker(cfg.Window)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if came.Swap(0) < cfg.least() {
+				cancel(errSlow)
+			}
+		}
+	}()
+	return came
+}
+
+// broken says why a request brought nothing, or not all.
+func broken(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	return &passing{err: fmt.Errorf("its server broke off: %w", err)}
+}
