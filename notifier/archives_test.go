@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"carillon/notifier"
+	"carillon/notifier/archive"
 	"carillon/payload"
 )
 
@@ -408,4 +409,47 @@ func (d *blockedDisk) block(on bool) error {
 		return err
 	}
 	return os.WriteFile(d.dir, nil, 0o600)
+}
+
+// TestManyArchivedLists: of 100,000 archived Change Lists there are two archives and their Index,
+// each within what a document may be; the newest ones that come make a third.
+func TestManyArchivedLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lists = 100_000
+		first := time.Date(1999, 12, 30, 0, 0, 0, 0, time.UTC) // before the journal was begun
+		name := func(i int) string { return first.Add(time.Duration(i) * time.Second).Format(archive.Layout) }
+		w := archiving(t, notifier.Config{ChangeListEntries: 1})
+		w.stop()
+		for i := range lists {
+			dir := filepath.Join(w.cfg.ArchiveDir, "a", "changelist", name(i-i%payload.MaxEntries))
+			if i%payload.MaxEntries == 0 {
+				if err := os.MkdirAll(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(dir, name(i)+"_"+name(i+1)+".xml.gz"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.start()
+		w.tells(told(payload.Created, "1", ""))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		index := w.read("/a/changelist-archive.xml")
+		if index.Root != payload.RootSitemapIndex || len(index.entries) != 3 {
+			t.Fatalf("there are %d archives", len(index.entries))
+		}
+		for i, want := range []int{payload.MaxEntries, payload.MaxEntries, 1} {
+			answer := w.ask(http.MethodGet, index.entries[i].Loc)
+			if size := answer.Body.Len(); size > payload.MaxBytes {
+				t.Errorf("part %d has %d bytes", i, size)
+			}
+			if l, err := readList(answer.Body); err != nil || len(l.entries) != want {
+				t.Errorf("part %d lists %d: %v", i, len(l.entries), err)
+			}
+		}
+		if all := w.archived("changelist"); len(all) != lists+1 || w.read(all[lists].Loc).locs() != "1" {
+			t.Errorf("%d are listed", len(all))
+		}
+	})
 }
