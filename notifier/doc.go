@@ -28,7 +28,7 @@
 // now and then, as files at lasting addresses. No event goes from the journal before its Change
 // List is in the archive of its set, if that has one.
 //
-// What it does not: it makes no Dumps; it sends no empty notifications; an event whose
+// What it does not: it makes no dumps (package dump does, as a Companion); it sends no empty notifications; an event whose
 // request got no answer, or a 5xx, may be in the journal or not.
 //
 // What it keeps: events that are not published, for as long as it takes; events of
