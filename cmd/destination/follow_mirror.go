@@ -71,17 +71,19 @@ func (h *following) standing(m *mirror.Mirror) error {
 	if err != nil {
 		return err
 	}
-	if h.Publish != "" {
-		out, err := h.store.Outbox().Standing(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		h.logger.Info("what is published of the copies", "published", out.Published, "waiting", out.Waiting, "refused", out.Refused)
-	}
 	h.logger.Info("how the copies stand", "whole", all[mirror.Whole], "missing", all[mirror.Missing], "failed", all[mirror.Failed],
 		"kept", all[mirror.Gone], "outside", all[mirror.Refused], "invalid", all[mirror.Invalid])
+	if h.Publish == "" {
+		return nil
+	}
+	out, err := h.store.Outbox().Standing(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	h.logger.Info("what is published of the copies",
+		"published", out.Published, "waiting", out.Waiting, "refused", out.Refused)
 	return nil
 }

@@ -47,9 +47,13 @@ func (q *queue) add(paths ...string) {
 	}
 }
 
-func (q *queue) Collect(context.Context) error        { return nil }
-func (q *queue) Changed() <-chan struct{}             { return q.wake }
-func (q *queue) Waiting(context.Context) (int, error) { return len(q.items), nil }
+func (q *queue) Collect(context.Context) error { return nil }
+func (q *queue) Changed() <-chan struct{}      { return q.wake }
+func (q *queue) Waiting(context.Context) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items), nil
+}
 
 func (q *queue) Next(_ context.Context, limit, _ int) ([]republish.Item, error) {
 	q.mu.Lock()
