@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -315,21 +314,13 @@ func (a *archives) hasResources(g *generation) bool {
 
 // linkTo makes a directory with the same files.
 func (g *generation) linkTo(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
 	names := []string{manifestName}
 	for n := range len(g.Parts) + 1 {
 		if g.stored(n) != nil {
 			names = append(names, filepath.Base(g.file(n)))
 		}
 	}
-	for _, name := range names {
-		if err := os.Link(filepath.Join(g.dir, name), filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return archive.SyncDirectory(dir)
+	return archive.Link(dir, g.dir, names...)
 }
 
 // url is where the archive is, partURL where one of its parts is, and keptURL where what it

@@ -150,6 +150,19 @@ func (a *Archive) remove(path string) error {
 	return nil
 }
 
+// Link makes a directory with the named files of another, by hard links, and leaves it durable.
+func Link(dir, from string, names ...string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Link(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return SyncDirectory(dir)
+}
+
 // SyncDirectory makes the names in a directory durable.
 func SyncDirectory(dir string) error {
 	d, err := os.Open(dir)

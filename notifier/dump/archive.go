@@ -2,8 +2,6 @@ package dump
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -53,19 +51,11 @@ func (g *Generation) covers() archive.Kept {
 
 // linkTo makes a directory with the same files.
 func (g *Generation) linkTo(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
 	names := []string{generationName}
 	for n := range g.Packages {
 		names = append(names, packageName(n+1))
 	}
-	for _, name := range names {
-		if err := os.Link(filepath.Join(g.dir, name), filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return archive.SyncDirectory(dir)
+	return archive.Link(dir, g.dir, names...)
 }
 
 // serveArchived answers with an archived dump, a package of it, or a copy of a manifest.

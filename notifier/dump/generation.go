@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"carillon/notifier/archive"
 	"carillon/payload"
 )
 
@@ -240,19 +241,10 @@ func writeWhole(name string, write func(*os.File) error) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err == nil {
-		return syncDirectory(filepath.Dir(name))
+		return archive.SyncDirectory(filepath.Dir(name))
 	}
 	return errors.Join(err, os.Remove(f.Name()))
 }
 
 // tempSuffix ends the name of a file that is not whole. Such files are removed at the start.
 const tempSuffix = ".temp"
-
-// syncDirectory makes the names in a directory durable.
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

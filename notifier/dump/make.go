@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon/notifier/archive"
 	"carillon/payload"
 )
 
@@ -405,7 +406,7 @@ func (m *maker) finish() error {
 			return err
 		}
 	}
-	if err := syncDirectory(m.dir); err != nil {
+	if err := archive.SyncDirectory(m.dir); err != nil {
 		return err
 	}
 	whole := filepath.Join(filepath.Dir(m.dir), m.gen.Name())
@@ -413,7 +414,7 @@ func (m *maker) finish() error {
 		return err
 	}
 	m.gen.dir, m.gen.since = whole, time.Now()
-	return syncDirectory(filepath.Dir(whole))
+	return archive.SyncDirectory(filepath.Dir(whole))
 }
 
 func (m *maker) progress() { m.shown.begin(m.plan, m.gen) }

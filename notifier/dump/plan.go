@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"carillon/notifier"
+	"carillon/notifier/archive"
 	"carillon/payload"
 )
 
@@ -103,7 +104,7 @@ func (w *planWriter) finish() error {
 	if err := w.room.writeJSON(filepath.Join(w.dir, planInfo), w.plan); err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(w.dir))
+	return archive.SyncDirectory(filepath.Dir(w.dir))
 }
 
 // loadPlan reads what is known of the plan in a directory.
