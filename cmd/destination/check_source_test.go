@@ -81,7 +81,7 @@ func TestCheckCommand(t *testing.T) {
 		{"a limit", []string{list, "--max-requests", "1"}, 0, "note limits " + list + " rs:ln[1]: not everything was looked at: as many requests as are allowed were made (1); allow more requests\n"},
 		{"nothing there", []string{server.URL + "/none.xml"}, 2, "none.xml: it is answered 404 Not Found\n"},
 		{"one of two", []string{server.URL + "/none.xml", list, "--sample", "1"}, 2, "1 resource, 5 requests (0.0 MB): 1 error, "},
-		{"a file", []string{file("list.xml", strings.ReplaceAll(goodList, "/capabilitylist", "http://a.test/capabilitylist"))}, 1, "list.xml:4 url[1]/loc: entry 1: loc must be an absolute"},
+		{"a file", []string{file("list.xml", strings.ReplaceAll(goodList, "/capabilitylist", "http://a.test/capabilitylist"))}, 1, "list.xml:4 url[1]/loc: loc must be an absolute"},
 		{"a file that is not there", []string{filepath.Join(t.TempDir(), "none")}, 2, "no such file"},
 		{"a file whose links lead to a host that is trusted", []string{file("list.xml", strings.ReplaceAll(strings.ReplaceAll(goodList, `href="/`, `href="BASE/`), "BASE", server.URL)), "--trust-host", strings.TrimPrefix(server.URL, "http://")}, 0, "check: 4 documents"},
 		{"a file whose links lead elsewhere", []string{file("list.xml", strings.ReplaceAll(strings.ReplaceAll(goodList, `href="/`, `href="BASE/`), "BASE", server.URL))}, 0, "it is at another host; allow it with --trust-host " + strings.TrimPrefix(server.URL, "http://") + "\n"},
