@@ -59,7 +59,7 @@ func drawArchivePlan(rt *rapid.T) archivePlan {
 	}
 	p := archivePlan{
 		entries: rapid.IntRange(1, 4).Draw(rt, "entries"), most: rapid.IntRange(1, 3).Draw(rt, "most"),
-		keep: duration(time.Minute, 2*time.Hour, "keep"), every: duration(time.Minute, time.Hour, "every"),
+		keep: duration(time.Second, 20*time.Minute, "keep"), every: duration(time.Minute, time.Hour, "every"),
 		lasting: duration(time.Second, time.Hour, "lasting"),
 	}
 	p.age = p.keep + p.every + duration(0, 3*time.Hour, "age")
@@ -68,14 +68,14 @@ func drawArchivePlan(rt *rapid.T) archivePlan {
 		s := archiveStep{
 			sleep: duration(1, time.Minute, "sleep"),
 			fault: rapid.SampledFrom([]string{"", "", "ChangeLists", "CloseList", "DropLists", "Events", "Last", "Snapshot"}).Draw(rt, "fault"),
-			kept:  rapid.Bool().Draw(rt, "kept"), blocked: rapid.IntRange(0, 3).Draw(rt, "blocked") == 0,
+			kept:  rapid.Bool().Draw(rt, "kept"), blocked: rapid.Bool().Draw(rt, "blocked"),
 		}
-		switch rapid.IntRange(0, 5).Draw(rt, "step") {
+		switch rapid.IntRange(0, 6).Draw(rt, "step") {
 		case 0:
 			s.clock = duration(-time.Minute, 2*time.Hour, "clock")
-		case 1:
+		case 1, 2:
 			s.sleep = duration(1, 2*time.Hour, "long sleep")
-		case 2:
+		case 3:
 			s.restart = true
 		default:
 			for range rapid.IntRange(1, 6).Draw(rt, "events") {
@@ -149,7 +149,6 @@ func (p archivePlan) run(t *testing.T) error {
 		if err := disk.block(s.blocked && !s.restart); err != nil {
 			return err
 		}
-		time.Sleep(s.sleep)
 		if s.restart {
 			arm("", journaltest.Works) // a start that fails is told, and is no matter here
 			w.restart()
@@ -160,6 +159,7 @@ func (p archivePlan) run(t *testing.T) error {
 		for i := range s.events {
 			truth = append(truth, s.events[i].Entry)
 		}
+		time.Sleep(s.sleep)
 		arm("", journaltest.Works)
 		if err := look(); err != nil {
 			return err

@@ -1,6 +1,9 @@
 package payload_test
 
 import (
+	"cmp"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +163,34 @@ func TestLines(t *testing.T) {
 		if e, err := r.Next(); err != nil || e.Line != want {
 			t.Errorf("entry %d is in line %d, want %d; %v", n, e.Line, want, err)
 		}
+	}
+}
+
+// TestReadManifests reads the paths of bitstreams, as told: without a slash as well (reading X-8).
+func TestReadManifests(t *testing.T) {
+	for name, want := range map[string]string{
+		"core-18-resourcedump-manifest.xml": "/resources/res1 /resources/res2",
+		"core-1.1/resourcesync_ex_23.xml":   "/changes/res7.html /changes/res9.pdf - /changes/res7-v2.html",
+		"core-05-resourcedump-manifest.xml": "/resources/res1 /resources/res2",
+		"core-23-changedump-manifest.xml":   "/changes/res7.html /changes/res9.pdf - /changes/res7-v2.html",
+		"core-1.1/resourcesync_ex_18.xml":   "/resources/res1 /resources/res2",
+		"core-27-changelist-patch.xml":      "- -",
+		"core-1.1/resourcesync_ex_5.xml":    "/resources/res1 /resources/res2",
+	} {
+		doc, err := os.ReadFile(filepath.Join("testdata", "examples", filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, entries, err := readAll(string(doc), payload.Limits{})
+		var got []string
+		for _, e := range entries {
+			got = append(got, cmp.Or(e.Path, "-"))
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if _, entries, err := readAll(urlset(`<url><rs:md path="a b"/></url>`), payload.Limits{}); err != nil || entries[0].Path != "a b" {
+		t.Errorf("%+v, %v", entries, err)
 	}
 }

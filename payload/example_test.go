@@ -215,6 +215,38 @@ func ExampleAppendResource() {
 	//  <nil>
 }
 
+// A Resource Dump lists packages; each has a manifest that names what is in it.
+func ExampleAppendListed() {
+	entry, err := payload.AppendListed(nil, &payload.Part{
+		Loc: "https://source.example/resourcedump/1.zip", Type: "application/zip", Length: "4765",
+		Links: []payload.Link{{Rel: payload.RelContents, Href: "https://source.example/resourcedump/1.xml"}},
+	})
+	fmt.Println(string(entry), err)
+	// Output:
+	// <url>
+	// <loc>https://source.example/resourcedump/1.zip</loc>
+	// <rs:md length="4765" type="application/zip"/>
+	// <rs:ln rel="contents" href="https://source.example/resourcedump/1.xml"/>
+	// </url>
+	//  <nil>
+}
+
+func ExampleAppendBitstream() {
+	e := payload.Entry{Loc: "https://source.example/a", Type: "text/html", Path: "/a.html"}
+	entry, err := payload.AppendBitstream(nil, &e)
+	fmt.Println(string(entry), err)
+	e.Path = "/../a.html"
+	_, err = payload.AppendBitstream(nil, &e)
+	fmt.Println(err)
+	// Output:
+	// <url>
+	// <loc>https://source.example/a</loc>
+	// <rs:md type="text/html" path="/a.html"/>
+	// </url>
+	//  <nil>
+	// path must not have a segment ..
+}
+
 func ExampleAppendTold() {
 	r := payload.NewReader(strings.NewReader(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
   xmlns:r="http://www.openarchives.org/rs/terms/"><url><r:md hash="crc:0" datetime="2026-03-01"/><loc>a</loc></url></urlset>`), payload.Limits{})
@@ -261,9 +293,11 @@ func ExampleInspector() {
 	}
 	i.End(head)
 	for _, v := range i.Violations() {
-		fmt.Println(v)
+		fmt.Printf("%s in line %d, %s: %s\n\tto do: %s\n", v.Level, v.Line, v.Element, v, v.Mend)
 	}
 	// Output:
-	// core §12.1: from is missing: it is unknown since when changes are told
-	// core §12.1: entry 1: it should have a datetime, so that it is known which changes are new
+	// error in line 1, rs:md/@from: core §12.1: from is missing: it is unknown since when changes are told
+	// 	to do: add from: all changes since then are in the document
+	// note in line 5, url[1]/rs:md/@datetime: core §12.1: entry 1: it should have a datetime, so that it is known which changes are new
+	// 	to do: add datetime, the time of the change, so that Destinations know which changes are new
 }

@@ -100,3 +100,8 @@ func Rulings() (levels []Level, mends []string) {
 
 // Listed is how many capabilities i remembers.
 func Listed(i *Inspector) int { return len(i.listed) }
+
+// IsPlain is isPlain, and whether the rules find nothing.
+func IsPlain(l *Link) (plain, valid bool) {
+	return l.isPlain(), l.validateFields() == nil && isRegistered(l.Rel)
+}

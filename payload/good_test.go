@@ -158,3 +158,20 @@ func TestGoodDocuments(t *testing.T) {
 		}
 	}
 }
+
+// TestRecognizeGoodDocuments: of the documents of ResourceSync only a Change List resembles a
+// change notification.
+func TestRecognizeGoodDocuments(t *testing.T) {
+	for name, doc := range goodDocuments(t) {
+		want := payload.Unlike
+		switch strings.TrimSuffix(name, " index") {
+		case payload.ChangeNotification:
+			want = payload.Notification
+		case payload.CapChangeList:
+			want = payload.Lookalike
+		}
+		if got, miss := payload.Recognize([]byte(doc)); got != want {
+			t.Errorf("%s is recognized as %d (%v), want %d", name, got, miss, want)
+		}
+	}
+}

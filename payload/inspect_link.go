@@ -26,13 +26,16 @@ func (i *Inspector) judgeLinks(links []Link) {
 	if countRel(links, RelArchives) > 0 && i.kind.lists == documents {
 		i.note(oddHeadRelation, "archives §2.2", "rs:ln[@rel='archives']", "rel=archives leads to an archive; this document is one")
 	}
-	if i.kind.lists == capabilities && countRel(links, RelDescribedBy) == 0 {
+	if i.kind.lists == capabilities && !i.index && countRel(links, RelDescribedBy) == 0 {
 		i.note(oddDescribedBy, i.clause(), "rs:ln[@rel='describedby']", "the recommended link with rel=describedby is missing")
 	}
 }
 
 // judgeLinkFields judges the attributes of a link, whatever its relation.
 func (i *Inspector) judgeLinkFields(l *Link, n int, k oddity) {
+	if l.isPlain() {
+		return
+	}
 	err := l.validateFields()
 	if err == nil {
 		if !isRegistered(l.Rel) {
@@ -48,6 +51,16 @@ func (i *Inspector) judgeLinkFields(l *Link, n int, k oddity) {
 		what = " (of the document)"
 	}
 	i.note(k, clauseCore, linkElement(n, err.Field), "ln[%d].%v%s", n, err, what)
+}
+
+// isPlain reports whether a link obviously breaks no rule of its attributes. It misses some.
+func (l *Link) isPlain() bool {
+	_, known := registered[l.Rel]
+	web, _ := webURI(l.Href)
+	return known && web && len(l.Href)+len(l.Hash)+len(l.Length)+len(l.Type) <= MaxFieldChars &&
+		(l.Hash == "" || isHash(l.Hash)) && (l.Length == "" || lengthRule(l.Length) == "") &&
+		(l.Type == "" || isMediaType(l.Type)) && (l.Modified == "" || isSecond(l.Modified)) &&
+		l.Encoding == "" && l.Path == "" && l.Pri == ""
 }
 
 func linkElement(n int, attribute string) string { return fmt.Sprintf("rs:ln[%d]/@%s", n+1, attribute) }

@@ -11,14 +11,10 @@ const maxListed = 64
 
 // judgePart judges an entry of an index, or a package of a dump.
 func (i *Inspector) judgePart(e *Entry) {
-	archive := i.kind.lists == documents
 	from, until := i.partTimes(e)
 	switch {
-	case archive: // of the parts of an index of archives the clauses say nothing about times
-		if e.LastMod != "" {
-			i.note(oddListLastMod, i.clause(), "lastmod", "lastmod should be left out of an index of archives, unless it is always current")
-		}
-	case i.kind.lists == capabilities:
+	case i.kind.lists == documents || i.kind.lists == capabilities:
+		// Of the parts of such an index the clauses say nothing about times.
 	case i.times() == interval:
 		if e.At != "" || e.Completed != "" {
 			i.note(oddTimes, clauseCore, "rs:md/@at", "at and completed are not used for documents of changes")
@@ -127,9 +123,6 @@ func (i *Inspector) judgeDocument(e *Entry) {
 // judgeListed judges an entry of a Capability List or a Source Description.
 func (i *Inspector) judgeListed(e *Entry) {
 	const at = "rs:md/@capability"
-	if e.LastMod != "" {
-		i.note(oddListLastMod, i.clause(), "lastmod", "lastmod should be left out of a %s, unless it is always current", i.kind.name)
-	}
 	if i.capability == CapDescription {
 		i.judgeDescribed(e)
 		return

@@ -11,7 +11,8 @@ import (
 // counted. What it remembers of a document is bounded: at most 2 MB, for the resources of a
 // Resource List.
 //
-// It knows the rules that one document shows by itself. Of documents with an unknown
+// It knows the rules that one document shows by itself: whether lastmod is what a server says,
+// or lists follow on each other, only who has both can know. Of documents with an unknown
 // capability it judges what holds for all. Whether a hub may relay a change notification
 // ValidateNotification decides.
 //

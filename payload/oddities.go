@@ -41,7 +41,6 @@ const (
 	oddResourceTwice
 	oddLastMod
 	oddLastModOffset
-	oddListLastMod
 	oddHash
 	oddHashAlgorithm
 	oddLength
@@ -149,7 +148,6 @@ var rulings = [oddCount]ruling{
 	oddResourceTwice:       {level: Warning, mend: "keep one entry for each resource, with its latest state"},
 	oddLastMod:             {level: Error, mend: "write lastmod as YYYY-MM-DDThh:mm:ssZ"},
 	oddLastModOffset:       {level: Warning, mend: "write lastmod as YYYY-MM-DDThh:mm:ssZ, in UTC"},
-	oddListLastMod:         {level: Warning, mend: "remove lastmod, unless this document is written again whenever a listed one changes"},
 	oddHash:                {level: Error, mend: "write hash as algorithm:hexdigest, several separated by spaces"},
 	oddHashAlgorithm:       {level: Note, mend: "add a digest of md5, sha-1 or sha-256, which Destinations know"},
 	oddLength:              {level: Error, mend: "write length in bytes, in decimal digits"},

@@ -222,3 +222,36 @@ func TestYearsThatCanBeWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainLinks: what the quick look at a link lets pass breaks no rule.
+func TestPlainLinks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := rapid.OneOf(genLink, genToldLink, genRelated).Draw(t, "link")
+		if plain, valid := payload.IsPlain(&l); plain && !valid {
+			t.Errorf("%+v is taken for plain", l)
+		}
+	})
+	plain := payload.Link{Rel: "via", Href: "https://a.example/b", Hash: md5, Length: "1", Type: "a/b", Modified: "2026-03-01T08:00:00Z"}
+	if is, valid := payload.IsPlain(&plain); !is || !valid {
+		t.Errorf("%+v: %t, %t", plain, is, valid)
+	}
+	for _, spoil := range []func(*payload.Link){
+		func(l *payload.Link) { l.Rel = "" },
+		func(l *payload.Link) { l.Rel = "x" },
+		func(l *payload.Link) { l.Href = "/a" },
+		func(l *payload.Link) { l.Hash = "md5:1" },
+		func(l *payload.Link) { l.Length = "01" },
+		func(l *payload.Link) { l.Type = "a" },
+		func(l *payload.Link) { l.Modified = "now" },
+		func(l *payload.Link) { l.Encoding = "a b" },
+		func(l *payload.Link) { l.Path = "a" },
+		func(l *payload.Link) { l.Pri = "0" },
+		func(l *payload.Link) { l.Type = "a/" + strings.Repeat("b", 2047) },
+	} {
+		l := plain
+		spoil(&l)
+		if is, valid := payload.IsPlain(&l); is || valid {
+			t.Errorf("%+v: %t, %t", l, is, valid)
+		}
+	}
+}

@@ -72,7 +72,9 @@ func (f *publishFlags) trusting() (*tls.Config, error) {
 }
 
 // open opens the outbox, from where on changes are recorded in it; nil without --publish.
-func (f *publishFlags) open(ctx context.Context, store *pebblestore.Destination, logger *slog.Logger) (*republish.Publisher, error) {
+func (f *publishFlags) open(
+	ctx context.Context, store *pebblestore.Destination, logger *slog.Logger,
+) (*republish.Publisher, error) {
 	if f.Publish == "" {
 		return nil, nil
 	}
@@ -82,13 +84,15 @@ func (f *publishFlags) open(ctx context.Context, store *pebblestore.Destination,
 	}
 	anew, err := store.Outbox().Open(ctx, f.target())
 	if errors.Is(err, republish.ErrMoved) {
-		return nil, fmt.Errorf("--as %s: %w. Destinations keep addresses, so give that again; to publish at other addresses name another set by --publish", f.As, err)
+		return nil, fmt.Errorf("--as %s: %w. Destinations keep addresses, so give that again; "+
+			"to publish at other addresses name another set by --publish", f.As, err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if anew {
-		logger.Info("all copies are published, since nothing was handed to this intake before", "intake", f.Publish, "as", f.As)
+		logger.Info("all copies are published, since nothing was handed to this intake before",
+			"intake", f.Publish, "as", f.As)
 	}
 	return republish.New(republish.Config{
 		Outbox: store.Outbox(), Target: f.target(), TLS: trusting, UserAgent: userAgent, Logger: logger,

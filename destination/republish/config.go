@@ -68,22 +68,26 @@ func (t Target) Validate() error {
 	u, err := url.Parse(t.Intake)
 	var all []error
 	if err != nil || !plainURL(u) || !eventsPath.MatchString(u.EscapedPath()) {
-		all = append(all, fmt.Errorf("publish: %.200q is not where a notifier takes the events of a set; give http://HOST:PORT/sets/NAME/events, with the notifier's --intake as HOST:PORT", t.Intake))
+		all = append(all, fmt.Errorf("publish: %.200q is not where a notifier takes the events of a set; "+
+			"give http://HOST:PORT/sets/NAME/events, with the notifier's --intake as HOST:PORT", t.Intake))
 	}
 	return errors.Join(append(all, checkBase(t.Base))...)
 }
 
 // checkBase refuses a base that copies cannot have their addresses below.
 func checkBase(base string) error {
-	const example = "give the address at which the directory of --mirror is served, such as https://mirror.example.org/files/"
+	const example = "give the address at which the directory of --mirror is served, " +
+		"such as https://copies.example.org/"
 	u, err := url.Parse(base)
 	switch {
 	case base == "":
 		return errors.New("as: is missing; " + example)
 	case err != nil || !plainURL(u):
-		return fmt.Errorf("as: %.200q is not an absolute http or https URL without user name, query and fragment; %s", base, example)
+		return fmt.Errorf("as: %.200q is not an absolute http or https URL "+
+			"without user name, query and fragment; %s", base, example)
 	case !strings.HasSuffix(base, "/"):
-		return fmt.Errorf("as: %.200q does not end in a slash, so that paths cannot follow it; give %.200q", base, base+"/")
+		return fmt.Errorf("as: %.200q does not end in a slash, so that paths cannot follow it; give %.200q",
+			base, base+"/")
 	}
 	probe := payload.Entry{Loc: base + "a", Change: payload.Updated}
 	if err := probe.Validate(); err != nil {

@@ -9,15 +9,15 @@
 //
 // What it guarantees: the Outbox records a change in the same step as the copy, so that no
 // crash separates them. A batch is sealed before it is sent and is the same each time, so that what
-// an intake gets twice has the same content. Changes of one copy are handed over in order, one batch
-// at a time. Each change is created, updated or deleted as seen from the intake's set. A copy that
+// an intake gets twice has the same content. Changes of one copy are handed over in order, one
+// batch at a time. Each change is created, updated or deleted as seen from the intake's set. A copy that
 // changes several times while it waits is handed over once, as it is then. A change that the
 // intake refuses by itself is logged, counted and set aside, and holds up no other.
 //
-// What a change says: the address is the base and the path of the copy. Hash, length and lastmod are
-// those of the file. A link with rel="via" leads to the origin: the one that the Source told, else
+// What a change says: the address is the base and the path of the copy. Hash, length and lastmod
+// are those of the file. A link with rel="via" leads to the origin: the one that the Source told, else
 // to the Source's resource. Other links are those that mirror.KeptLinks keeps.
 //
 // What it does not: it serves no files. A copy that is kept although its Source has deleted it
-// (mirror.Gone) stays published, since it is still there; with mirror.Config.Delete it is deleted here too.
+// (mirror.Gone) stays published, since it is still there. With mirror.Config.Delete it is deleted.
 package republish

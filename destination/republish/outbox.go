@@ -25,13 +25,13 @@ type Item struct {
 type Target struct{ Intake, Base string }
 
 // Outbox is the durable record of what the intake has and what it is to get. Its engine writes
-// to it within mirror.Catalog.Save, from the first Open on: a Save of a copy that is mirror.Whole, or
-// that forgets one, has the change wait in the same step. What a method changed is durable when it
+// to it within mirror.Catalog.Save, from the first Open on: a Save of a copy that is mirror.Whole,
+// or that forgets one, has the change wait in the same step. What a method changed is durable when it
 // returns nil, and whole or not there. Next and Settle are called by one goroutine.
 type Outbox interface {
-	// Open says where changes are handed over. With another Intake than before all is forgotten that
-	// was handed over, and everything is to be collected: anew. ErrMoved for another Base alone. What
-	// was refused waits again.
+	// Open says where changes are handed over. With another Intake than before it forgets what was
+	// handed over, so that everything is to be collected (anew). It returns ErrMoved for another
+	// Base alone. What was refused waits again.
 	Open(ctx context.Context, to Target) (anew bool, err error)
 
 	// Collect has every copy wait that the intake does not have as it is. After it returned nil
@@ -42,8 +42,8 @@ type Outbox interface {
 	// order in which it came: at most limit items of about bytes in all. None: nothing waits.
 	Next(ctx context.Context, limit, bytes int) ([]Item, error)
 
-	// Settle notes that the intake has the first n items of the batch, or with a reason that it refused
-	// them. The rest of the batch stays sealed.
+	// Settle notes that the intake has the first n items of the batch, or with a reason that it
+	// refused them. The rest of the batch stays sealed.
 	Settle(ctx context.Context, n int, refused string) error
 
 	// Waiting counts what the intake is to get.
@@ -58,8 +58,8 @@ type Standing struct {
 	Published, Waiting, Refused int
 }
 
-// EntryOf returns what is published of a copy with a File, without Loc and Change. Of a copy that is
-// not mirror.Whole nothing counts that its Source told but the origin: that is about another version.
+// EntryOf returns what is published of a copy with a File, without Loc and Change. What the Source
+// told of a copy that is not mirror.Whole is about another version: only the origin counts.
 func EntryOf(c *mirror.Copy) payload.Entry {
 	e := payload.Entry{
 		LastMod: c.File.ModTime.UTC().Format("2006-01-02T15:04:05Z"), // as precise as HTTP
@@ -79,7 +79,8 @@ func EntryOf(c *mirror.Copy) payload.Entry {
 	if c.File.Encoding == "" && c.Told.Encoding == "" {
 		e.Type = c.Told.Type
 	}
-	if probe := (payload.Entry{Loc: "http://localhost/", Change: payload.Updated, Type: e.Type}); probe.Validate() != nil {
+	probe := payload.Entry{Loc: "http://localhost/", Change: payload.Updated, Type: e.Type}
+	if probe.Validate() != nil {
 		e.Type = ""
 	}
 	return e

@@ -18,7 +18,7 @@ import (
 // answer is what the intake said to a request. It is the error of one that took nothing.
 type answer struct {
 	accepted bool
-	// refused is the number, from 1, of the change that the intake refuses; 0: it refuses none by itself.
+	// refused is the number, from 1, of the change that the intake refuses by itself; 0: none.
 	refused int
 	// tooMuch: fewer changes may pass.
 	tooMuch bool
@@ -38,7 +38,8 @@ func (a *answer) Error() string {
 // hint says what the operator can do; empty where waiting helps.
 func (a *answer) hint() string {
 	switch {
-	case a.err != nil || a.status >= http.StatusInternalServerError || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout:
+	case a.err != nil || a.status >= http.StatusInternalServerError,
+		a.status == http.StatusTooManyRequests, a.status == http.StatusRequestTimeout:
 		return ""
 	case a.status == http.StatusNotFound:
 		return "the notifier has no such set: name it by its --set, or correct --publish"
@@ -73,7 +74,7 @@ func (p *Publisher) post(ctx context.Context, entries []payload.Entry) *answer {
 	return answerOf(resp, text, err, len(entries))
 }
 
-// answerOf judges an answer. Only that of an intake counts as acceptance: any web server may say 200.
+// answerOf judges an answer. Only that of an intake counts as acceptance: any server may say 200.
 func answerOf(resp *http.Response, text []byte, broken error, sent int) *answer {
 	a := &answer{
 		status: resp.StatusCode, reason: legible.Line(string(text[:min(len(text), maxReason)])),

@@ -26,7 +26,7 @@ func TestProperty(t *testing.T) {
 		a := newAggregator(t, rt)
 		defer a.end()
 		a.delete = rapid.Bool().Draw(rt, "delete")
-		p := play{T: rt, a: a, paths: paths}
+		p := play{checker: rt, rt: rt, a: a, paths: paths}
 		faults := 0
 		a.faulty.plan = func(call string) (before, after bool) {
 			if faults == 0 {
@@ -72,25 +72,26 @@ func TestProperty(t *testing.T) {
 
 // play is what happens to an aggregator.
 type play struct {
-	*rapid.T
+	checker
+	rt    *rapid.T
 	a     *aggregator
 	paths []string
 	told  []follow.Change // and not done with
 }
 
 func (p *play) step(i int) {
-	path := rapid.SampledFrom(p.paths).Draw(p.T, "path")
-	switch rapid.IntRange(0, 9).Draw(p.T, "step") {
+	path := rapid.SampledFrom(p.paths).Draw(p.rt, "path")
+	switch rapid.IntRange(0, 9).Draw(p.rt, "step") {
 	case 0, 1, 2:
 		c := p.a.from.put(path, fmt.Sprintf("%s in step %d", path, i))
-		if rapid.Bool().Draw(p.T, "via") {
+		if rapid.Bool().Draw(p.rt, "via") {
 			c.Links = []payload.Link{{Rel: "via", Href: "http://original.test" + strings.ReplaceAll(path, "ä", "x")}, {Rel: "canonical", Href: "http://a.test/"}}
 		}
 		p.told = append(p.told, c)
 	case 3:
 		p.told = append(p.told, p.a.from.remove(path))
 	case 4:
-		p.a.from.break_(path, rapid.SampledFrom([]int{0, 404, 500}).Draw(p.T, "status"))
+		p.a.from.break_(path, rapid.SampledFrom([]int{0, 404, 500}).Draw(p.rt, "status"))
 	case 5:
 		p.take()
 	case 6, 7:
@@ -112,7 +113,7 @@ func (p *play) take() {
 	if err == nil && done < len(p.told) {
 		p.Fatalf("%d of %d done", done, len(p.told))
 	}
-	if again := rapid.IntRange(0, 2).Draw(p.T, "again"); again > 0 && done > 0 {
+	if again := rapid.IntRange(0, 2).Draw(p.rt, "again"); again > 0 && done > 0 {
 		done = max(0, done-again)
 	}
 	p.told = p.told[done:]
@@ -124,7 +125,7 @@ func (p *play) handOver() {
 		return
 	}
 	ctx := context.Background()
-	switch rapid.IntRange(0, 3).Draw(p.T, "way") {
+	switch rapid.IntRange(0, 3).Draw(p.rt, "way") {
 	case 0:
 		p.a.to.once(lost)
 	case 1:

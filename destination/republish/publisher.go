@@ -129,14 +129,16 @@ func (p *Publisher) aside(e *payload.Entry, got *answer) {
 func (p *Publisher) trouble(err error, failures int, wait time.Duration) time.Duration {
 	var got *answer
 	if !errors.As(err, &got) {
-		p.cfg.Logger.Error("changes are not published for now: trouble with the own store", "error", err, "failures", failures, "retry_in", wait.String())
+		p.cfg.Logger.Error("changes are not published for now: trouble with the own store",
+			"error", err, "failures", failures, "retry_in", wait.String())
 		return wait
 	}
 	if got.after > 0 {
 		wait = min(got.after, p.cfg.RetryMax)
 	}
 	p.cfg.Logger.Warn("the intake did not take changes; they are handed over again",
-		"failures", failures, "status", got.status, "reason", got.reason, "hint", got.hint(), "error", got.err, "retry_in", wait.String())
+		"failures", failures, "status", got.status, "reason", got.reason, "hint", got.hint(),
+		"error", got.err, "retry_in", wait.String())
 	return wait
 }
 
@@ -150,7 +152,8 @@ func (p *Publisher) tell(ctx context.Context) {
 	if err != nil || p.accepted+p.refused+waiting == 0 {
 		return
 	}
-	p.cfg.Logger.Info("changes were handed to the intake", "accepted", p.accepted, "refused", p.refused, "waiting", waiting)
+	p.cfg.Logger.Info("changes were handed to the intake",
+		"accepted", p.accepted, "refused", p.refused, "waiting", waiting)
 	p.accepted, p.refused, p.lines = 0, 0, 0
 }
 

@@ -94,14 +94,14 @@ func setTarget(b *pebble.Batch, to republish.Target, collected bool) error {
 // Open implements republish.Outbox.
 func (o *Outbox) Open(ctx context.Context, to republish.Target) (anew bool, err error) {
 	collected := false
-	err = o.change(ctx, shrinks, func(b *pebble.Batch, n *notes) error {
+	err = o.change(ctx, shrinks, func(b *pebble.Batch, _ *notes) error {
 		var was republish.Target
 		if was, collected, err = o.target(); err != nil {
 			return err
 		}
 		switch {
 		case was == to:
-			return o.retryRefused(ctx, b, n)
+			return nil
 		case was.Intake == to.Intake:
 			return fmt.Errorf("%w: %s", republish.ErrMoved, was.Base)
 		}
@@ -115,26 +115,35 @@ func (o *Outbox) Open(ctx context.Context, to republish.Target) (anew bool, err 
 		return false, fmt.Errorf("open the outbox: %w", err)
 	}
 	o.m.mu.Lock()
-	defer o.m.mu.Unlock()
 	o.m.outbox.open, o.m.outbox.collected = true, collected
+	o.m.mu.Unlock()
+	for more := true; more; {
+		err := o.change(ctx, shrinks, func(b *pebble.Batch, n *notes) (err error) {
+			more, err = o.retryRefused(ctx, b, n)
+			return err
+		})
+		if err != nil {
+			return false, fmt.Errorf("have what was refused wait again: %w", err)
+		}
+	}
 	return anew, nil
 }
 
-// retryRefused has what was refused wait again.
-func (o *Outbox) retryRefused(ctx context.Context, b *pebble.Batch, n *notes) error {
+// retryRefused has some of what was refused wait again, and reports whether there may be more.
+func (o *Outbox) retryRefused(ctx context.Context, b *pebble.Batch, n *notes) (more bool, err error) {
 	var paths []string
 	prefix := []byte{kindOutboxRest, outboxRefused}
-	err := o.m.engine.scan(ctx, prefix, func(key, _ []byte) bool {
+	err = o.m.engine.scan(ctx, prefix, func(key, _ []byte) bool {
 		paths = append(paths, string(key[len(prefix):]))
-		return true
+		return len(paths) < outboxStep
 	})
 	for _, at := range paths {
 		if err != nil {
-			return err
+			return false, err
 		}
 		var p *post
 		if p, err = n.post(at); err != nil {
-			return err
+			return false, err
 		}
 		if p.state == postRefused {
 			p.reason = ""
@@ -142,7 +151,7 @@ func (o *Outbox) retryRefused(ctx context.Context, b *pebble.Batch, n *notes) er
 		}
 		err = b.Delete(outboxRefusedKey(at), nil)
 	}
-	return err
+	return len(paths) > 0, err
 }
 
 // Collect implements republish.Outbox.
@@ -244,7 +253,9 @@ func (o *Outbox) sealed(ctx context.Context, limit int) (items []republish.Item,
 }
 
 // seal moves what waits longest into the sealed batch, which is empty or cannot be read.
-func (o *Outbox) seal(ctx context.Context, b *pebble.Batch, n *notes, limit, bytes int) (more bool, err error) {
+func (o *Outbox) seal(
+	ctx context.Context, b *pebble.Batch, n *notes, limit, bytes int,
+) (more bool, err error) {
 	if err := o.dropSealed(ctx, b, n, math.MaxInt, nil); err != nil {
 		return false, err
 	}
@@ -277,8 +288,12 @@ func (o *Outbox) seal(ctx context.Context, b *pebble.Batch, n *notes, limit, byt
 	return more, err
 }
 
-// dropSealed takes the first items out of the sealed batch; settle is told of each that can be read.
-func (o *Outbox) dropSealed(ctx context.Context, b *pebble.Batch, n *notes, count int, settle func(p *post, item *republish.Item)) error {
+// dropSealed takes the first items out of the sealed batch, and calls settle with each that can be
+// read.
+func (o *Outbox) dropSealed(
+	ctx context.Context, b *pebble.Batch, n *notes, count int,
+	settle func(p *post, item *republish.Item),
+) error {
 	type sealed struct {
 		key  []byte
 		item republish.Item
@@ -316,7 +331,9 @@ func (o *Outbox) dropSealed(ctx context.Context, b *pebble.Batch, n *notes, coun
 // Settle implements republish.Outbox.
 func (o *Outbox) Settle(ctx context.Context, count int, refused string) error {
 	err := o.change(ctx, shrinks, func(b *pebble.Batch, n *notes) error {
-		return o.dropSealed(ctx, b, n, count, func(p *post, item *republish.Item) { p.settle(item, refused) })
+		return o.dropSealed(ctx, b, n, count, func(p *post, item *republish.Item) {
+			p.settle(item, refused)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("note what was handed over: %w", err)

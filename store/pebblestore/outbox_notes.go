@@ -60,7 +60,8 @@ func (p *post) settle(item *republish.Item, refused string) {
 	}
 }
 
-// notes are changes of posts within one change of the store: each is read once, and written at the end.
+// notes are changes of posts within one change of the store. Each post is read once, and written at
+// the end.
 type notes struct {
 	m     *Mirrored
 	posts map[string]*post
@@ -137,8 +138,8 @@ func (n *notes) queue(p *post) {
 	p.state, p.touched, n.woken = postWaiting, true, true
 }
 
-// fly moves what waits into the sealed batch, and returns its record; nil for a deletion of what the
-// intake's set does not have.
+// fly moves what waits into the sealed batch, and returns its record. It returns nil for a deletion
+// of what the intake's set does not have.
 func (n *notes) fly(p *post) []byte {
 	e := p.entry
 	p.state, p.entry, p.touched = postSettled, payload.Entry{}, true

@@ -56,7 +56,7 @@ func encodeItem(e *payload.Entry) []byte {
 	return record
 }
 
-// decodeItem reads an item of the sealed batch; its path is in the key, also where there is an error.
+// decodeItem reads an item of the sealed batch. Its path is in the key, also with an error.
 func decodeItem(key, record []byte) (item republish.Item, err error) {
 	const beforePath = 6
 	d := newDecoder(record, outboxVersion)

@@ -25,7 +25,7 @@ type Store struct {
 // ended it.
 func Outbox(t *testing.T, open func(t *testing.T) (s Store, closed func())) {
 	for name, test := range map[string]func(*world){
-		"kinds": kinds, "order": order, "sealed": sealed, "in flight": inFlight, "refused": refused,
+		"kinds": kinds, "order": order, "sealed": sealed, "in flight": inFlight, "refused": refused, "many refused": manyRefused,
 		"collected": collected, "targets": targets, "paths": paths, "states": states, "bounds": bounds,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,6 +243,24 @@ func refused(w *world) {
 	w.settle(1, "no")
 	w.forget("http://a.test/c")
 	w.next("deleted a.test/c")
+}
+
+// All that was refused waits again, however much it is.
+func manyRefused(w *world) {
+	w.open(there)
+	for i := range 300 {
+		w.save(copyOf(fmt.Sprintf("%03d", i), 1))
+	}
+	for range 3 {
+		items, err := w.Next(w.t.Context(), 100, 1<<20)
+		w.check(err)
+		w.settle(len(items), "no")
+	}
+	w.next()
+	w.restart()
+	w.waiting(0)
+	w.open(there)
+	w.waiting(300)
 }
 
 // What was there before is collected, once.
