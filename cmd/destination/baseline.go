@@ -32,7 +32,7 @@ func (*baselineCommand) Help() string {
 	return "It reads the Source's Resource List, and the Change List since, fetches what is new or differs, and deletes or records what is not there any more. " +
 		"What cannot be fetched is tried again at the end, then recorded for the next run; the exit status is 1 then, but for what its server does not have (404, 410). " +
 		"Nothing is deleted for a Resource List that is not whole, or beyond --max-delete. " +
-		"With --at a resource is taken only if its hash proves that it is what it was; what cannot be had so is listed, and the exit status is 1."
+		"With --at content comes from dumps first, unless --dump never is given. A resource is taken only if its hash proves that it is what it was; what cannot be had so is listed, and the exit status is 1."
 }
 
 // Validate is called when the flags are parsed.
@@ -59,8 +59,11 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 		return c.bringBack(ctx, p)
 	}
 	if c.At == now {
-		p.mirror.LetGo()
-	} else if err := p.mustBeFree(); err != nil {
+		err = p.mirror.LetGo()
+	} else {
+		err = p.mustBeFree()
+	}
+	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
 	end := showProgress("baseline", p.mirror, in)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -37,6 +39,117 @@ func TestBaselineAtByRequests(t *testing.T) {
 		}
 		if !strings.Contains(logs, fmt.Sprintf("%d resources could not be fetched, or are not what the Source tells", len(lost[i]))) {
 			t.Errorf("moment %d: %s", i, logs)
+		}
+	}
+}
+
+// Five moments of a recorded history are brought back equal byte for byte, in any order, one after the
+// other in one mirror and each in a new one, from the dumps of a Source that has next to nothing of it now.
+func TestBaselineAtFiveMoments(t *testing.T) {
+	m := newMuseum(t, true)
+	moments := m.record()
+	m.files = map[string]string{} // nothing can be had by itself
+	one := m.mirror()
+	for _, i := range []int{2, 0, 4, 1, 3, 0} {
+		at := payload.FormatDatetime(moments[i])
+		for _, r := range []*mirrored{one, m.mirror()} {
+			out, logs := r.run("baseline", 0, "--at", at, "--delete", "--retries", "0")
+			m.same(r, m.past[moments[i]])
+			if !strings.Contains(out, fmt.Sprintf("the mirror has %d whole, 0 missing at their servers, 0 failed", len(m.past[moments[i]]))) {
+				t.Errorf("moment %d: %s%s", i, out, logs)
+			}
+			if out, _ := r.run("audit", 0); !strings.HasPrefix(out, "audit: in sync: ") {
+				t.Errorf("moment %d: %s", i, out)
+			}
+		}
+	}
+}
+
+// A Source that has dumps only tells by their manifests what it had.
+func TestBaselineAtByDumpsOnly(t *testing.T) {
+	m := newMuseum(t, true)
+	m.onlyDumps = true
+	moments := m.record()
+	m.files = map[string]string{}
+	for _, at := range moments {
+		r := m.mirror()
+		r.run("baseline", 0, "--at", payload.FormatDatetime(at), "--retries", "0")
+		m.same(r, m.past[at])
+	}
+}
+
+// Of a Source that tells no hashes in its lists nothing is proven, whatever its dumps and its server have.
+func TestBaselineAtWithoutHashes(t *testing.T) {
+	m := newMuseum(t, true)
+	m.unhashed = true
+	moments := m.record()
+	r := m.mirror()
+	r.run("baseline", 0)
+	now := maps.Clone(m.files)
+	out, _ := r.run("baseline", 1, "--at", payload.FormatDatetime(moments[2]), "--retries", "0")
+	if got := strings.Count(out, "the Source told no hash of it"); got != len(m.past[moments[2]]) {
+		t.Errorf("%d of %d are listed: %s", got, len(m.past[moments[2]]), out)
+	}
+	m.same(r, now)
+}
+
+// What a package has otherwise than was told is not put, nor what it brings along. What is still the same at
+// its own address is fetched, and the rest is listed.
+func TestBaselineAtByBadPackages(t *testing.T) {
+	for name, spoil := range map[string]func(m *museum, i int, dump, zip string){
+		"packages are away":     func(m *museum, _ int, _, zip string) { delete(m.docs, zip) },
+		"packages are others":   func(m *museum, _ int, _, zip string) { m.docs[zip] = bytes.Repeat([]byte("x"), len(m.docs[zip])) },
+		"packages are cut":      func(m *museum, _ int, _, zip string) { m.docs[zip] = m.docs[zip][:len(m.docs[zip])/2] },
+		"dumps are no document": func(m *museum, _ int, dump, _ string) { m.docs[dump] = []byte("<html/>") },
+		"dumps are away":        func(m *museum, _ int, dump, _ string) { delete(m.docs, dump) },
+		"contents are others": func(m *museum, i int, dump, zip string) {
+			var entries []payload.Entry
+			contents := map[string]string{}
+			for path, text := range m.past[m.lists[i].At] {
+				e := payload.Entry{Loc: m.URL + path, Path: fmt.Sprintf("/%d", len(entries)), Hash: fmt.Sprintf("sha-256:%x", sha256.Sum256([]byte(text)))}
+				entries, contents[e.Path] = append(entries, e), strings.ToUpper(text)
+			}
+			head := payload.Head{Capability: payload.CapResourceDumpManifest, At: m.lists[i].At}
+			part := m.pack(zip, head, entries, contents)
+			document(m, dump, payload.Head{Capability: payload.CapResourceDump, At: head.At}, []payload.Part{part}, payload.AppendListed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMuseum(t, true)
+			at := m.record()[1]
+			for i, part := range m.resourceDumps {
+				dump := strings.TrimPrefix(part.Loc, m.URL)
+				spoil(m, i, dump, strings.NewReplacer("/dump-", "/resources-", ".xml", ".zip").Replace(dump))
+			}
+			// Of what the dumps had two are not there any more as they were, and two others were changed since.
+			delete(m.files, "/d0/f6")
+			m.files["/d1/f7"] = "another"
+			lost := []string{"/d0/f3", "/d0/f6", "/d1/f4", "/d1/f7"}
+			r := m.mirror()
+			out, logs := r.run("baseline", 1, "--at", payload.FormatDatetime(at), "--retries", "0")
+			m.same(r, m.past[at], lost...)
+			if got := strings.Count(out, "not as it was "); got != len(lost) {
+				t.Errorf("%d are listed: %s%s", got, out, logs)
+			}
+			for _, path := range lost {
+				r.want(path, "")
+			}
+		})
+	}
+}
+
+// Where there are no Resource Dumps the Change Dumps of all the time before are looked at.
+func TestBaselineAtByChangeDumpsAlone(t *testing.T) {
+	m := newMuseum(t, true)
+	moments := m.record()
+	m.files = map[string]string{}
+	delete(m.docs, "/resourcedump-archive.xml")
+	for _, at := range moments {
+		r := m.mirror()
+		_, logs := r.run("baseline", 0, "--at", payload.FormatDatetime(at), "--retries", "0")
+		m.same(r, m.past[at])
+		if !strings.Contains(logs, "dumps of the past are not used") {
+			t.Errorf("nothing is said of the archive that is away: %s", logs)
 		}
 	}
 }
@@ -100,7 +213,7 @@ func TestBaselineAtBeyondTheArchives(t *testing.T) {
 	m.same(r, now)
 
 	// A Change List is lost: the newest state before the hole is all that there is.
-	gone := strings.TrimPrefix(m.changes[0].Loc, m.URL)
+	gone := strings.TrimPrefix(m.changes[1].Loc, m.URL)
 	delete(m.docs, gone)
 	_, logs := r.run("baseline", 1, "--at", payload.FormatDatetime(moments[1]))
 	if !strings.Contains(logs, "what has changed is told up to "+earliest+" only; give that moment or an earlier one") {

@@ -5,7 +5,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/destination/lists"
 	"carillon/payload"
 )
 
@@ -111,5 +114,71 @@ func TestArchivesOfANotifier(t *testing.T) {
 	}
 	if _, logs := l.failing(append([]string{"baseline"}, at(t.TempDir(), "--at", "2020-01-02T03:04:05Z")...)...); !strings.Contains(logs, "the earliest state that it lists or has archived is of ") {
 		t.Errorf("before all: %s", logs)
+	}
+}
+
+// TestMomentsOfANotifier has a notifier archive what it dumps, changes every file, and brings five moments
+// back equal byte for byte, each into a new mirror, and one after the other into one.
+func TestMomentsOfANotifier(t *testing.T) {
+	t.Parallel()
+	const perList, closed = 5, 4 // of the first files
+	l := newLibrary(t)
+	l.args = append(l.args, "--archive", "town", "--dump", "town", "--changelist-entries", fmt.Sprint(perList))
+	l.write("first ", 0, perList*closed)
+	l.startNotifier()
+	l.awaitPublished()
+	l.killNotifier()
+	l.startNotifier() // it makes the first Resource List at once
+	l.notifier.await("an archived Resource List", func() bool { return l.notifier.told("a Resource List was archived") > 0 })
+
+	var moments []time.Time
+	var was []map[string]string
+	for i := range 5 {
+		if i == 3 {
+			l.write("round 3 ", 0, perList-2)
+			l.remove(18, 20)
+		} else {
+			l.write(fmt.Sprint("round ", i, " "), 4*i, 4*i+perList) // of which the next one writes one again
+		}
+		l.awaitPublished()
+		l.awaitDumped(closed + i + 1)
+		moments, was = append(moments, time.Now().UTC()), append(was, l.tree(l.files))
+	}
+	l.write("the last ", 0, 30)
+	l.awaitPublished()
+
+	one := filepath.Join(t.TempDir(), "copies")
+	for _, i := range []int{3, 0, 4, 2, 1} {
+		for _, dir := range []string{one, filepath.Join(t.TempDir(), "copies")} {
+			out := l.destination("baseline", "--source", l.way.URL+"/", "--mirror", dir, "--data", dir+"-data", "--delete",
+				"--at", payload.FormatDatetime(moments[i]), "--retries", "0")
+			host, err := url.Parse(l.way.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := l.tree(filepath.Join(dir, strings.ReplaceAll(host.Host, ":", "+"), "town", "files"))
+			if !maps.Equal(got, was[i]) {
+				t.Errorf("moment %d is %q, and was %q: %s", i, got, was[i], out)
+			}
+		}
+	}
+}
+
+// awaitDumped waits until the live Change Dump lists so many packages.
+func (l *library) awaitDumped(packages int) {
+	l.t.Helper()
+	client, err := lists.New(lists.Config{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for end := time.Now().Add(comesWithin); ; {
+		n := 0
+		_, err := client.ChangeDump(l.t.Context(), l.way.URL+"/town/changedump.xml", time.Time{}, func(lists.Package) error { n++; return nil })
+		switch {
+		case err != nil && !lists.Final(err) || time.Now().After(end):
+			l.t.Fatalf("the Change Dump lists %d packages: %v", n, err)
+		case n >= packages:
+			return
+		}
 	}
 }

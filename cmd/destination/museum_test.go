@@ -25,9 +25,11 @@ type museum struct {
 	*httptest.Server
 	t     *testing.T
 	dumps bool
-	clock time.Time
-	files map[string]string // as they are now
-	docs  map[string][]byte // documents and packages, by path
+	// onlyDumps: there are no lists. unhashed: lists tell no hashes.
+	onlyDumps, unhashed bool
+	clock               time.Time
+	files               map[string]string // as they are now
+	docs                map[string][]byte // documents and packages, by path
 
 	open     []payload.Entry // changes of the open Change List
 	packed   []payload.Entry // the same, with paths
@@ -89,6 +91,9 @@ func (m *museum) put(path, text string) {
 		packed.Path = fmt.Sprintf("/resources/%d", len(m.contents))
 		m.contents[packed.Path] = text
 	}
+	if m.unhashed {
+		e.Hash = ""
+	}
 	m.open, m.packed = append(m.open, e), append(m.packed, packed)
 }
 
@@ -133,6 +138,11 @@ func (m *museum) snapshot(live bool) {
 		listed = append(listed, e)
 		e.Path = fmt.Sprintf("/resources/%d", i)
 		packed, contents[e.Path] = append(packed, e), text
+	}
+	if m.unhashed {
+		for i := range listed {
+			listed[i].Hash = ""
+		}
 	}
 	head := payload.Head{Capability: payload.CapResourceList, At: at}
 	address := fmt.Sprintf("/archive/resources-%d.xml", at.Unix())
@@ -205,6 +215,9 @@ func (m *museum) publish() {
 		{Loc: m.URL + "/changes.xml", Capability: payload.CapChangeList},
 		{Loc: m.URL + "/change-archive.xml", Capability: payload.CapChangeListArchive},
 	}
+	if m.onlyDumps {
+		offers = nil
+	}
 	document(m, "/changes.xml", payload.Head{Capability: payload.CapChangeList, From: m.from}, m.open, payload.AppendEntry)
 	document(m, "/resource-archive.xml", payload.Head{Capability: payload.CapResourceListArchive}, m.lists, payload.AppendListed)
 	document(m, "/change-archive.xml", payload.Head{Capability: payload.CapChangeListArchive}, m.changes, payload.AppendListed)
@@ -238,6 +251,7 @@ func (m *museum) record() (moments []time.Time) {
 	for i := range 20 {
 		m.put(fmt.Sprintf("/d%d/f%d", i%3, i), fmt.Sprintf("first %d", i))
 	}
+	m.seal()
 	m.snapshot(false)
 	moments = append(moments, m.clock) // of the list itself
 	m.put("/d0/f0", "second 0")

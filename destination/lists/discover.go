@@ -60,7 +60,10 @@ func (c *Client) Discover(ctx context.Context, start string) ([]Set, error) {
 	return d.byRobots(ctx, at, err)
 }
 
-// final tells that asking again would not help, as far as one can tell.
+// Final reports whether asking again would not help, as far as one can tell: the document is not there,
+// is not what it should be, or leads where a Client does not go.
+func Final(err error) bool { return final(err) }
+
 func final(err error) bool {
 	for _, is := range []error{
 		ErrGone, ErrOtherHost, ErrLoop, ErrNone, ErrAnswer,

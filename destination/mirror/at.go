@@ -33,7 +33,8 @@ const maxStates = 4
 // of before, and the changes up to the moment, archived ones among them (archives §2). It
 // notes that they are kept at the moment, so that Baseline and Take refuse to move on: see LetGo.
 //
-// Content is taken for what a resource was only if it has a hash that was told of that moment.
+// Content comes from the packages of dumps, where Config.Dump says so, else from the resources
+// themselves. It is taken for what a resource was only if it has a hash that was told of that moment.
 // What cannot be had so is recorded as Failed, and a copy of another moment stays in its place.
 // ErrReach where what the Source tells does not reach to the moment: nothing was changed then.
 func (m *Mirror) BaselineAt(ctx context.Context, from Past, set lists.Set, at time.Time) (Seen, error) {
@@ -45,10 +46,17 @@ func (m *Mirror) BaselineAt(ctx context.Context, from Past, set lists.Set, at ti
 	if err == nil {
 		err = m.keepAt(ctx, at)
 	}
+	m.counts.total.Add(int64(seen.Entries))
+	if err == nil && m.dumps() {
+		err = m.takeDumped(ctx, from, set, &seen)
+	}
+	if err == nil {
+		err = m.bring(ctx, &seen, held)
+	}
 	if err != nil {
 		return Seen{}, err
 	}
-	return seen, cmp.Or(m.bring(ctx, &seen, held), held)
+	return seen, held
 }
 
 // expectAt puts what the Source had at a moment into the Ledger.
@@ -59,7 +67,7 @@ func (m *Mirror) expectAt(ctx context.Context, from Past, set lists.Set, at time
 	if ahead(at) || at.After(time.Now()) {
 		return Seen{}, fmt.Errorf("%w: %s lies in the future", ErrReach, payload.FormatDatetime(at))
 	}
-	all, err := statesBefore(ctx, from, set, at)
+	all, err := m.statesBefore(ctx, from, set, at)
 	if err != nil {
 		return Seen{}, err
 	}
@@ -79,53 +87,69 @@ func (m *Mirror) expectAt(ctx context.Context, from Past, set lists.Set, at time
 }
 
 // passesOver reports whether an older state may do where one has failed.
-func passesOver(err error) bool {
-	return errors.Is(err, ErrReach) || errors.Is(err, lists.ErrGone) || errors.Is(err, lists.ErrAnswer) || errors.Is(err, lists.ErrLoop) || errors.Is(err, lists.ErrOtherHost)
-}
+func passesOver(err error) bool { return errors.Is(err, ErrReach) || lists.Final(err) }
 
-// state is one of all resources: a Resource List, live or archived.
+// state is one of all resources, live or archived: a Resource List, or a dump, a Resource Dump.
 type state struct {
-	uri string
-	at  time.Time
+	uri  string
+	at   time.Time
+	dump bool
 }
 
 // states are those that a Source lists.
 type states struct {
-	newest   []state // of those before a moment, the newest first
+	newest   []state // of those before a moment, the newest first; lists before dumps
 	earliest time.Time
 	known    bool // there is one at all
 }
 
 // statesBefore returns the states of a Source at or before a moment.
-func statesBefore(ctx context.Context, from Past, set lists.Set, moment time.Time) (states, error) {
+func (m *Mirror) statesBefore(ctx context.Context, from Past, set lists.Set, moment time.Time) (states, error) {
 	var all states
-	note := func(uri string, at, completed time.Time) {
-		all.known = true
-		if at.IsZero() {
-			return
+	collect := func(newest *[]state, dump bool) func(uri string, at, completed time.Time) {
+		return func(uri string, at, completed time.Time) {
+			all.known = true
+			if at.IsZero() {
+				return
+			}
+			if all.earliest.IsZero() || at.Before(all.earliest) {
+				all.earliest = at
+			}
+			// A list may have what changed until it was completed (core §10.1).
+			if at.After(moment) || completed.After(moment) {
+				return
+			}
+			*newest = append(*newest, state{uri, at, dump})
+			slices.SortStableFunc(*newest, func(a, b state) int { return b.at.Compare(a.at) })
+			*newest = (*newest)[:min(len(*newest), maxStates)]
 		}
-		if all.earliest.IsZero() || at.Before(all.earliest) {
-			all.earliest = at
-		}
-		// A list may have what changed until it was completed (core §10.1).
-		if at.After(moment) || completed.After(moment) {
-			return
-		}
-		all.newest = append(all.newest, state{uri, at})
-		slices.SortStableFunc(all.newest, func(a, b state) int { return b.at.Compare(a.at) })
-		all.newest = all.newest[:min(len(all.newest), maxStates)]
 	}
-	if set.ResourceList != "" {
-		at, completed, err := from.Moment(ctx, set.ResourceList)
+	var dumps []state
+	err := eachState(ctx, from, set.ResourceList, set.ResourceListArchive, payload.CapResourceListArchive, collect(&all.newest, false))
+	if err == nil && m.dumps() {
+		err = eachState(ctx, from, set.ResourceDump, set.ResourceDumpArchive, payload.CapResourceDumpArchive, collect(&dumps, true))
+		if len(all.newest) > 0 && passesOver(err) {
+			err = nil // they are told of where they are used
+		}
+	}
+	// A list is read sooner than the manifests in the packages of a dump.
+	all.newest = append(all.newest, dumps...)
+	return all, err
+}
+
+// eachState notes the moments of a live document and of those that its archive lists.
+func eachState(ctx context.Context, from Past, live, archive, capability string, note func(uri string, at, completed time.Time)) error {
+	if live != "" {
+		at, completed, err := from.Moment(ctx, live)
 		if err != nil && !passesOver(err) {
-			return all, err
+			return err
 		}
-		note(set.ResourceList, at, completed)
+		note(live, at, completed)
 	}
-	if set.ResourceListArchive == "" {
-		return all, nil
+	if archive == "" {
+		return nil
 	}
-	err := from.Archive(ctx, set.ResourceListArchive, payload.CapResourceListArchive, func(a lists.Archived) error {
+	return from.Archive(ctx, archive, capability, func(a lists.Archived) error {
 		var err error
 		if a.At.IsZero() {
 			a.At, a.Completed, err = from.Moment(ctx, a.URI)
@@ -136,16 +160,15 @@ func statesBefore(ctx context.Context, from Past, set lists.Set, moment time.Tim
 		note(strings.Clone(a.URI), a.At, a.Completed)
 		return nil
 	})
-	return all, err
 }
 
 // tooEarly is why there is no state before a moment.
 func (s *states) tooEarly(moment time.Time) error {
 	switch {
 	case !s.known:
-		return fmt.Errorf("%w: a Resource List, or an archive of them", lists.ErrNone)
+		return fmt.Errorf("%w: a Resource List or Resource Dump, or an archive of them", lists.ErrNone)
 	case s.earliest.IsZero():
-		return fmt.Errorf("%w: none of its Resource Lists tells of what moment it is (core §10.1: at)", ErrReach)
+		return fmt.Errorf("%w: none of its Resource Lists and Resource Dumps tells of what moment it is (core §10.1: at)", ErrReach)
 	}
 	return fmt.Errorf("%w, %s: the earliest state that it lists or has archived is of %s; give that moment or a later one",
 		ErrReach, payload.FormatDatetime(moment), payload.FormatDatetime(s.earliest))
@@ -160,7 +183,13 @@ func (m *Mirror) expectFrom(ctx context.Context, from Past, set lists.Set, s sta
 		c.Forget()
 	}
 	n := noting{ctx: ctx, m: m}
-	snapshot, err := from.Resources(ctx, s.uri, n.note)
+	var snapshot lists.Snapshot
+	var err error
+	if s.dump {
+		snapshot, err = n.noteDump(from, s.uri)
+	} else {
+		snapshot, err = from.Resources(ctx, s.uri, n.note)
+	}
 	if err = errors.Join(err, n.flush()); err != nil {
 		return Seen{}, err
 	}
@@ -170,7 +199,7 @@ func (m *Mirror) expectFrom(ctx context.Context, from Past, set lists.Set, s sta
 	}
 	seen := Seen{At: s.at, Position: moment, Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong}
 	c := changesUntil{noting: noting{ctx: ctx, m: m}, moment: moment}
-	if err := c.read(from, set.ChangeList, s.at); err != nil {
+	if err := c.read(from, set, s.at); err != nil {
 		return Seen{}, err
 	}
 	seen.Changes, seen.Overlong = c.count, seen.Overlong+c.overlong
@@ -186,13 +215,12 @@ func later(a, b time.Time) time.Time {
 
 // bring has the copies be what the Ledger has.
 func (m *Mirror) bring(ctx context.Context, seen *Seen, held error) error {
-	m.counts.total.Add(int64(seen.Entries))
 	p := m.newPool(ctx)
 	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
 		switch {
 		case r != nil:
 			return p.submit(&job{loc: r.Loc, told: r.Told})
-		case seen.Unnamed > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
+		case seen.partial() > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
 			return nil
 		}
 		return p.submit(&job{loc: c.Loc, told: deletion(seen.Position), unlisted: true, keep: held != nil})

@@ -30,16 +30,22 @@ type changesUntil struct {
 	undated []payload.Entry
 }
 
-// read reads the Change Lists from a moment on, until they have come to the one that is asked for.
-func (c *changesUntil) read(from Lists, uri string, since time.Time) error {
+// read reads the Change Lists from a moment on, or the Change Dumps of a Source without them, until they
+// have come to the one that is asked for.
+func (c *changesUntil) read(from Past, set lists.Set, since time.Time) error {
 	if !since.Before(c.moment) {
 		return nil
 	}
-	if uri == "" {
+	next := func() (lists.Covered, error) { return from.Changes(c.ctx, set.ChangeList, since, c.visit) }
+	switch {
+	case set.ChangeList != "":
+	case set.ChangeDump == "" || !c.m.dumps():
 		return c.short(since)
+	default:
+		next = func() (lists.Covered, error) { return c.changesIn(from, set.ChangeDump, since) }
 	}
 	for range maxReadings {
-		covered, err := from.Changes(c.ctx, uri, since, c.visit)
+		covered, err := next()
 		switch {
 		case errors.Is(err, errPast):
 			return c.end(false)

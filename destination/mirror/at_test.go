@@ -146,7 +146,9 @@ func TestBaselineAt(t *testing.T) {
 	if _, err := c.Audit(t.Context(), &from.listing, old, mirror.AuditOptions{}, nil); !errors.Is(err, mirror.ErrKept) {
 		t.Errorf("an audit without the archives: %v", err)
 	}
-	c.LetGo()
+	if err := c.LetGo(); err != nil {
+		t.Fatal(err)
+	}
 	c.baseline(&from.listing)
 	c.take(s.put("/c", "third"))
 	c.want("c", "third")
@@ -310,10 +312,14 @@ func TestAMomentIsKeptOverARestart(t *testing.T) {
 		if !c.Moment().Equal(b1.Datetime) {
 			t.Fatalf("after a restart it is kept at %v", c.Moment())
 		}
-		c.LetGo() // and then the process ends
+		if err := c.LetGo(); err != nil { // and then the process ends
+			t.Fatal(err)
+		}
 	}
 	c.reopen(func(*mirror.Config) {})
-	c.LetGo()
+	if err := c.LetGo(); err != nil {
+		t.Fatal(err)
+	}
 	c.baseline(&from.listing)
 	if err := c.Begin(t.Context()); err != nil {
 		t.Fatal(err)

@@ -189,12 +189,12 @@ func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 		}
 		c.File = nil
 	}
-	if intact && c.State == Whole && same(c, &j.told) {
+	if intact && c.State == Whole && m.same(c, &j.told) {
 		m.counts.unchanged.Add(1)
 		return m.asTold(j)
 	}
 	if j.packed != nil {
-		if done, err := m.takePacked(ctx, j); done || err != nil {
+		if done, err := m.takePacked(ctx, j); done || err != nil || j.packedOnly {
 			return err
 		}
 		host = authority(j.url)
@@ -271,6 +271,14 @@ func (m *Mirror) put(j *job, got *fetched) error {
 	m.counts.bytes.Add(got.size)
 	m.done(j)
 	return nil
+}
+
+// same is the function same. Of copies that are kept at a moment only a hash tells.
+func (m *Mirror) same(c *Copy, told *Told) bool {
+	if known, _ := digests.Parse(told.Hash); m.kept() && len(known) == 0 {
+		return false
+	}
+	return same(c, told)
 }
 
 // same tells whether the file, which is what was told before, is also what is told now.

@@ -39,7 +39,10 @@ func (m *Mirror) free() error {
 
 // LetGo has Baseline bring copies that are kept at a moment to the Source's state of now. They count
 // as kept until Begin notes that this was done.
-func (m *Mirror) LetGo() { m.moment.Store(nil) }
+func (m *Mirror) LetGo() error {
+	m.moment.Store(nil)
+	return m.EndDumps() // BaselineAt takes only a part of what packages have
+}
 
 // keepAt notes, before any copy is changed, that the copies are to be those of a moment: what
 // breaks off in the middle is of no moment, and must not be taken for the present.

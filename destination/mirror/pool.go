@@ -30,6 +30,8 @@ type job struct {
 
 	// packed is the content that a package has; nil: it is fetched.
 	packed *packed
+	// packedOnly: nothing becomes of it where that is not what was told. Another package may have it.
+	packedOnly bool
 
 	copy    Copy // what is known; its State is empty if nothing is
 	url     *url.URL

@@ -1,0 +1,246 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon/destination/lists"
+	"carillon/destination/packages"
+	"carillon/internal/digests"
+	"carillon/payload"
+)
+
+// wanted is how one BaselineAt takes content from dumps.
+type wanted struct {
+	m      *Mirror
+	from   Past
+	set    lists.Set
+	moment time.Time
+	// missing is how many resources the mirror has not as they were.
+	missing int64
+	// begun is when the newest Resource Dump of before the moment was taken; what it lacks changed
+	// since. Without one it is the beginning of time.
+	begun time.Time
+}
+
+// errEnough ends the reading of dumps: nothing is missing any more, or what comes is of later.
+var errEnough = errors.New("enough was read")
+
+// dumps reports whether packages are used. They need room in the directory.
+func (m *Mirror) dumps() bool {
+	return !m.cfg.ReadOnly && (m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly)
+}
+
+// takeDumped takes what dumps have of the Ledger: the newest Resource Dump of before the moment, what
+// Change Dumps have up to then, and what the first Resource Dump of after still has. A dump that cannot
+// be read is reported, and passed over: what it has is asked for by itself.
+func (m *Mirror) takeDumped(ctx context.Context, from Past, set lists.Set, seen *Seen) error {
+	w := &wanted{m: m, from: from, set: set, moment: seen.Position, begun: time.Unix(0, 0)}
+	if err := w.count(ctx); err != nil {
+		return err
+	}
+	before, after, err := w.resourceDumps(ctx)
+	if err == nil && before.uri != "" {
+		w.begun = before.at
+		err = w.resources(ctx, before.uri)
+	}
+	if err == nil {
+		err = w.changes(ctx)
+	}
+	if err == nil && after.uri != "" {
+		err = w.resources(ctx, after.uri)
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return errors.Join(err, m.EndDumps())
+}
+
+// count counts what is missing.
+func (w *wanted) count(ctx context.Context) error {
+	return w.m.pairs(ctx, func(r *Resource, c *Copy) error {
+		if r != nil && r.Change != undecided && (c == nil || c.State != Whole || c.File == nil || !w.m.same(c, &r.Told)) {
+			w.missing++
+		}
+		return nil
+	})
+}
+
+// passOver reports an error of a document, unless it may pass.
+func (w *wanted) passOver(ctx context.Context, what string, err error) error {
+	if err == nil || ctx.Err() != nil || !passesOver(err) {
+		return err
+	}
+	w.m.cfg.Logger.Warn("dumps of the past are not used: what they have is asked for by itself", "document", lists.Cut(what), "reason", lists.Cut(err.Error()))
+	return nil
+}
+
+// resourceDumps returns the newest Resource Dump of before the moment and the first one of after it.
+func (w *wanted) resourceDumps(ctx context.Context) (before, after state, err error) {
+	err = eachState(ctx, w.from, w.set.ResourceDump, w.set.ResourceDumpArchive, payload.CapResourceDumpArchive, func(uri string, at, _ time.Time) {
+		switch {
+		case at.IsZero():
+		case !at.After(w.moment) && at.After(before.at):
+			before = state{uri: uri, at: at}
+		case at.After(w.moment) && (after.at.IsZero() || at.Before(after.at)):
+			after = state{uri: uri, at: at}
+		}
+	})
+	return before, after, w.passOver(ctx, w.set.ResourceDumpArchive, err)
+}
+
+// resources takes what a Resource Dump has.
+func (w *wanted) resources(ctx context.Context, uri string) error {
+	_, err := w.from.ResourceDump(ctx, uri, func(p lists.Package) error {
+		return w.take(ctx, p, payload.CapResourceDumpManifest)
+	})
+	return w.passOver(ctx, uri, err)
+}
+
+// changes takes what Change Dumps have from begun up to the moment.
+func (w *wanted) changes(ctx context.Context) error {
+	visit := func(p lists.Package) error {
+		if p.From.After(w.moment) {
+			return errEnough
+		}
+		return w.take(ctx, p, payload.CapChangeDumpManifest)
+	}
+	err := w.archivedChanges(ctx, visit)
+	if errors.Is(err, errEnough) && w.missing > 0 {
+		return nil // the rest is of later
+	}
+	return err
+}
+
+func (w *wanted) archivedChanges(ctx context.Context, visit func(lists.Package) error) error {
+	if w.set.ChangeDump != "" {
+		since := w.begun
+		_, err := w.from.ChangeDump(ctx, w.set.ChangeDump, since, visit)
+		if gone := (*lists.GoneError)(nil); errors.As(err, &gone) && gone.Earliest.After(since) {
+			_, err = w.from.ChangeDump(ctx, w.set.ChangeDump, gone.Earliest, visit)
+		}
+		return w.passOver(ctx, w.set.ChangeDump, err)
+	}
+	if w.set.ChangeDumpArchive == "" {
+		return nil
+	}
+	err := w.from.Archive(ctx, w.set.ChangeDumpArchive, payload.CapChangeDumpArchive, func(a lists.Archived) error {
+		if a.From.After(w.moment) || !a.Until.IsZero() && a.Until.Before(w.begun) {
+			return nil
+		}
+		_, err := w.from.ChangeDump(ctx, a.URI, time.Time{}, visit)
+		return w.passOver(ctx, a.URI, err)
+	})
+	return w.passOver(ctx, w.set.ChangeDumpArchive, err)
+}
+
+// take takes what a package has of what is missing.
+func (w *wanted) take(ctx context.Context, told lists.Package, capability string) error {
+	if w.missing <= 0 {
+		return errEnough
+	}
+	m := w.m
+	m.counts.packageTotal.Add(max(told.Length, 0))
+	from, err := m.packages.Open(ctx, told)
+	if err == nil {
+		before := m.counts.unpacked.Load()
+		p := m.newPool(ctx)
+		var fault error // of the mirror
+		err = from.Manifest(capability, func(_ payload.Header, e packages.Entry) error {
+			fault = w.entry(ctx, p, from, e)
+			return fault
+		})
+		waited := p.wait()
+		w.missing -= m.counts.unpacked.Load() - before
+		if err := errors.Join(fault, waited); err != nil {
+			return errors.Join(err, from.Close())
+		}
+		if err == nil {
+			m.counts.packages.Add(1)
+			return from.Discard()
+		}
+		err = errors.Join(err, from.Discard())
+	}
+	if err = m.unusable(ctx, err); !errors.Is(err, ErrUnusable) {
+		return err
+	}
+	m.cfg.Logger.Warn("a package of the past is not used: what it has is asked for by itself", "package", lists.Cut(told.URI), "reason", lists.Cut(err.Error()))
+	return nil
+}
+
+// entry submits a content, if it is what a resource was at the moment.
+func (w *wanted) entry(ctx context.Context, p *pool, from *packages.Package, e packages.Entry) error {
+	if !e.Packed || e.Loc == "" || len(e.Loc) > maxLoc {
+		return nil
+	}
+	r, err := w.m.cfg.Ledger.Resource(ctx, e.Loc)
+	if errors.Is(err, ErrNone) {
+		return nil // it was not there
+	}
+	manifest := toldBy(&e.Entry)
+	if err != nil || !asItWas(&r.Told, &manifest) {
+		return err
+	}
+	return p.submit(&job{loc: r.Loc, told: r.Told, packed: &packed{from: from, path: e.Path, told: manifest}, packedOnly: true})
+}
+
+// asItWas reports whether a content that a manifest tells of may be what a resource was. It is
+// compared with the hash that was told in any case. What datetime the manifest has proves nothing: a Change
+// Dump may have what the resource was when the dump was made (core §13.2 does not say otherwise).
+func asItWas(told, manifest *Told) bool {
+	if a, b := told.size(), manifest.size(); told.Change == undecided || a >= 0 && b >= 0 && a != b {
+		return false
+	}
+	known, _ := digests.Parse(told.Hash)
+	_, contradicted := compareHashes(told.Hash, manifest.Hash)
+	return len(known) > 0 && !contradicted
+}
+
+// noteDump puts what the manifests of a Resource Dump tell into the Ledger.
+func (n *noting) noteDump(from Past, uri string) (lists.Snapshot, error) {
+	snapshot, err := from.ResourceDump(n.ctx, uri, func(p lists.Package) error {
+		one, err := n.m.packages.Open(n.ctx, p)
+		if err == nil {
+			err = errors.Join(one.Manifest(payload.CapResourceDumpManifest, func(_ payload.Header, e packages.Entry) error {
+				if e.Loc == "" {
+					return fmt.Errorf("%w: a bitstream has no loc", packages.ErrManifest)
+				}
+				return n.note(e.Entry)
+			}), one.Close()) // its file is needed again
+		}
+		return n.m.ofPast(n.ctx, err)
+	})
+	return snapshot, err
+}
+
+// ofPast marks an error of a package as one for which another state may do.
+func (m *Mirror) ofPast(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = m.unusable(ctx, err); errors.Is(err, ErrUnusable) {
+		return fmt.Errorf("%w: %w", ErrReach, err)
+	}
+	return err
+}
+
+// changesIn visits the changes that the manifests of Change Dumps tell of.
+func (c *changesUntil) changesIn(from Past, uri string, since time.Time) (lists.Covered, error) {
+	return from.ChangeDump(c.ctx, uri, since, func(p lists.Package) error {
+		if p.From.After(c.moment) {
+			return errPast
+		}
+		b, err := c.m.OpenChanges(c.ctx, p)
+		if err != nil {
+			return c.m.ofPast(c.ctx, err)
+		}
+		for _, e := range b.Entries {
+			if err == nil {
+				err = c.visit(e)
+			}
+		}
+		return errors.Join(err, b.Close())
+	})
+}
