@@ -18,28 +18,37 @@ const (
 	CapChangeDumpArchive   = "changedump-archive"   // archives §6
 )
 
-// Relations of links (core §7, §14).
+// Relations of the links of documents.
 const (
-	// Of documents.
-	RelUp       = "up"       // from a capability's document to the Capability List, from that to the Source Description
-	RelIndex    = "index"    // from a part to its index
-	RelArchives = "archives" // from a capability's document to its archive (archives §2.2)
-	RelContents = "contents" // from a package to a copy of its manifest (core §11.1, §13.1)
-	RelHub      = "hub"      // from a channel to its hub (CN §5)
+	// RelUp leads from a capability's document to the Capability List, and from that to the
+	// Source Description (core §6.2).
+	RelUp = "up"
+	// RelIndex leads from a part to its index (core §6.2).
+	RelIndex = "index"
+	// RelArchives leads from a capability's document to its archive (archives §2.2).
+	RelArchives = "archives"
+	// RelContents leads from a package to a copy of its manifest (core §11.1, §13.1).
+	RelContents = "contents"
+	// RelHub leads from a channel to its hub (CN §5).
+	RelHub = "hub"
+)
 
-	// Of resources.
-	RelDuplicate   = "duplicate"                                  // a copy elsewhere (core §14.2)
-	RelAlternate   = "alternate"                                  // a representation with its own address (core §14.3)
-	RelCanonical   = "canonical"                                  // the generic address (core §14.3)
-	RelPatch       = "http://www.openarchives.org/rs/terms/patch" // what differs from the version before (core §14.4)
-	RelDescribedBy = "describedby"                                // core §14.5
-	RelDescribes   = "describes"                                  // core §14.5
-	RelProfile     = "profile"                                    // core §14.5
-	RelMemento     = "memento"                                    // a version with its own address (core §14.6)
-	RelTimegate    = "timegate"                                   // core §14.6
-	RelTimemap     = "timemap"                                    // core §14.6
-	RelCollection  = "collection"                                 // core §14.7
-	RelVia         = "via"                                        // the resource at its origin (core §14.8)
+// Relations of the links of resources (core §14).
+const (
+	RelDuplicate   = "duplicate" // a copy elsewhere (core §14.2)
+	RelAlternate   = "alternate" // a representation with its own address (core §14.3)
+	RelCanonical   = "canonical" // the generic address (core §14.3)
+	RelDescribedBy = "describedby"
+	RelDescribes   = "describes"
+	RelProfile     = "profile"
+	RelMemento     = "memento" // a version with its own address (core §14.6)
+	RelTimegate    = "timegate"
+	RelTimemap     = "timemap"
+	RelCollection  = "collection"
+	RelVia         = "via" // the resource at its origin (core §14.8)
+
+	// RelPatch leads to the difference from the version before (core §14.4).
+	RelPatch = "http://www.openarchives.org/rs/terms/patch"
 )
 
 // kind is what the clauses say of the documents of one capability.
