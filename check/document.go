@@ -35,6 +35,7 @@ type document struct {
 	sum          string          // SHA-256 of its bytes
 	links        []weblink.Link
 	pack         *packaged // of a package
+	listedBy     *document // the Capability List that led here
 	set          *set      // that it belongs to, nil for none
 }
 

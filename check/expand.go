@@ -10,9 +10,16 @@ import (
 // relResourceSync leads from a resource to the Capability List that covers it (core 6.3.3).
 const relResourceSync = "resourcesync"
 
+// maxLed is how many links of one relation are followed from a document.
+const maxLed = 20
+
 // expand queues where a document leads.
 func (w *walk) expand(d *document, l *lead) {
-	for _, link := range weblink.Find(d.links, relResourceSync) {
+	for n, link := range weblink.Find(d.links, relResourceSync) {
+		if n == maxLed {
+			w.leftOutLinks(d, relResourceSync)
+			break
+		}
 		if next := w.lead(d, roleLinked, link.URI, d.place("link[rel=resourcesync]"), l); next != nil {
 			w.push(*next)
 		}
@@ -24,10 +31,15 @@ func (w *walk) expand(d *document, l *lead) {
 		rel  string
 		role role
 	}{{"up", roleUp}, {"index", roleIndex}, {payload.RelArchives, roleArchives}} {
+		led := 0
 		for i := range d.head.Links {
 			link := &d.head.Links[i]
-			if link.Rel != of.rel || of.role == roleIndex && d.is(payload.CapDescription) && d.isIndex() {
+			if link.Rel != of.rel {
 				continue
+			}
+			if led++; led > maxLed {
+				w.leftOutLinks(d, of.rel)
+				break
 			}
 			if next := w.lead(d, of.role, link.Href, d.place(fmt.Sprintf("rs:ln[%d]", i+1)), l); next != nil {
 				next.link = link
@@ -36,6 +48,10 @@ func (w *walk) expand(d *document, l *lead) {
 		}
 	}
 	w.expandEntries(d, l)
+}
+
+func (w *walk) leftOutLinks(d *document, rel string) {
+	w.leftOut("links "+d.uri, d.place(""), fmt.Sprintf("not everything was looked at: it has more than %d links with rel=%s", maxLed, rel), "")
 }
 
 // expandEntries queues what a document lists. Topics come first: what they have must be in the

@@ -141,6 +141,9 @@ func TestHostileSites(t *testing.T) {
 				_, _ = io.WriteString(w, opening)
 			}
 		}, "error core 6.1 /x.xml: it cannot be read", 5},
+		{"links upwards without end", func(s *site) {
+			s.files["x.xml"] = opening + strings.Repeat(`<rs:ln rel="up" href="{base}/none"/>`, 4000) + `<rs:md capability="capabilitylist"/></urlset>`
+		}, "note limits /x.xml: not everything was looked at: it has more than 20 links with rel=up", 5},
 		{"entities", func(s *site) {
 			s.files["x.xml"] = `<!DOCTYPE urlset [<!ENTITY a "aaaaaaaa">]>` + opening + "&a;</urlset>"
 		}, "error core 6.1 /x.xml", 5},
@@ -190,6 +193,22 @@ func TestHostileSites(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Findings without end are counted, and not told for ever.
+func TestManyFindings(t *testing.T) {
+	s := newSite(t)
+	var index strings.Builder
+	part := opening + strings.Repeat(`<rs:ln rel="up" href="/none"/><rs:ln rel="index" href="/none"/>`, 20) + `<rs:md capability="resourcelist"/></urlset>`
+	for i := range 600 {
+		fmt.Fprintf(&index, "<sitemap><loc>{base}/p%d.xml</loc></sitemap>", i)
+		s.handlers[fmt.Sprintf("p%d.xml", i)] = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, part) }
+	}
+	s.files["x.xml"] = indexed + `<rs:md capability="resourcelist" at="2026-01-01T00:00:00Z"/>` + index.String() + "</sitemapindex>"
+	found, sum := s.look(check.Config{}, "/x.xml")
+	if len(found) != 10_000 || sum.Errors+sum.Warnings <= 10_000 || !limited(found[9_999:], "more than 10000 findings") {
+		t.Errorf("%d findings are told, and the summary is %+v; the last: %s", len(found), sum, found[len(found)-1].String())
 	}
 }
 

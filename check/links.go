@@ -104,10 +104,26 @@ func (w *walk) judgeCapability(l *lead, d *document) {
 		return
 	}
 	w.judgeLastMod(l, d, ruleCapabilityLastMod)
-	if up := d.link("up"); up != nil && !l.from.local && !l.from.isAt(d, up.Href) {
-		w.report(ruleCapabilityUp, d.place("rs:ln[@rel=up]"), d, "link to the Capability List that lists it",
-			"its link with rel=up is %s, and the Capability List that lists it is %s", quote(up.Href), quote(l.from.uri))
+	if d.listedBy == nil {
+		d.listedBy = l.from
 	}
+}
+
+// judgeListedBy: a document links up to the Capability List that lists it, or to the same one at another address (core 6.2).
+func (w *walk) judgeListedBy(d *document) {
+	up, list := d.link("up"), d.listedBy
+	if up == nil || list == nil || list.local || list.isAt(d, up.Href) {
+		return
+	}
+	to := d.resolve(up.Href)
+	if to == nil {
+		return
+	}
+	if other := w.seen[to.String()]; other != nil && other.known && (other == list || other.sum == list.sum) {
+		return
+	}
+	w.report(ruleCapabilityUp, d.place("rs:ln[@rel='up']"), d, "link to the Capability List that lists it",
+		"its link with rel=up is %s, and the Capability List that lists it is %s", quote(up.Href), quote(list.uri))
 }
 
 // judgeArchives: rel=archives leads to the archive of the same capability (archives 2.2).

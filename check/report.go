@@ -36,7 +36,10 @@ func (w *walk) report(id ruleID, at place, d *document, mend, format string, arg
 	w.tell(f)
 }
 
-// tell hands a finding on.
+// maxFindings is how many findings are handed on. The Summary counts the others too.
+const maxFindings = 10_000
+
+// tell counts a finding, and hands it on.
 func (w *walk) tell(f Finding) {
 	switch f.Level {
 	case Error:
@@ -46,7 +49,14 @@ func (w *walk) tell(f Finding) {
 	default:
 		w.sum.Notes++
 	}
-	if w.found != nil {
+	switch told := w.sum.Errors + w.sum.Warnings + w.sum.Notes; {
+	case w.found == nil || told > maxFindings:
+	case told == maxFindings:
+		w.found(Finding{
+			Level: Note, Clause: limits, URI: f.URI, What: fmt.Sprintf("there are more than %d findings, and the others are not told", maxFindings),
+			Mend: "mend these first",
+		})
+	default:
 		w.found(f)
 	}
 }

@@ -24,6 +24,7 @@ func (w *walk) settle(ctx context.Context) {
 		}
 		w.judgeArchiveEnds(d)
 		w.judgeListed(d)
+		w.judgeListedBy(d)
 	}
 	w.judgeSets()
 	w.judgePages()
