@@ -44,7 +44,7 @@ func TestMetricsAreListed(t *testing.T) {
 		}
 	}
 	for _, name := range regexp.MustCompile(`carillon_notifier_[a-z_]+`).FindAllString(string(page), -1) {
-		if !known[name] {
+		if !known[name] && !strings.HasPrefix(name, "carillon_notifier_dump_") { // package dump has those
 			t.Errorf("docs/metrics.md has %s, which there is not", name)
 		}
 	}
