@@ -11,7 +11,9 @@ import (
 	"carillon/payload"
 )
 
-func (s *set) runChanges(ctx context.Context) { s.loop(ctx, s.wakeChanges, Changes, s.stepChanges) }
+func (s *set) runChanges(ctx context.Context) {
+	s.loop(ctx, s.wakeChanges, nil, Changes, s.stepChanges)
+}
 
 // stepChanges packs the next Change List that was closed, and drops what belongs to lists that are
 // not kept any more.

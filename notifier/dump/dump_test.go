@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,6 +77,7 @@ func TestResourceDump(t *testing.T) {
 	if !bytes.Contains(list, []byte(base+"default/resourcedump.xml")) || bytes.Contains(list, []byte("changedump")) {
 		t.Errorf("the Capability List is\n%s", list)
 	}
+	w.counted()
 	if rest := w.files(); len(rest) != 2 {
 		t.Errorf("files: %v", rest)
 	}
@@ -175,6 +178,39 @@ func TestNotAnnounced(t *testing.T) {
 	after := w.document("default/resourcedump.xml")
 	if !maps.Equal(w.dumped(after), w.dumped(before)) || !after.header.AtTime.Equal(before.header.AtTime) {
 		t.Error("another dump is served")
+	}
+}
+
+// Where the disk is full no dump is made, and nothing of it is left; when there is room again one is.
+func TestDiskFull(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("the system has no /dev/full")
+	}
+	w := newWorld(t, notifier.Config{}, dump.Config{})
+	for i := range 10 {
+		w.put(fmt.Sprint(i), noise(uint64(i), 100<<10), payload.Created)
+	}
+	for _, name := range []string{"members.temp", "manifest.temp", "manifest.packed.temp", "1.zip.temp", "1.json.temp", "generation.json.temp"} {
+		w.shelf.trouble(func(_ context.Context, opened string, _ int) error {
+			if opened != loc("0") {
+				return nil
+			}
+			making, err := filepath.Glob(filepath.Join(w.dir, "default", "resource", "*.making"))
+			if err == nil && len(making) == 1 {
+				err = os.Symlink("/dev/full", filepath.Join(making[0], name))
+			}
+			return err
+		})
+		if a := w.ask(); !strings.Contains(a.Error, "no space left") {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if left := w.files(); len(left) > 0 {
+			t.Errorf("%s: %v are left", name, left)
+		}
+	}
+	w.shelf.trouble(nil)
+	if a := w.ask(); a.Error != "" {
+		t.Error(a.Error)
 	}
 }
 

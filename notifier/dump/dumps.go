@@ -149,7 +149,7 @@ func newSet(d *Dumps, one Set, m *metrics) *set {
 		d: d, name: one.Name, source: one.Source, workers: max(2, runtime.GOMAXPROCS(0)),
 		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
 		log: d.log.With("set", one.Name), metrics: m, started: d.cfg.Notifier.Now(),
-		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1),
+		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 		generations: map[Kind][]*Generation{},
 	}
 }

@@ -1,9 +1,20 @@
 package dump
 
-import "time"
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"carillon/payload"
+)
 
 // SetPause sets the time before the second attempt to get content.
 func (d *Dumps) SetPause(pause time.Duration) { d.pause = pause }
+
+// OpenBy opens a resource by GET.
+func OpenBy(ctx context.Context, transport http.RoundTripper, loc string) (*Content, error) {
+	return newFetcher(&Config{Transport: transport}).Open(ctx, &payload.Entry{Loc: loc})
+}
 
 // ZipMember is one member of a ZIP of any size, whose content nobody writes.
 type ZipMember struct {

@@ -1,6 +1,8 @@
 package dump_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"carillon/notifier"
 	"carillon/notifier/dump"
@@ -119,5 +123,57 @@ func TestFetched(t *testing.T) {
 				t.Errorf("the lastmod is %q", e.LastMod)
 			}
 		}
+	}
+}
+
+// trickle gives a byte after each pause, until its request ends.
+type trickle struct {
+	ctx   context.Context
+	pause time.Duration
+}
+
+func (s trickle) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(s.pause):
+		p[0] = 'x'
+		return 1, nil
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A server that is slow costs time up to a bound: half a minute without a byte, or an hour.
+func TestSlowServer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pause, took time.Duration
+		again       bool
+	}{
+		"silent": {24 * time.Hour, 30 * time.Second, true},
+		"slow":   {29 * time.Second, time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				content, err := dump.OpenBy(t.Context(), roundTrip(func(r *http.Request) (*http.Response, error) {
+					body := io.NopCloser(trickle{r.Context(), tt.pause})
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: -1, Body: body, Request: r}, nil
+				}), "http://source.example/slow")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.Copy(io.Discard, content)
+				left, is := errors.AsType[*dump.LeftOutError](err)
+				if !is || left.Reason != dump.Unreachable || left.Again != tt.again || time.Since(begun) != tt.took {
+					t.Errorf("after %s: %v, %+v", time.Since(begun), err, left)
+				}
+				if err := content.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }

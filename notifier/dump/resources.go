@@ -14,7 +14,7 @@ import (
 var ErrNoResources = errors.New("the set has no resources yet")
 
 func (s *set) runResources(ctx context.Context) {
-	s.loop(ctx, s.wakeResources, Resources, s.stepResources)
+	s.loop(ctx, s.wakeResources, s.urgent, Resources, s.stepResources)
 	s.answer(Outcome{Err: errors.New("the notifier ends; the dump is gone on with at its next start")})
 }
 

@@ -82,6 +82,7 @@ func TestResumed(t *testing.T) {
 				t.Errorf("resource %d, of %d in finished packages, was opened %d times for %d dumps", i, finished*each, n, len(all))
 			}
 		}
+		w.counted()
 		for _, name := range w.files() {
 			if base := filepath.Base(name); base != "generation.json" && filepath.Ext(base) != ".zip" || strings.Contains(name, ".making") || base == "7.zip" {
 				t.Errorf("%s is left", name)

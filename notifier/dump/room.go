@@ -43,7 +43,9 @@ func (w *roomWriter) Write(b []byte) (int, error) {
 	if err := w.room.take(int64(len(b))); err != nil {
 		return 0, err
 	}
-	return w.to.Write(b)
+	n, err := w.to.Write(b)
+	w.room.give(int64(len(b) - n))
+	return n, err
 }
 
 // remove removes a file or a directory, and gives back what it took.

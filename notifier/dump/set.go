@@ -26,6 +26,9 @@ const (
 	firstAtLast = 10 * time.Minute
 	// longestLook bounds a wait: the clock may be set.
 	longestLook = time.Hour
+	// heldAtStart is how long it is no trouble that content cannot be had: a directory is scanned
+	// first.
+	heldAtStart = time.Minute
 	// firstRetry and longestRetry bound the pause after a dump that could not be made.
 	firstRetry   = 5 * time.Second
 	longestRetry = time.Hour
@@ -43,6 +46,7 @@ type set struct {
 	log                        *slog.Logger
 	metrics                    *metrics
 	wakeResources, wakeChanges chan struct{} // each holds one token
+	urgent                     chan struct{} // holds one token: somebody waits for a Resource Dump
 	progress                   progress      // of the Resource Dump
 	changing                   progress      // of the Change Dump; nobody looks at it
 
@@ -257,7 +261,7 @@ func (s *set) ask() <-chan Outcome {
 	s.asked = true
 	s.waiting = append(s.waiting, answer)
 	s.mu.Unlock()
-	poke(s.wakeResources)
+	poke(s.urgent)
 	return answer
 }
 
@@ -272,18 +276,24 @@ func (s *set) answer(o Outcome) {
 	}
 }
 
-// loop calls step until ctx ends, and again when it says, or when it is woken.
-func (s *set) loop(ctx context.Context, wake chan struct{}, kind Kind, step func(context.Context) (time.Duration, error)) {
+// loop calls step until ctx ends: when it says, or when it is woken. After trouble only what is urgent
+// wakes it, so that events do not have it try without a pause.
+func (s *set) loop(ctx context.Context, wake, urgent chan struct{}, kind Kind, step func(context.Context) (time.Duration, error)) {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRetry), backoff.WithMultiplier(2),
 		backoff.WithMaxInterval(longestRetry), backoff.WithMaxElapsedTime(0),
 	)
 	for ctx.Err() == nil {
 		wait, err := step(ctx)
+		woken := wake
 		switch {
 		case ctx.Err() != nil:
 			return
+		case errors.Is(err, ErrHeld) && s.d.cfg.Notifier.Now().Sub(s.started) < heldAtStart:
+			woken, wait = nil, firstRetry
+			s.log.Info("a dump waits until its content can be had", "kind", string(kind), "error", err, "retry_in", wait.String())
 		case err != nil:
+			woken = nil
 			s.metrics.failures[kind].Inc()
 			wait = min(pause.NextBackOff(), longestRetry)
 			s.log.Error("no dump could be made; the one before stays", "kind", string(kind), "error", err, "retry_in", wait.String())
@@ -294,7 +304,8 @@ func (s *set) loop(ctx context.Context, wake chan struct{}, kind Kind, step func
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-wake:
+		case <-woken:
+		case <-urgent:
 		}
 		timer.Stop()
 	}

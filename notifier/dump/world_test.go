@@ -93,7 +93,6 @@ type world struct {
 	dir      string
 	cfg      notifier.Config
 	dumps    dump.Config
-	set      string
 	shelf    *shelf
 	store    *pebblestore.Journal
 	made     *dump.Dumps
@@ -415,4 +414,20 @@ func (w *world) metric(line string) bool {
 		}
 	}
 	return strings.Contains(text.String(), line+"\n")
+}
+
+// counted holds the count of the disk that dumps take to what they take.
+func (w *world) counted() {
+	w.t.Helper()
+	size := int64(0)
+	for _, name := range w.files() {
+		info, err := os.Stat(filepath.Join(w.dir, name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if !w.metric(fmt.Sprintf("carillon_notifier_dump_disk_bytes %v", float64(size))) {
+		w.t.Errorf("the dumps have %d bytes, and another number is counted", size)
+	}
 }
