@@ -11,8 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"carillon/payload"
@@ -186,24 +184,13 @@ func (c child) read(stdout io.Writer, contestant func(io.Reader) (int, error)) e
 		return err
 	}
 	defer f.Close()
-	r := reading{Before: peakResident()}
+	r := reading{Before: process("self").memory("VmHWM")}
 	begin := time.Now()
 	if r.Entries, err = contestant(f); err != nil {
 		return err
 	}
-	r.Wall, r.Peak = time.Since(begin), peakResident()
+	r.Wall, r.Peak = time.Since(begin), process("self").memory("VmHWM")
 	return json.NewEncoder(stdout).Encode(r)
-}
-
-// peakResident is how many bytes of this process were resident at most. It is not
-// taken from getrusage, which counts the parent's before exec.
-func peakResident() int64 {
-	kilobytes, _, _ := strings.Cut(field("/proc/self/status", "VmHWM", "0 kB"), " ")
-	n, err := strconv.ParseInt(kilobytes, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n << 10
 }
 
 // readEntries reads as a Destination does.

@@ -48,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.engines, "engines", "pebble,redis", "the engines to measure on")
 	flags.BoolVar(&o.quick, "quick", false, "small numbers: a run that shows that everything works, and measures nothing")
 	flags.BoolVar(&o.markdown, "markdown", false, "print Markdown")
-	flags.StringVar(&o.profile, "profile", "", "put CPU profiles of the hubs during the throughput rounds into this directory (by perf, which costs some time)")
+	flags.StringVar(&o.profile, "profile", "", "put CPU profiles of the hubs during the throughput rounds, and of both sides of dumps, into this directory (by perf, which costs some time)")
 	o.child.flags(flags)
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -87,6 +87,7 @@ var scenarios = []scenario{
 	{"documents", documents},
 	{"lists", lists},
 	{"mirror", mirror},
+	{"dump", dump},
 	{"retention", retention},
 	{"tls", overTLS},
 }

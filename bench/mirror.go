@@ -37,7 +37,7 @@ const (
 // mirror has a directory be a Source, and a mirror follow it, by the programs as they come,
 // beside loops that do nothing but fetch.
 func mirror(ctx context.Context, e *env) error {
-	m := &mirroring{env: e, dir: filepath.Join(e.dir, "mirror"), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: mirrorParallel}}}
+	m := newMirroring(e, "mirror")
 	defer m.end()
 	if err := m.source(ctx); err != nil {
 		return err
@@ -86,7 +86,13 @@ type mirroring struct {
 	client *http.Client
 	base   string   // of the files' URLs
 	site   string   // of the notifier
+	intake string   // of the notifier
 	stops  []func() // of processes
+}
+
+func newMirroring(e *env, dir string) *mirroring {
+	transport := &http.Transport{MaxIdleConnsPerHost: mirrorParallel}
+	return &mirroring{env: e, dir: filepath.Join(e.dir, dir), client: &http.Client{Transport: transport}}
 }
 
 func (m *mirroring) end() {
@@ -106,13 +112,15 @@ func fields(line string) map[string]string {
 	return all
 }
 
-func (m *mirroring) launch(ctx context.Context, binary string, args ...string) (map[string]string, error) {
-	line, stop, err := start(exec.CommandContext(ctx, binary, append(args, "--log-level", "error")...))
+// launch starts a program, and returns its ready line and its process ID.
+func (m *mirroring) launch(ctx context.Context, binary string, args ...string) (ready map[string]string, pid int, err error) {
+	cmd := exec.CommandContext(ctx, binary, append(args, "--log-level", "error")...)
+	line, stop, err := start(cmd)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	m.stops = append(m.stops, stop)
-	return fields(line), nil
+	return fields(line), cmd.Process.Pid, nil
 }
 
 // file is the path of one, below the directory or the base.
@@ -131,42 +139,49 @@ func (m *mirroring) source(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := build(ctx, m.env.dir, "notifier"); err != nil {
-		return err
-	}
-	hub, err := m.launch(ctx, m.binary, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(m.dir, "hub"))
-	if err != nil {
-		return err
-	}
 	begin := time.Now()
-	notifier, err := m.launch(ctx, filepath.Join(m.env.dir, "notifier"), "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--hub", hub["url"],
-		"--data", filepath.Join(m.dir, "notifier"), "--watch", "files="+watched, "--serve", "files", "--watch-settle", "100ms")
-	if err != nil {
+	if _, err := m.serve(ctx, "--watch", "files="+watched, "--serve", "files"); err != nil {
 		return err
 	}
-	m.site = notifier["url"]
+	if err := m.scanned(ctx, "files", file(m.plan.mirrored-1)); err != nil {
+		return err
+	}
 	m.base = m.site + "files/files/"
-	// Meanwhile the Source looks at its files.
-	if err := build(ctx, m.env.dir, "destination"); err != nil {
-		return err
-	}
-	if err := m.scanned(ctx); err != nil {
-		return err
-	}
 	m.log("the Source has found its files in %s", time.Since(begin).Round(time.Millisecond))
 	return nil
 }
 
-// scanned waits until the Source has a Resource List, and all of its files in that and in its
+// serve starts a hub and a notifier with these flags, and returns the process ID of the notifier.
+// It builds the destination meanwhile.
+func (m *mirroring) serve(ctx context.Context, flags ...string) (pid int, err error) {
+	if err := build(ctx, m.env.dir, "notifier"); err != nil {
+		return 0, err
+	}
+	hub, _, err := m.launch(ctx, m.binary, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(m.dir, "hub"))
+	if err != nil {
+		return 0, err
+	}
+	notifier, pid, err := m.launch(ctx, filepath.Join(m.env.dir, "notifier"), append([]string{
+		"--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--hub", hub["url"],
+		"--data", filepath.Join(m.dir, "notifier"), "--watch-settle", "100ms",
+	}, flags...)...)
+	if err != nil {
+		return 0, err
+	}
+	m.site, m.intake = notifier["url"], notifier["intake"]
+	return pid, build(ctx, m.env.dir, "destination")
+}
+
+// scanned waits until the Source has a Resource List of a set, and the last file in that or in its
 // Change Lists.
-func (m *mirroring) scanned(ctx context.Context) error {
-	last := m.base + file(m.plan.mirrored-1)
+func (m *mirroring) scanned(ctx context.Context, set, last string) error {
+	last = m.site + set + "/files/" + last
 	return m.until(ctx, func() (bool, error) {
-		listed, err := m.lists(ctx, m.site+"files/resourcelist.xml", last)
+		listed, err := m.lists(ctx, m.site+set+"/resourcelist.xml", last)
 		if err != nil || listed {
 			return err == nil, nil // there is none yet
 		}
-		listed, err = m.lists(ctx, m.site+"files/changelist.xml", last)
+		listed, err = m.lists(ctx, m.site+set+"/changelist.xml", last)
 		return err == nil && listed, nil
 	})
 }

@@ -41,6 +41,8 @@ type plan struct {
 	mirrored int // files
 	changed  int // of them, by push
 
+	dumpedLarge int // dump: large files
+
 	// retention
 	keepBytes   int64
 	retainFor   time.Duration
@@ -63,7 +65,7 @@ var fullPlan = plan{
 	subscriptions: 1_000_000, settle: 5 * time.Second, quiet: 1000, loaded: 600, loadedEvery: 10 * time.Millisecond,
 	writers: 64, roundFor: 5 * time.Second, roundRest: 2 * time.Second,
 	healthyHosts: 100, crowdRounds: 2, bursts: 14, burstEvery: 500 * time.Millisecond,
-	firsts: 200, entries: 50_000, listRounds: 7, mirrored: 100_000, changed: 1000,
+	firsts: 200, entries: 50_000, listRounds: 7, mirrored: 100_000, changed: 1000, dumpedLarge: 300,
 	keepBytes: 200_000_000, retainFor: 45 * time.Second, retainRate: 40_000_000, retainBytes: 100_000,
 	hostShare: 1, tlsRounds: 3, tlsSettle: time.Second, closeAfter: time.Second, closePause: 500 * time.Millisecond, roundTrip: 100 * time.Millisecond,
 	tlsRest: 10 * time.Second,
@@ -75,7 +77,7 @@ var quickPlan = plan{
 	subscriptions: 1000, settle: 0, quiet: 5, loaded: 5, loadedEvery: 5 * time.Millisecond,
 	writers: 4, roundFor: 100 * time.Millisecond, roundRest: 10 * time.Millisecond,
 	healthyHosts: 20, crowdRounds: 1, bursts: 2, burstEvery: 100 * time.Millisecond,
-	firsts: 3, entries: 100, listRounds: 1, mirrored: 100, changed: 20,
+	firsts: 3, entries: 100, listRounds: 1, mirrored: 100, changed: 20, dumpedLarge: 4,
 	keepBytes: 5_000_000, retainFor: 2 * time.Second, retainRate: 5_000_000, retainBytes: 50_000,
 	hostShare: 100, tlsRounds: 1, tlsSettle: 10 * time.Millisecond, closeAfter: 50 * time.Millisecond, closePause: 100 * time.Millisecond, roundTrip: 10 * time.Millisecond,
 	tlsRest: 10 * time.Millisecond,

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// startProfile has perf sample what a hub does until stop is called. Look at it
-// with perf report -i FILE.
-func (e *env) startProfile(ctx context.Context, on engine, h *hub) (stop func(), err error) {
+// startProfile has perf sample a process until stop is called. Look at it with
+// perf report -i FILE.
+func (e *env) startProfile(ctx context.Context, name string, pid int) (stop func(), err error) {
 	if e.profile == "" {
 		return func() {}, nil
 	}
 	if err := os.MkdirAll(e.profile, 0o755); err != nil {
 		return nil, fmt.Errorf("-profile: %w", err)
 	}
-	file := filepath.Join(e.profile, "hub-"+string(on)+".perf")
-	cmd := exec.CommandContext(ctx, "perf", "record", "-q", "-F", "299", "-g", "-p", strconv.Itoa(h.pid), "-o", file)
+	file := filepath.Join(e.profile, name+".perf")
+	cmd := exec.CommandContext(ctx, "perf", "record", "-q", "-F", "299", "-g", "-p", strconv.Itoa(pid), "-o", file)
 	cmd.Stderr = e.stderr
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("-profile: %w", err)

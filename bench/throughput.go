@@ -45,7 +45,7 @@ func throughput(ctx context.Context, e *env) error {
 			return fmt.Errorf("on %s: %w", on, err)
 		}
 		defer b.hub.stop()
-		stopProfile, err := e.startProfile(ctx, on, b.hub)
+		stopProfile, err := e.startProfile(ctx, "hub-"+string(on), b.hub.pid)
 		if err != nil {
 			return err
 		}

@@ -157,12 +157,12 @@ func orDefault[T comparable](v *T, d T) {
 	}
 }
 
-// Run looks at places and at everything that the standards connect with them, and calls found for
-// each finding, from the goroutine that called Run. A place is the address of a site, of a
-// document, of a package or of a topic, or, with Config.Files, the name of a file.
+// Run looks at places and at everything that the standards connect with them, and calls found for each
+// finding, from the goroutine that called Run. A place is the address of a site, of a document, of a package or of a
+// topic, or, with Config.Files, the name of a file.
 //
-// The error says which places could not be looked at at all, or that ctx has ended; the Summary
-// holds what was looked at also beside an error. Findings are no error.
+// The error says which places could not be looked at at all, or that ctx has ended; the Summary holds what was looked at also
+// beside an error. Findings are no error.
 func Run(ctx context.Context, cfg Config, places []string, found func(Finding)) (Summary, error) {
 	if err := cfg.Validate(); err != nil {
 		return Summary{}, err

@@ -16,8 +16,7 @@ type set struct {
 	// resources, dumped, changes, dumpedChanges and notified are the URIs that the
 	// documents of each capability have.
 	resources, dumped, changes, dumpedChanges, notified covered
-	// broken: not all of its documents were read, so that nothing can be said of what is in one
-	// and not in another.
+	// broken: not all of its documents were read, so that nothing can be said of what is in one and not in another.
 	broken bool
 }
 
@@ -66,8 +65,8 @@ func (c *covered) reach(h *payload.Header) {
 	}
 }
 
-// setOf is the set that a document belongs to: that of the Capability List that led here, or else
-// that of its link with rel=up. It is nil for a document that has neither.
+// setOf is the set that a document belongs to: that of the Capability List that led here, or else that of its link with
+// rel=up. It is nil for a document that has neither.
 func (w *walk) setOf(d *document, l *lead) *set {
 	switch {
 	case d.is(payload.CapCapabilityList):
@@ -117,8 +116,8 @@ func (l *lead) breaks() {
 	}
 }
 
-// gatherer returns what takes the entries of a document that lists resources or changes. Archived
-// documents tell of other times, and are left out.
+// gatherer returns what takes the entries of a document that lists resources or changes. Archived documents tell of other
+// times, and are left out.
 func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
 	s := d.set
 	if s == nil || l.archived {
@@ -136,8 +135,7 @@ func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
 		}
 		if w.compared += to.add(e.Loc, d.of(&listed{*e, d.count}, "/loc")); w.compared > maxCompared {
 			s.broken = true
-			w.leftOut("compared", d.place(""),
-				"whether all capabilities cover the same resources was not looked at: there are too many resources", "")
+			w.leftOut("compared", d.place(""), "whether all capabilities cover the same resources was not looked at: there are too many resources", "")
 		}
 	}
 }
@@ -155,8 +153,7 @@ func (w *walk) judgeSets() {
 	}
 }
 
-// judgeDumped compares Resource Lists with Resource Dumps. What has changed between the two may
-// be in one alone.
+// judgeDumped compares Resource Lists with Resource Dumps. What has changed between the two may be in one alone.
 func (w *walk) judgeDumped(s *set) {
 	if s.resources.read == 0 || s.dumped.read == 0 || s.resources.at.IsZero() || s.dumped.at.IsZero() {
 		return
@@ -179,8 +176,7 @@ func (c *covered) reachesBackTo(then time.Time) bool {
 
 func (w *walk) judgeMissing(s *set, in, other *covered, here, there string) {
 	for _, uri := range in.without(other, &s.changes) {
-		w.report(ruleSameSet, in.where[uri], nil,
-			"have all capabilities of the Capability List cover the same resources",
+		w.report(ruleSameSet, in.where[uri], nil, "have all capabilities of the Capability List cover the same resources",
 			"%s is in %s and not in %s, and no Change List has a change of it", quote(uri), here, there)
 	}
 }

@@ -81,8 +81,7 @@ func (d *document) resolve(ref string) *url.URL {
 	return u
 }
 
-// addresses are those that the entries of a document that lists others lead to. They are worked
-// out once, as many ask.
+// addresses are those that the entries of a document that lists others lead to. They are worked out once, as many ask.
 func (d *document) addresses() map[string]bool {
 	if d.listedAt == nil {
 		d.listedAt = make(map[string]bool, len(d.entries))
@@ -109,8 +108,8 @@ func (d *document) of(e *listed, element string) place {
 	return place{d.uri, e.Line, nth(d.isIndex(), e.n) + element}
 }
 
-// readDocument reads a document, judges what it shows by itself, and remembers what it lists.
-// What is no document at all is a page, whose links are remembered.
+// readDocument reads a document, judges what it shows by itself, and remembers what it lists. What is no
+// document at all is a page, whose links are remembered.
 func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	body, err := a.unpacked()
 	if err != nil {
@@ -150,14 +149,12 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	}
 }
 
-// isPlainSitemap reports whether a document is a sitemap of a site that knows nothing of
-// ResourceSync.
+// isPlainSitemap reports whether a document is a sitemap of a site that knows nothing of ResourceSync.
 func isPlainSitemap(d *document, l *lead) bool {
 	return l.role == roleSitemap && d.head.Capability == ""
 }
 
-// readEntries reads a document to its end, and calls also with each entry. What it lists is
-// remembered.
+// readEntries reads a document to its end, and calls also with each entry. What it lists is remembered.
 func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload.Inspector, also func(*payload.Entry)) error {
 	odd.Head(d.head)
 	take := w.gatherer(d, l)
@@ -196,8 +193,7 @@ func (d *document) listsDocuments() bool {
 // keep remembers an entry of a document that lists others.
 func (w *walk) keep(d *document, e *payload.Entry) {
 	if w.kept > maxKept {
-		w.leftOut("kept", d.place(""),
-			"not everything was looked at: the documents list more than is remembered", "check the parts one by one")
+		w.leftOut("kept", d.place(""), "not everything was looked at: the documents list more than is remembered", "check the parts one by one")
 		return
 	}
 	const each = 400 // of the structure itself
@@ -233,11 +229,9 @@ func withoutEntry(v *payload.Violation) string {
 func (w *walk) unreadable(d *document, err error) {
 	switch {
 	case errors.Is(err, payload.ErrTooLarge), errors.Is(err, payload.ErrTooManyEntries):
-		w.report(ruleLimits, d.place(""), d, "split it, and list the parts in an index",
-			"it is over a limit: %s", reason(err))
+		w.report(ruleLimits, d.place(""), d, "split it, and list the parts in an index", "it is over a limit: %s", reason(err))
 	default:
-		w.report(ruleXML, d.place(""), d,
-			"write well-formed XML in UTF-8, without a document type declaration", "it cannot be read: %s", reason(err))
+		w.report(ruleXML, d.place(""), d, "write well-formed XML in UTF-8, without a document type declaration", "it cannot be read: %s", reason(err))
 	}
 }
 
@@ -257,8 +251,7 @@ func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
 			w.unreadable(d, err)
 			return
 		}
-		w.report(ruleNowhere, d.place(""), d,
-			"begin at a document of ResourceSync, or at what links to one",
+		w.report(ruleNowhere, d.place(""), d, "begin at a document of ResourceSync, or at what links to one",
 			"it is no document of ResourceSync (%s), and has no link with rel=resourcesync", reason(err))
 		return
 	}
@@ -287,8 +280,7 @@ func (w *walk) judgeMediaType(d *document) {
 	case err == nil && (isXML(told) || mediaType == "application/gzip" || mediaType == "application/x-gzip"):
 	case d.isTopic() && d.is(payload.ChangeNotification): // judged by what topics must have
 	default:
-		w.report(ruleMediaType, d.place(""), d, "serve it as application/xml",
-			"its Content-Type is %s", quote(told))
+		w.report(ruleMediaType, d.place(""), d, "serve it as application/xml", "its Content-Type is %s", quote(told))
 	}
 }
 

@@ -51,8 +51,7 @@ func (w *walk) expand(d *document, l *lead) {
 }
 
 func (w *walk) leftOutLinks(d *document, rel string) {
-	w.leftOut("links "+d.uri, d.place(""),
-		fmt.Sprintf("not everything was looked at: it has more than %d links with rel=%s", maxLed, rel), "")
+	w.leftOut("links "+d.uri, d.place(""), fmt.Sprintf("not everything was looked at: it has more than %d links with rel=%s", maxLed, rel), "")
 }
 
 // expandEntries queues what a document lists. Topics come first: what they have must be in the

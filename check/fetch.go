@@ -137,8 +137,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are.
-// Who reads it bounds it.
+// unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are. Who reads it
+// bounds it.
 func (a *answer) unpacked() (io.Reader, error) {
 	if magic, _ := a.body.Peek(2); string(magic) != "\x1f\x8b" {
 		return a.body, nil

@@ -5,8 +5,7 @@ import (
 	"net/url"
 )
 
-// maxEach is how many findings of one rule a document has; of the others the last says that there
-// are more.
+// maxEach is how many findings of one rule a document has; of the others the last says that there are more.
 const maxEach = 10
 
 // countKey is a rule and a document.
@@ -75,10 +74,7 @@ func (w *walk) leftOut(about string, at place, what, mend string) {
 		return
 	}
 	w.told[about] = true
-	w.tell(Finding{
-		Level: Note, Clause: limits, URI: at.uri, Line: at.line, Element: at.element,
-		What: what, Mend: mend,
-	})
+	w.tell(Finding{Level: Note, Clause: limits, URI: at.uri, Line: at.line, Element: at.element, What: what, Mend: mend})
 }
 
 // sameAddress reports whether two texts are the same address, as written.

@@ -46,8 +46,7 @@ type sampled struct {
 	listed
 }
 
-// offer offers an entry of a live document to the samples: resources, and changes whose links are
-// of interest.
+// offer offers an entry of a live document to the samples: resources, and changes whose links are of interest.
 func (w *walk) offer(d *document, e *payload.Entry) {
 	to := &w.sample
 	switch {
@@ -62,8 +61,7 @@ func (w *walk) offer(d *document, e *payload.Entry) {
 	}
 }
 
-// sampleResources fetches the resources that were chosen, and compares them with what is said of
-// them.
+// sampleResources fetches the resources that were chosen, and compares them with what is said of them.
 func (w *walk) sampleResources(ctx context.Context) {
 	for i := range w.sample.kept {
 		s := &w.sample.kept[i]
@@ -100,8 +98,7 @@ func (w *walk) compare(ctx context.Context, s *sampled) {
 	got, err := w.fetch(ctx, to, claim{s.Length, s.Hash, s.Type, s.Encoding})
 	if err != nil {
 		if !w.limited(err, s.d.of(&s.listed, "/loc"), to) {
-			w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d,
-				"list what can be fetched", "the resource %s cannot be fetched: %s", quote(s.Loc), reason(err))
+			w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched", "the resource %s cannot be fetched: %s", quote(s.Loc), reason(err))
 		}
 		return
 	}
@@ -110,18 +107,15 @@ func (w *walk) compare(ctx context.Context, s *sampled) {
 		return
 	}
 	if got.status != http.StatusOK {
-		w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched",
-			"the resource %s is answered %d %s", quote(s.Loc), got.status, http.StatusText(got.status))
+		w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched", "the resource %s is answered %d %s", quote(s.Loc), got.status, http.StatusText(got.status))
 		return
 	}
 	for _, is := range got.differ {
-		w.report(attributeRules[is.attribute], s.d.of(&s.listed, "/rs:md/@"+is.attribute), s.d,
-			"list what is served, or make the list anew",
+		w.report(attributeRules[is.attribute], s.d.of(&s.listed, "/rs:md/@"+is.attribute), s.d, "list what is served, or make the list anew",
 			"%s of %s is %s, and the served one has %s", is.attribute, quote(s.Loc), quote(is.told), quote(is.have))
 	}
 	if told := finite(s.LastMod); !told.IsZero() && !got.last.IsZero() && isComplete(s.LastMod) && !told.Truncate(time.Second).Equal(got.last) {
-		w.report(ruleResourceLastMod, s.d.of(&s.listed, "/lastmod"), s.d,
-			"write the resource's own Last-Modified",
+		w.report(ruleResourceLastMod, s.d.of(&s.listed, "/lastmod"), s.d, "write the resource's own Last-Modified",
 			"lastmod of %s is %s, and its Last-Modified is %s", quote(s.Loc), quote(s.LastMod), written(got.last))
 	}
 }
@@ -131,8 +125,8 @@ var attributeRules = map[string]ruleID{
 	"length": ruleResourceLength, "hash": ruleResourceHash, "type": ruleResourceType, "encoding": ruleResourceEncoding,
 }
 
-// hasChanged reports whether a resource may be another since its Resource List was made: it was
-// modified since, or a Change List has a change of it.
+// hasChanged reports whether a resource may be another since its Resource List was made: it was modified
+// since, or a Change List has a change of it.
 func (w *walk) hasChanged(s *sampled, got *fetched) bool {
 	if at := s.d.head.AtTime; at.IsZero() || got.last.After(at) {
 		return true
@@ -216,16 +210,13 @@ func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
 		got, err := w.lookAtLink(ctx, link.Rel, to, told)
 		switch {
 		case err != nil && !w.limited(err, at, to):
-			w.report(rule, at, s.d, "link to what is there",
-				"the target of rel=%s, %s, cannot be fetched: %s", quote(link.Rel), quote(link.Href), reason(err))
+			w.report(rule, at, s.d, "link to what is there", "the target of rel=%s, %s, cannot be fetched: %s", quote(link.Rel), quote(link.Href), reason(err))
 		case err != nil:
 		case got.status/100 != 2 && got.status/100 != 3:
-			w.report(rule, at, s.d, "link to what is there",
-				"the target of rel=%s, %s, is answered %d %s", quote(link.Rel), quote(link.Href), got.status, http.StatusText(got.status))
+			w.report(rule, at, s.d, "link to what is there", "the target of rel=%s, %s, is answered %d %s", quote(link.Rel), quote(link.Href), got.status, http.StatusText(got.status))
 		default:
 			for _, is := range got.differ {
-				w.report(rule, at, s.d, "say what is served",
-					"%s of the target of rel=%s is %s, and the served one has %s",
+				w.report(rule, at, s.d, "say what is served", "%s of the target of rel=%s is %s, and the served one has %s",
 					is.attribute, quote(link.Rel), quote(is.told), quote(is.have))
 			}
 		}

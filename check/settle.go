@@ -33,8 +33,8 @@ func (w *walk) settle(ctx context.Context) {
 	w.judgeClosed(ctx)
 }
 
-// judgeListed: a Capability List enumerates the documents that link up to it (core 9). Parts are
-// listed by their index, archived documents by an archive, manifests by a dump.
+// judgeListed: a Capability List enumerates the documents that link up to it (core 9). Parts are listed
+// by their index, archived documents by an archive, manifests by a dump.
 func (w *walk) judgeListed(d *document) {
 	switch d.head.Capability {
 	case payload.CapDescription, payload.CapCapabilityList, payload.CapResourceDumpManifest, payload.CapChangeDumpManifest, "":
@@ -52,20 +52,19 @@ func (w *walk) judgeListed(d *document) {
 	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || lists(above, d) || w.isArchivedLink(d) || w.isListedElsewhere(above, d) {
 		return
 	}
-	w.report(ruleListed, above.place(""), above, "add a url for it",
-		"%s, a %s that links to it with rel=up, is not listed",
+	w.report(ruleListed, above.place(""), above, "add a url for it", "%s, a %s that links to it with rel=up, is not listed",
 		quote(d.uri), kindOf(d.head.Capability, d.isIndex()))
 }
 
-// isArchivedLink reports whether the document is an archive that other documents lead to by
-// rel=archives alone: an entry in the Capability List is optional then (archives 2.1).
+// isArchivedLink reports whether the document is an archive that other documents lead to by rel=archives alone: an
+// entry in the Capability List is optional then (archives 2.1).
 func (w *walk) isArchivedLink(d *document) bool {
 	_, is := isArchive(d.head.Capability)
 	return is && d.led(roleArchives)
 }
 
-// isListedElsewhere reports whether a Capability List has the same document at another address:
-// an index may have one of its own beside that of the capability.
+// isListedElsewhere reports whether a Capability List has the same document at another address: an index may have one of its own
+// beside that of the capability.
 func (w *walk) isListedElsewhere(list, d *document) bool {
 	for i := range list.entries {
 		to := list.resolve(list.entries[i].Loc)
@@ -114,8 +113,7 @@ func (w *walk) judgeClosed(ctx context.Context) {
 		}
 		a.close()
 		if now := validator(a.header); a.status == http.StatusOK && now != "" && now != tag {
-			w.report(ruleClosedChanged, d.place(""), d,
-				"write further changes into another document",
+			w.report(ruleClosedChanged, d.place(""), d, "write further changes into another document",
 				"it is closed (until %s), and has changed while it was looked at: %s was %s", quote(d.head.Until), tag, now)
 		}
 	}

@@ -68,8 +68,8 @@ func newWalk(cfg Config, found func(Finding)) *walk {
 	}
 }
 
-// start looks at a place that the caller named, and at all that follows from it. The error says
-// why the place could not be looked at.
+// start looks at a place that the caller named, and at all that follows from it. The error says why the place could
+// not be looked at.
 func (w *walk) start(ctx context.Context, at string) error {
 	if !isWebPlace(at) {
 		if !w.cfg.Files {
@@ -141,8 +141,7 @@ func (w *walk) push(l lead) {
 	switch {
 	case l.depth > w.cfg.Limits.Depth:
 		l.breaks()
-		w.leftOut("depth", l.at,
-			fmt.Sprintf("links are followed %d times from a place, and %s is further", w.cfg.Limits.Depth, quote(l.to.String())),
+		w.leftOut("depth", l.at, fmt.Sprintf("links are followed %d times from a place, and %s is further", w.cfg.Limits.Depth, quote(l.to.String())),
 			"begin there, or allow more depth")
 	case l.role == rolePackage:
 		w.later = append(w.later, l)
@@ -235,8 +234,7 @@ func (w *walk) read(ctx context.Context, d *document, a *answer, l *lead) {
 	}
 }
 
-// stopped reports whether a limit, or Config.Allow, has kept the walk from the target, and notes
-// that.
+// stopped reports whether a limit, or Config.Allow, has kept the walk from the target, and notes that.
 func (w *walk) stopped(l *lead, d *document) bool {
 	if d.err == nil {
 		return false
@@ -252,17 +250,13 @@ func (w *walk) stopped(l *lead, d *document) bool {
 func (w *walk) limited(err error, at place, to *url.URL) bool {
 	switch {
 	case errors.Is(err, errNotAllowed):
-		w.leftOut("host "+to.Host, at, fmt.Sprintf("%s was not looked at: %s",
-			quote(to.String()), reason(err)), "")
+		w.leftOut("host "+to.Host, at, fmt.Sprintf("%s was not looked at: %s", quote(to.String()), reason(err)), "")
 	case errors.Is(err, errTime):
-		w.leftOut("time", at, fmt.Sprintf("not everything was looked at: %v (%s)", errTime,
-			w.cfg.Limits.Time), "allow more time")
+		w.leftOut("time", at, fmt.Sprintf("not everything was looked at: %v (%s)", errTime, w.cfg.Limits.Time), "allow more time")
 	case errors.Is(err, errRequests):
-		w.leftOut("requests", at, fmt.Sprintf("not everything was looked at: %v (%d)",
-			errRequests, w.cfg.Limits.Requests), "allow more requests")
+		w.leftOut("requests", at, fmt.Sprintf("not everything was looked at: %v (%d)", errRequests, w.cfg.Limits.Requests), "allow more requests")
 	case errors.Is(err, errBytes):
-		w.leftOut("bytes", at, fmt.Sprintf("not everything was looked at: %v (%d)", errBytes,
-			w.cfg.Limits.Bytes), "allow more bytes")
+		w.leftOut("bytes", at, fmt.Sprintf("not everything was looked at: %v (%d)", errBytes, w.cfg.Limits.Bytes), "allow more bytes")
 	case errors.Is(err, context.Canceled):
 		w.sum.Complete = false // the caller knows
 	default:
@@ -276,11 +270,9 @@ func (w *walk) isThere(l *lead, d *document) bool {
 	const mend = "serve it there, or take the link away"
 	switch {
 	case d.err != nil:
-		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s cannot be read: %s",
-			w.says(l), reason(d.err))
+		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s cannot be read: %s", w.says(l), reason(d.err))
 	case d.status != http.StatusOK && !(d.status/100 == 2 && l.role == roleTopic):
-		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s is answered %d %s", w.says(l),
-			d.status, http.StatusText(d.status))
+		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s is answered %d %s", w.says(l), d.status, http.StatusText(d.status))
 	default:
 		return true
 	}

@@ -126,10 +126,8 @@ func TestChangedSinceTheSnapshot(t *testing.T) {
 	for i := range 10 {
 		w.put(fmt.Sprint(i), "first", payload.Created)
 	}
-	first := true
-	w.shelf.trouble(func(context.Context, string, int) error {
-		if first { // of 0 or 1: the snapshot is taken
-			first = false
+	w.shelf.trouble(func(_ context.Context, opened string, n int) error {
+		if n == 1 && opened == loc("0") { // the snapshot is taken
 			w.shelf.content[loc("3")] = "second"
 			delete(w.shelf.content, loc("5"))
 		}
