@@ -19,7 +19,12 @@ type claims struct {
 	mu    sync.Mutex
 	files map[string]string // loc by claim; guarded by mu
 	dirs  map[string]int    // how many of them are below; guarded by mu
+	// lately are claims of directories that were looked up: no resource has them. guarded by mu.
+	lately map[string]struct{}
 }
+
+// maxLately is how many of those are kept.
+const maxLately = 10_000
 
 // give finds the path of a resource that has none, and claims it until settle.
 func (c *claims) give(ctx context.Context, loc string, names []string) (at, claim string, err error) {
@@ -28,13 +33,22 @@ func (c *claims) give(ctx context.Context, loc string, names []string) (at, clai
 	names = slices.Clone(names)
 	last := len(names) - 1
 	for i := range last {
-		owner, _, err := c.owner(ctx, claimOf(path.Join(names[:i+1]...)))
+		dir := claimOf(path.Join(names[:i+1]...))
+		if _, known := c.lately[dir]; known {
+			continue
+		}
+		owner, _, err := c.owner(ctx, dir)
 		if err != nil {
 			return "", "", err
 		}
 		if owner != "" {
 			names[i] += dirMark
+			continue
 		}
+		if c.lately == nil || len(c.lately) >= maxLately {
+			c.lately = map[string]struct{}{}
+		}
+		c.lately[dir] = struct{}{}
 	}
 	for try := range 2 {
 		at = path.Join(names...)
@@ -70,6 +84,7 @@ func (c *claims) take(claim, loc string) {
 		c.files, c.dirs = map[string]string{}, map[string]int{}
 	}
 	c.files[claim] = loc
+	delete(c.lately, claim)
 	for dir := range above(claim) {
 		c.dirs[dir]++
 	}

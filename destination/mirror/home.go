@@ -146,7 +146,7 @@ func (t *tree) writeHome(id string) error {
 	if err := p.file.Sync(); err != nil {
 		return err
 	}
-	err = errors.Join(p.file.Close(), t.root.Rename(p.name, ownName+"/"+homeName))
+	err = errors.Join(p.file.Close(), t.own.Rename(p.name, homeName))
 	if p.file, p.moved = nil, err == nil; err != nil {
 		return err
 	}

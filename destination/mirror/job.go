@@ -183,10 +183,12 @@ func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 		return errUndecided
 	}
 	intact := m.tree.intact(c)
-	if !intact {
+	if !intact && j.packed == nil { // what a package has costs no more than looking at what is there
 		if adopted, err := m.adopt(ctx, j); adopted || err != nil {
 			return err
 		}
+	}
+	if !intact {
 		c.File = nil
 	}
 	if intact && c.State == Whole && m.same(c, &j.told) {

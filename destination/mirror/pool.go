@@ -11,9 +11,9 @@ import (
 const (
 	// maxOutstanding is how many resources are in work at a time, those that wait for their
 	// host among them.
-	maxOutstanding = 1024
-	// maxSaved is how many results are saved in one step.
-	maxSaved = 256
+	maxOutstanding = 4096
+	// maxSaved is how many results are saved in one step. Each step waits for the disk.
+	maxSaved = 2048
 	// saveWithin is how long the Catalog may take for that: the work ends then, as with every error of it.
 	saveWithin = 10 * time.Second
 )

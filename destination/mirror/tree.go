@@ -39,6 +39,7 @@ var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 type tree struct {
 	dir  string
 	root *os.Root
+	own  *os.Root // the directory ownName
 	// Copies can be read by who can read the directory, whatever the process's umask is.
 	fileMode, dirMode fs.FileMode
 	lock              *os.File
@@ -69,6 +70,9 @@ func (t *tree) begin(readOnly bool) (err error) {
 	if info, err := t.root.Lstat(ownName); err != nil || !info.IsDir() {
 		return errors.Join(err, fmt.Errorf("%s is not a directory", ownName))
 	}
+	if t.own, err = t.root.OpenRoot(ownName); err != nil {
+		return err
+	}
 	info, err := t.root.Stat(".")
 	if err != nil {
 		return err
@@ -95,6 +99,9 @@ func (t *tree) close() error {
 	if t.lock != nil {
 		err = t.lock.Close()
 	}
+	if t.own != nil {
+		err = errors.Join(err, t.own.Close())
+	}
 	return errors.Join(err, t.root.Close())
 }
 
@@ -103,20 +110,20 @@ const partSuffix = ".part"
 // part is a file that is being written; it is removed unless it was moved to its place.
 type part struct {
 	tree  *tree
-	name  string
+	name  string // below ownName
 	file  *os.File
 	moved bool
 }
 
 func (t *tree) newPart() (*part, error) {
-	name := ownName + "/" + rand.Text() + partSuffix
-	file, err := t.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, t.fileMode)
+	name := rand.Text() + partSuffix
+	file, err := t.own.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, t.fileMode)
 	if err != nil {
 		return nil, roomError(err)
 	}
 	if t.fileMode != 0o600 {
 		if err := file.Chmod(t.fileMode); err != nil {
-			return nil, errors.Join(err, file.Close(), t.root.Remove(name))
+			return nil, errors.Join(err, file.Close(), t.own.Remove(name))
 		}
 	}
 	return &part{tree: t, name: name, file: file}, nil
@@ -131,12 +138,12 @@ func (p *part) Write(b []byte) (int, error) {
 // place moves the file to a path, in the place of a file that is there. Zero modified: it stays as
 // it was written.
 func (p *part) place(to string, modified time.Time) (fs.FileInfo, error) {
-	err := p.finish(modified)
+	info, err := p.finish(modified)
 	if err != nil {
 		return nil, roomError(err)
 	}
 	for range renameTries {
-		if err = p.tree.root.Rename(p.name, to); !errors.Is(err, fs.ErrNotExist) {
+		if err = p.tree.root.Rename(ownName+"/"+p.name, to); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if err = p.tree.makeDir(path.Dir(to)); err != nil {
@@ -152,7 +159,7 @@ func (p *part) place(to string, modified time.Time) (fs.FileInfo, error) {
 			return nil, err
 		}
 	}
-	return p.tree.root.Lstat(to)
+	return info, nil
 }
 
 // makeDir makes a directory and those above it.
@@ -172,17 +179,20 @@ func (t *tree) makeDir(dir string) error {
 	return err
 }
 
-func (p *part) finish(modified time.Time) error {
-	var err error
+// finish closes the file, and returns what it is.
+func (p *part) finish(modified time.Time) (info fs.FileInfo, err error) {
 	if p.tree.sync {
 		err = p.file.Sync()
 	}
 	err = errors.Join(err, p.file.Close())
 	p.file = nil
 	if err == nil && !modified.IsZero() {
-		err = p.tree.root.Chtimes(p.name, modified, modified)
+		err = p.tree.own.Chtimes(p.name, modified, modified)
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return p.tree.own.Lstat(p.name)
 }
 
 // discard removes the file if it was not moved.
@@ -191,7 +201,7 @@ func (p *part) discard() {
 		_ = p.file.Close()
 	}
 	if !p.moved {
-		_ = p.tree.root.Remove(p.name) // or the next start does
+		_ = p.tree.own.Remove(p.name) // or the next start does
 	}
 }
 
