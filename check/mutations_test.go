@@ -180,12 +180,12 @@ var mutations = []mutation{
 	{"parts that overlap", func(s *site) {
 		s.edit("a/changelist.xml", `    <rs:md from="2026-01-06T00:00:00Z"/>`+"\n", "")
 		s.edit("a/changelist-2.xml", `from="2026-01-06T00:00:00Z"`, `from="2026-01-05T23:00:00Z"`)
-	}, []string{"warning core 12.2 /a/changelist.xml"}},
+	}, []string{"note core 12.2 /a/changelist.xml", "warning core 12.2 /a/changelist.xml"}},
 	{"an open part that is not the last", func(s *site) {
 		s.edit("a/changelist.xml", `    <rs:md from="2026-01-02T00:00:00Z" until="2026-01-06T00:00:00Z"/>`+"\n", "")
 		s.edit("a/changelist.xml", `    <rs:md from="2026-01-06T00:00:00Z"/>`+"\n", "")
 		s.edit("a/changelist-1.xml", ` until="2026-01-06T00:00:00Z"`, "")
-	}, []string{"error core 12.2 /a/changelist.xml", "warning core 12.2 /a/changelist.xml"}},
+	}, []string{"note core 12.2 /a/changelist.xml", "warning core 12.2 /a/changelist.xml"}},
 	{"a closed list that changes", func(s *site) {
 		looks := 0
 		s.before = func(r *http.Request) {

@@ -177,8 +177,8 @@ var rules = [ruleCount]rule{
 	ruleIndexFrom:         {"CX-2 G-9", "", Error, "the interval of an index begins with its first part"},
 	ruleIndexUntil:        {"CX-2 G-9", "", Error, "the interval of an index ends with its last part"},
 	ruleChainOrder:        {"CX-1 CD-7 AR-7", "", Error, "parts are in forward chronological order"},
-	ruleChainOpen:         {"CX-1 CX-4", "", Error, "only the last part is open"},
-	ruleChainOverlap:      {"CX-1 G-9", "", Warning, "parts do not overlap"},
+	ruleChainOpen:         {"CX-1 CX-4", "", Note, "only the last part is open"},
+	ruleChainOverlap:      {"CX-1 G-9", "", Note, "parts do not overlap"},
 	ruleChainGap:          {"CX-1 G-9", "", Warning, "there is no gap between parts"},
 
 	rulePackageThere:    {"RD-4 CD-4", "", Error, "the packages of a dump are there"},
