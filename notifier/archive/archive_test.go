@@ -31,7 +31,8 @@ type place struct {
 func (p place) open(t interface {
 	Helper()
 	Fatal(...any)
-}) *archive.Archive {
+},
+) *archive.Archive {
 	t.Helper()
 	a, err := archive.Open(archive.Config{
 		Dir: filepath.Join(p.dir, "archives", "a", "changelist"), Root: p.dir,

@@ -15,9 +15,6 @@ import (
 // not the directory that the last scan found.
 var ErrHeld = errors.New("the directory is not there, or was not scanned yet")
 
-// ErrMoving: the file changed while it was read.
-var ErrMoving = errMoving
-
 // File is a resource of the set as the directory has it now.
 type File struct {
 	*os.File
@@ -28,7 +25,7 @@ type File struct {
 	still func() error
 }
 
-// Still reports whether what was read since Open is one state of the file: ErrMoving if not.
+// Still reports whether what was read since Open is one state of the file: an error if not.
 func (f *File) Still() error { return f.still() }
 
 // OpenResource opens the file of a resource. e is what the set has of it: the type of a file that

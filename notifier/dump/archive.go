@@ -77,26 +77,17 @@ func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, o
 	if err != nil || strconv.Itoa(n) != number || n < 1 || n > len(g.Packages) || suffix != "zip" && suffix != "xml" {
 		return notifier.Refuse(http.StatusNotFound, "The dump has no such package.", nil)
 	}
-	return Send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
+	return send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
 }
 
 // archived is the document of an archived dump. That of changes is complete: what follows is
 // another.
 func (g *Generation) archived(one notifier.ArchivedFiles) ([]byte, error) {
-	uri := func(n int) string { return one.URI(packageName(n)) }
-	manifest := func(n int) string { return one.URI(strconv.Itoa(n) + ".xml") }
-	if g.Kind == Resources {
-		return g.Document(one.Links, uri, manifest)
+	head := g.resourceHead(one.Links)
+	if g.Kind == Changes {
+		head = payload.Head{Capability: payload.CapChangeDump, From: g.From, Until: g.Until, Links: one.Links}
 	}
-	doc, err := payload.AppendHead(nil, payload.Head{
-		Capability: payload.CapChangeDump, From: g.From, Until: g.Until, Links: one.Links,
-	})
-	for n := 1; n <= len(g.Packages) && err == nil; n++ {
-		part := g.Listed(n, uri(n), manifest(n))
-		doc, err = payload.AppendListed(doc, &part)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return payload.AppendTail(doc, false), nil
+	return document(head, []*Generation{g},
+		func(_ *Generation, n int) string { return one.URI(packageName(n)) },
+		func(_ *Generation, n int) string { return one.URI(strconv.Itoa(n) + ".xml") })
 }

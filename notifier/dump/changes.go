@@ -181,25 +181,21 @@ func (s *set) renewChangeDump() error {
 	var d changeDump
 	if len(all) > 0 {
 		archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapChangeDump)
-		doc, err := payload.AppendHead(nil, payload.Head{
-			Capability: payload.CapChangeDump, From: all[0].From, Links: append([]payload.Link{{Rel: "up", Href: s.up}}, archives...),
-		})
+		head := payload.Head{
+			Capability: payload.CapChangeDump, From: all[0].From,
+			Links: append([]payload.Link{{Rel: payload.RelUp, Href: s.up}}, archives...),
+		}
+		doc, err := document(head, all, s.uri, s.manifestURI)
 		if err != nil {
 			return err
 		}
 		packages := 0
 		for _, g := range all {
-			for n := range g.Packages {
-				part := g.Listed(n+1, s.uri(g, n+1), s.manifestURI(g, n+1))
-				if doc, err = payload.AppendListed(doc, &part); err != nil {
-					return err
-				}
-				packages++
-			}
+			packages += len(g.Packages)
 		}
 		newest := all[len(all)-1]
 		d = changeDump{
-			doc: payload.AppendTail(doc, false), modified: newest.Completed,
+			doc: doc, modified: newest.Completed,
 			tag: fmt.Sprintf("%d-%d-%d-%d", all[0].From.UnixMicro(), newest.From.UnixMicro(), packages, len(archives)),
 		}
 	}

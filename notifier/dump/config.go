@@ -20,7 +20,6 @@ const (
 	DefaultKeep         = 48 * time.Hour
 	DefaultPackageBytes = 1 << 30
 	DefaultBytes        = 64 << 30
-	DefaultMaxContent   = 1 << 40
 )
 
 // Bounds of Config.
@@ -59,8 +58,6 @@ type Config struct {
 	PackageEntries int
 	// Bytes bounds the disk that all dumps take, with what is being made. Default 64 GiB.
 	Bytes int64
-	// MaxContent bounds the content of one resource, bytes. Default 1 TiB.
-	MaxContent int64
 	// Transport makes the requests for content. It must not unpack what it gets. Default: one of
 	// its own, with the proxy of the environment.
 	Transport http.RoundTripper
@@ -87,9 +84,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Bytes == 0 {
 		c.Bytes = DefaultBytes
-	}
-	if c.MaxContent == 0 {
-		c.MaxContent = DefaultMaxContent
 	}
 	if c.Transport == nil {
 		c.Transport = newTransport()

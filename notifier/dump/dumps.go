@@ -24,8 +24,9 @@ type Dumps struct {
 	// making has a slot for one Resource Dump, packaging one for a part of a Change Dump: what is
 	// made at a time bounds memory and the disk.
 	making, packaging chan struct{}
-	finished          []func(*Generation)
 	pause             time.Duration // firstPause; tests set it
+	// finished is called with each generation that was made. It is for tests.
+	finished func(*Generation)
 }
 
 // workersFetching is how many resources of a set are fetched at a time.
@@ -43,7 +44,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 	}
 	d := &Dumps{
 		cfg: cfg, log: cfg.Logger, room: &room{limit: cfg.Bytes}, sets: map[string]*set{},
-		pause: firstPause, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
+		pause: firstPause, finished: func(*Generation) {}, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
 	}
 	used, err := sizeOf(cfg.Dir)
 	if err != nil {
@@ -90,38 +91,14 @@ func knows(ctx context.Context, store notifier.Store, name string) error {
 	return nil
 }
 
-// OnFinished has f called with each generation that is completed, and with those that are there,
-// before Run returns to its work: f may make links of the files. It must be called before Run.
-func (d *Dumps) OnFinished(f func(*Generation)) { d.finished = append(d.finished, f) }
-
-// Generations returns the whole generations of a kind of a set, oldest first.
-func (d *Dumps) Generations(name string, kind Kind) []*Generation {
-	s := d.sets[name]
-	if s == nil {
-		return nil
-	}
-	return s.of(kind)
-}
-
 // Run makes dumps until ctx ends. What is being made then is gone on with at the next start.
 func (d *Dumps) Run(ctx context.Context) error {
 	var g errgroup.Group
 	for _, s := range d.sets {
-		for _, kind := range []Kind{Changes, Resources} {
-			for _, one := range s.of(kind) {
-				d.report(one)
-			}
-		}
 		g.Go(func() error { s.runResources(ctx); return nil })
 		g.Go(func() error { s.runChanges(ctx); return nil })
 	}
 	return g.Wait()
-}
-
-func (d *Dumps) report(g *Generation) {
-	for _, f := range d.finished {
-		f(g)
-	}
 }
 
 // completed is what time it is, and never before the generation begins.

@@ -11,6 +11,12 @@ import (
 // SetPause sets the time before the second attempt to get content.
 func (d *Dumps) SetPause(pause time.Duration) { d.pause = pause }
 
+// OnFinished has f called with each generation that is made. It must be called before Run.
+func (d *Dumps) OnFinished(f func(*Generation)) { d.finished = f }
+
+// Generations returns the whole generations of a kind of a set, oldest first.
+func (d *Dumps) Generations(name string, kind Kind) []*Generation { return d.sets[name].of(kind) }
+
 // OpenBy opens a resource by GET.
 func OpenBy(ctx context.Context, transport http.RoundTripper, loc string) (*Content, error) {
 	return newFetcher(&Config{Transport: transport}).Open(ctx, &payload.Entry{Loc: loc})

@@ -43,8 +43,7 @@ const (
 )
 
 // Generation is a dump that is whole: a Resource Dump, or the packages of one Change List. It
-// never changes. Its files stay until the engine drops the generation; whoever needs them for
-// longer makes hard links of them when OnFinished reports it.
+// never changes. Its files stay until the set drops the generation.
 type Generation struct {
 	Version int    `json:"version"`
 	Set     string `json:"set"`
@@ -127,9 +126,9 @@ func (g *Generation) LeftOutTotal() (n int) {
 	return n
 }
 
-// Listed returns the entry for package n of a Resource Dump or Change Dump (core §11.1, §13.1),
+// listed returns the entry for package n of a Resource Dump or Change Dump (core §11.1, §13.1),
 // where package and manifest are at the URIs.
-func (g *Generation) Listed(n int, uri, manifest string) payload.Part {
+func (g *Generation) listed(n int, uri, manifest string) payload.Part {
 	p := &g.Packages[n-1]
 	part := payload.Part{
 		Loc: uri, Type: mediaZip, Length: strconv.FormatInt(p.Bytes, 10), Hash: p.Hash,
@@ -143,29 +142,33 @@ func (g *Generation) Listed(n int, uri, manifest string) payload.Part {
 	return part
 }
 
-// Document returns the Resource Dump (core §11.1) of the generation. links must have rel=up; uri and
-// manifest return where package n and its manifest are.
-func (g *Generation) Document(links []payload.Link, uri, manifest func(n int) string) ([]byte, error) {
-	doc, err := payload.AppendHead(nil, payload.Head{
-		Capability: payload.CapResourceDump, At: g.At, Completed: g.Completed, Links: links,
-	})
-	for n := 1; n <= len(g.Packages) && err == nil; n++ {
-		part := g.Listed(n, uri(n), manifest(n))
-		doc, err = payload.AppendListed(doc, &part)
-	}
+// document returns a dump of generations: the Resource Dump of one (core §11.1), or the Change Dump
+// of those that follow each other (core §13.1). uri and manifest return where package n of a
+// generation and its manifest are.
+func document(head payload.Head, all []*Generation, uri, manifest func(g *Generation, n int) string) ([]byte, error) {
+	doc, err := payload.AppendHead(nil, head)
 	if err != nil {
 		return nil, err
+	}
+	for _, g := range all {
+		for n := 1; n <= len(g.Packages); n++ {
+			part := g.listed(n, uri(g, n), manifest(g, n))
+			if doc, err = payload.AppendListed(doc, &part); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return payload.AppendTail(doc, false), nil
 }
 
-// OpenManifest opens the manifest of package n, unpacked: the same bytes as in the ZIP.
-func (g *Generation) OpenManifest(n int) (io.ReadCloser, error) {
-	return OpenManifest(g.File(n), g.Packages[n-1].Manifest)
+// resourceHead is the head of a Resource Dump. links must have rel=up.
+func (g *Generation) resourceHead(links []payload.Link) payload.Head {
+	return payload.Head{Capability: payload.CapResourceDump, At: g.At, Completed: g.Completed, Links: links}
 }
 
-// OpenManifest opens the manifest within the file of a package, unpacked.
-func OpenManifest(file string, at Extent) (io.ReadCloser, error) {
+// openManifest opens the manifest within the file of a package, unpacked: the same bytes as in the
+// ZIP.
+func openManifest(file string, at Extent) (io.ReadCloser, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err

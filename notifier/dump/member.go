@@ -26,6 +26,8 @@ const (
 	smallContent = 256 << 10
 	// copyBuffer is for content that goes through a file.
 	copyBuffer = 128 << 10
+	// maxContent bounds the content of one resource, bytes.
+	maxContent = 1 << 40
 	// attempts is how often the content of a resource is asked for.
 	attempts = 4
 	// firstPause is the time before the second attempt; it doubles from there.

@@ -81,8 +81,8 @@ func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 		return notifier.Refuse(http.StatusNotFound, "The set has no Resource Dump yet.", nil)
 	}
 	archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapResourceDump)
-	doc, err := g.Document(append([]payload.Link{{Rel: "up", Href: s.up}}, archives...),
-		func(n int) string { return s.uri(g, n) }, func(n int) string { return s.manifestURI(g, n) })
+	head := g.resourceHead(append([]payload.Link{{Rel: payload.RelUp, Href: s.up}}, archives...))
+	doc, err := document(head, []*Generation{g}, s.uri, s.manifestURI)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *set) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error
 		return nothing
 	}
 	g := all[i]
-	err = Send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
+	err = send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
 	if errors.Is(err, fs.ErrNotExist) { // it went this moment
 		return s.gone(kind)
 	}
@@ -137,10 +137,10 @@ func (s *set) gone(kind Kind) error {
 		http.Header{"Link": {"<" + where + `>; rel="latest-version"`}})
 }
 
-// Send answers with the file of a package, or with the manifest in it: ranges (of packages),
+// send answers with the file of a package, or with the manifest in it: ranges (of packages),
 // conditions, within the files that n sends at a time. The error is fs.ErrNotExist where the file
 // is not there.
-func Send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *Package, manifest bool) error {
+func send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *Package, manifest bool) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func Send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file str
 		header.Set("Content-Type", mediaZip)
 		return n.SendFile(w, r, p.Completed, f)
 	}
-	unpacked, err := OpenManifest(file, p.Manifest)
+	unpacked, err := openManifest(file, p.Manifest)
 	if err != nil {
 		return err
 	}

@@ -192,7 +192,7 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 	m := &maker{set: s, dir: dir, plan: p, shown: progress}
 	m.packer = packer{
 		source: s.source, dir: dir, pause: s.d.pause, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
-		limits: contentLimits{most: s.d.cfg.MaxContent, untold: s.d.cfg.PackageBytes},
+		limits: contentLimits{most: maxContent, untold: s.d.cfg.PackageBytes},
 		current: func(ctx context.Context, loc string) (payload.Entry, bool, error) {
 			return s.d.cfg.Store.Resource(ctx, s.name, loc)
 		},
@@ -212,7 +212,7 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 			return nil, err
 		}
 	}
-	s.d.report(g)
+	s.d.finished(g)
 	s.d.cfg.Notifier.Archive(s.name)
 	s.metrics.took[p.Kind].Set(time.Since(begun).Seconds())
 	s.metrics.made[p.Kind].Inc()
