@@ -3,7 +3,9 @@ package dump_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"carillon/notifier"
 	"carillon/notifier/dump"
@@ -115,5 +117,53 @@ func TestChangeDumpRoom(t *testing.T) {
 	}
 	if got := w.dumped(d); got[loc("7")] != noise(7, 150<<10) {
 		t.Errorf("the newest is not there: %d resources", len(got))
+	}
+}
+
+// What was deleted after its Change List was closed, and before that was packed, is no trouble: the
+// Change Dump goes on, although such a list has nothing that can be had.
+func TestDeletedBeforeItsListIsPacked(t *testing.T) {
+	w := newWorld(t, notifier.Config{ChangeListEntries: 2}, dump.Config{})
+	w.tell(entry("a", "a1", payload.Created), entry("b", "b1", payload.Created),
+		entry("a", "", payload.Deleted), entry("b", "", payload.Deleted))
+	first, second := <-w.changed, <-w.changed
+	if first.Entries() != 0 || first.LeftOut[dump.Deleted] != 2 {
+		t.Errorf("the first part has %d entries; left out: %v", first.Entries(), first.LeftOut)
+	}
+	d := w.document("default/changedump.xml")
+	if len(d.packages) != 2 || !second.From.Equal(first.Until) {
+		t.Fatalf("%+v", d.packages)
+	}
+	_, file := w.get(d.packages[1].Loc)
+	if got, want := fmt.Sprint(told(open(t, file))), "[a deleted b deleted]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A part that lacks most of its content waits for it, and not for ever: what follows would wait too.
+func TestChangeDumpWaitsForContentOnlySoLong(t *testing.T) {
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	w := newWorld(t, notifier.Config{ChangeListEntries: 2, Now: now}, dump.Config{Every: time.Hour})
+	w.put("a", "a1", payload.Created)
+	w.put("b", "b1", payload.Created)
+	first := <-w.changed
+	w.tell(entry("c", "c1", payload.Created), entry("d", "d1", payload.Created))
+	w.put("e", "e1", payload.Created)
+	w.put("f", "f1", payload.Created)
+	w.log.await("more than half")
+	if d := w.document("default/changedump.xml"); len(d.packages) != 1 {
+		t.Errorf("%+v", d.packages)
+	}
+	ahead.Store(int64(2 * time.Hour))
+	w.restart()
+	if again := <-w.changed; !again.From.Equal(first.From) {
+		t.Fatalf("another part is there: %+v", again)
+	}
+	if second := <-w.changed; !second.From.Equal(first.Until) || second.Entries() != 0 || second.LeftOut[dump.Missing] != 2 {
+		t.Errorf("the second part has %d entries; left out: %v", second.Entries(), second.LeftOut)
+	}
+	if third := <-w.changed; third.Entries() != 2 {
+		t.Errorf("the third part has %d entries", third.Entries())
 	}
 }

@@ -18,6 +18,8 @@ type Reason string
 const (
 	// Missing: there is no such file, or its server answers 404 or 410.
 	Missing Reason = "missing"
+	// Deleted: the set does not have it any more.
+	Deleted Reason = "deleted"
 	// Refused: its server answers with another status than 200, or redirects to another host.
 	Refused Reason = "refused"
 	// Unreachable: its server cannot be asked, answers 5xx, or breaks off, again and again.
@@ -32,7 +34,7 @@ const (
 	Unreadable Reason = "unreadable"
 )
 
-var reasons = []Reason{Missing, Refused, Unreachable, Differs, Changing, TooLarge, Unreadable}
+var reasons = []Reason{Missing, Deleted, Refused, Unreachable, Differs, Changing, TooLarge, Unreadable}
 
 // LeftOutError says why a resource has no content that can be packed.
 type LeftOutError struct {

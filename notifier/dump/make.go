@@ -99,8 +99,8 @@ func (m *maker) run(ctx context.Context) (*Generation, error) {
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err == nil && m.gen.LeftOutTotal() > m.packed {
-		err = fmt.Errorf("%w: %d entries are left out, and %d are there", errMostLeftOut, m.gen.LeftOutTotal(), m.packed)
+	if err == nil {
+		err = m.enough()
 	}
 	if err == nil {
 		err = m.finish()
@@ -109,6 +109,18 @@ func (m *maker) run(ctx context.Context) (*Generation, error) {
 		return nil, err
 	}
 	return m.gen, nil
+}
+
+// enough says whether there is enough content for the dump to be announced. What was deleted since is
+// not missed. What a Change List has waits for its content for as long as it is to the next Resource
+// Dump: the parts that follow wait, too.
+func (m *maker) enough() error {
+	missed := m.gen.LeftOutTotal() - m.gen.LeftOut[Deleted]
+	waited := m.plan.Kind == Changes && m.set.d.cfg.Notifier.Now().Sub(m.plan.Until) >= m.set.d.cfg.Every
+	if missed <= m.packed || waited {
+		return nil
+	}
+	return fmt.Errorf("%w: %d entries are left out, and %d are there", errMostLeftOut, missed, m.packed)
 }
 
 // resume finds the packages that an earlier process has finished.

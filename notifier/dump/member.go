@@ -109,7 +109,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err error) {
 	content, err := p.source.Open(ctx, e)
 	if err != nil {
-		return nil, err
+		return nil, p.explained(ctx, e, err)
 	}
 	defer content.Close() // it was only read
 	if content.Size > p.limits.most {
@@ -134,7 +134,7 @@ func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err 
 	it.entry = describe(e, content, it.size, told, h)
 	if !content.Own && !matches(e, told, it.size, h) {
 		if !known {
-			err = leftOut(Missing, false, "the set does not have it any more")
+			err = errDeleted()
 		} else if !matches(&now, more, it.size, h) {
 			err = differs(e, told, it.size, h)
 		}
@@ -146,6 +146,23 @@ func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err 
 		it.entry.Change, it.entry.Datetime = e.Change, e.Datetime
 	}
 	return it, nil
+}
+
+func errDeleted() error { return leftOut(Deleted, false, "the set does not have it any more") }
+
+// explained is the error of Open; where a resource is missing because it was deleted since, it says
+// so.
+func (p *packer) explained(ctx context.Context, e *payload.Entry, err error) error {
+	if left, is := errors.AsType[*LeftOutError](err); !is || left.Reason != Missing {
+		return err
+	}
+	switch _, known, lookErr := p.current(ctx, e.Loc); {
+	case lookErr != nil:
+		return lookErr
+	case !known:
+		return errDeleted()
+	}
+	return err
 }
 
 // matches reports whether content is what an entry says.

@@ -105,14 +105,37 @@ type world struct {
 }
 
 type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	awaited map[string]chan struct{} // guarded by mu: closed when the text is there
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.buf.Write(p)
+	n, err := b.buf.Write(p)
+	b.look()
+	return n, err
+}
+
+// look tells those who wait for a text that is there; mu is held.
+func (b *lockedBuffer) look() {
+	for text, there := range b.awaited {
+		if bytes.Contains(b.buf.Bytes(), []byte(text)) {
+			close(there)
+			delete(b.awaited, text)
+		}
+	}
+}
+
+// await waits until the log has a text.
+func (b *lockedBuffer) await(text string) {
+	there := make(chan struct{})
+	b.mu.Lock()
+	b.awaited = map[string]chan struct{}{text: there}
+	b.look()
+	b.mu.Unlock()
+	<-there
 }
 
 func (b *lockedBuffer) String() string {
