@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"carillon/internal/durable"
 )
 
 // ErrData: the data directory cannot be used.
@@ -144,36 +147,14 @@ func (d *directory) save(s *state) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", stateName, err)
 	}
-	name := filepath.Join(d.path, stateName)
-	if err := writeSynced(name+".new", append(text, '\n')); err != nil {
+	err = durable.WriteFile(filepath.Join(d.path, stateName), func(to io.Writer) error {
+		_, err := to.Write(append(text, '\n'))
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", stateName, err)
 	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return fmt.Errorf("writing %s: %w", stateName, err)
-	}
-	return syncDir(d.path)
-}
-
-// writeSynced writes a file that only its owner reads: it holds secrets.
-func writeSynced(name string, text []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// syncDir makes a rename durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
 
 func (d *directory) close() error { return d.lock.Close() }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"carillon/internal/durable"
 )
 
 // What a generation has in its directory, whose name is its at:
@@ -173,10 +176,8 @@ func (g *generation) save() error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(g.dir, manifestName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	return durable.WriteFile(filepath.Join(g.dir, manifestName), func(to io.Writer) error {
+		_, err := to.Write(text)
 		return err
-	}
-	_, err = file.Write(text)
-	return errors.Join(err, file.Sync(), file.Close())
+	})
 }

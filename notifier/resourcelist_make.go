@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"carillon/notifier/archive"
+	"carillon/internal/durable"
 	"carillon/payload"
 )
 
@@ -209,14 +209,14 @@ func (w *listWriter) finish() error {
 	if err := w.g.save(); err != nil {
 		return err
 	}
-	if err := archive.SyncDirectory(w.g.dir); err != nil {
+	if err := durable.SyncDirectory(w.g.dir); err != nil {
 		return err
 	}
 	if err := os.Rename(w.g.dir, w.final); err != nil {
 		return err
 	}
 	w.g.dir = w.final
-	return archive.SyncDirectory(filepath.Dir(w.final))
+	return durable.SyncDirectory(filepath.Dir(w.final))
 }
 
 // pack writes a file that is packed, and durable, and returns its size.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/durable"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
 	"carillon/transfer"
@@ -193,20 +194,11 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	for _, step := range []func() error{
 		buffered.Flush, f.Sync, f.Close,
 		func() error { return os.Rename(f.Name(), name) },
-		func() error { return syncDir(filepath.Dir(name)) },
+		func() error { return durable.SyncDirectory(filepath.Dir(name)) },
 	} {
 		if err = step(); err != nil {
 			return fmt.Errorf("--output %s: %w", name, err)
 		}
 	}
 	return nil
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

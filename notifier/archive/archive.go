@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"carillon/internal/durable"
 )
 
 // Layout is how names tell a time: in UTC, with microseconds, in the order of the times.
@@ -95,7 +97,7 @@ func Open(cfg Config) (*Archive, error) {
 			return nil, fmt.Errorf("find the archive: %w", err)
 		}
 	}
-	return a, SyncDirectory(cfg.Dir)
+	return a, durable.SyncDirectory(cfg.Dir)
 }
 
 // load finds the documents of a part.
@@ -137,7 +139,7 @@ func (a *Archive) load(first time.Time) error {
 	part.spans = slices.Clip(part.spans)
 	a.parts = append(a.parts, part)
 	// A name that was given just before a kill may not be durable yet.
-	return SyncDirectory(dir)
+	return durable.SyncDirectory(dir)
 }
 
 func (a *Archive) parse(name string) (span, bool) {

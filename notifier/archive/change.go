@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"carillon/internal/durable"
 )
 
 // ErrOverlap: a document begins before the newest ends.
@@ -57,7 +59,7 @@ func (a *Archive) put(dir, path string, fresh bool, write func(string) error) er
 			return err
 		}
 		for above := a.cfg.Dir; len(above) >= len(a.cfg.Root); above = filepath.Dir(above) {
-			if err := SyncDirectory(above); err != nil {
+			if err := durable.SyncDirectory(above); err != nil {
 				return err
 			}
 			if above == filepath.Dir(above) {
@@ -75,7 +77,7 @@ func (a *Archive) put(dir, path string, fresh bool, write func(string) error) er
 		err = os.Rename(unfinished, path)
 	}
 	if err == nil {
-		return SyncDirectory(dir)
+		return durable.SyncDirectory(dir)
 	}
 	return errors.Join(err, os.RemoveAll(unfinished))
 }
@@ -160,14 +162,5 @@ func Link(dir, from string, names ...string) error {
 			return err
 		}
 	}
-	return SyncDirectory(dir)
-}
-
-// SyncDirectory makes the names in a directory durable.
-func SyncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDirectory(dir)
 }

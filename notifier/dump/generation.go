@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"carillon/notifier/archive"
 	"carillon/payload"
 )
 
@@ -213,41 +212,3 @@ func readJSON(name string, into any) error {
 	}
 	return nil
 }
-
-// writeJSON writes a file that is whole and durable, or not there.
-func (r *room) writeJSON(name string, from any) error {
-	text, err := json.Marshal(from)
-	if err == nil {
-		err = r.take(int64(len(text)))
-	}
-	if err != nil {
-		return err
-	}
-	return writeWhole(name, func(f *os.File) error {
-		_, err := f.Write(text)
-		return err
-	})
-}
-
-// writeWhole writes a file beside its place, and puts it there when it is durable.
-func writeWhole(name string, write func(*os.File) error) error {
-	f, err := os.OpenFile(name+tempSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err == nil {
-		return archive.SyncDirectory(filepath.Dir(name))
-	}
-	return errors.Join(err, os.Remove(f.Name()))
-}
-
-// tempSuffix ends the name of a file that is not whole. Such files are removed at the start.
-const tempSuffix = ".temp"

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"carillon/notifier/archive"
+	"carillon/internal/durable"
 	"carillon/payload"
 )
 
@@ -418,7 +418,7 @@ func (m *maker) finish() error {
 			return err
 		}
 	}
-	if err := archive.SyncDirectory(m.dir); err != nil {
+	if err := durable.SyncDirectory(m.dir); err != nil {
 		return err
 	}
 	whole := filepath.Join(filepath.Dir(m.dir), m.gen.Name())
@@ -426,7 +426,7 @@ func (m *maker) finish() error {
 		return err
 	}
 	m.gen.dir, m.gen.since = whole, time.Now()
-	return archive.SyncDirectory(filepath.Dir(whole))
+	return durable.SyncDirectory(filepath.Dir(whole))
 }
 
 func (m *maker) progress() { m.shown.begin(m.plan, m.gen) }

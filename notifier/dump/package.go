@@ -180,9 +180,8 @@ func (w *packageWriter) finish(name string, head []byte) (p Package, err error) 
 	}
 	defer func() { err = errors.Join(err, packed.close(w.room)) }()
 	sum := newBackgroundHash()
-	err = writeWhole(name, func(f *os.File) error {
-		to := &countingWriter{to: io.MultiWriter(w.room.writer(f), sum)}
-		return w.assemble(to, &manifest, packed, &p)
+	err = w.room.writeFile(name, func(f io.Writer) error {
+		return w.assemble(&countingWriter{to: io.MultiWriter(f, sum)}, &manifest, packed, &p)
 	})
 	p.Hash = fmt.Sprintf("sha-256:%x", sum.end())
 	p.Entries, p.Content = w.listed, w.content

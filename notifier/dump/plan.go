@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"carillon/internal/durable"
 	"carillon/notifier"
-	"carillon/notifier/archive"
 	"carillon/payload"
 )
 
@@ -104,7 +104,7 @@ func (w *planWriter) finish() error {
 	if err := w.room.writeJSON(filepath.Join(w.dir, planInfo), w.plan); err != nil {
 		return err
 	}
-	return archive.SyncDirectory(filepath.Dir(w.dir))
+	return durable.SyncDirectory(filepath.Dir(w.dir))
 }
 
 // loadPlan reads what is known of the plan in a directory.

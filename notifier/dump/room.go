@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+
+	"carillon/internal/durable"
 )
 
 // ErrRoom: dumps would take more of the disk than Config.Bytes allows.
@@ -32,11 +35,12 @@ func (r *room) take(n int64) error {
 func (r *room) give(n int64) { r.used.Add(-n) }
 
 // writer counts what is written to a file.
-func (r *room) writer(to io.Writer) io.Writer { return &roomWriter{r, to} }
+func (r *room) writer(to io.Writer) *roomWriter { return &roomWriter{room: r, to: to} }
 
 type roomWriter struct {
-	room *room
-	to   io.Writer
+	room  *room
+	to    io.Writer
+	taken int64
 }
 
 func (w *roomWriter) Write(b []byte) (int, error) {
@@ -45,8 +49,37 @@ func (w *roomWriter) Write(b []byte) (int, error) {
 	}
 	n, err := w.to.Write(b)
 	w.room.give(int64(len(b) - n))
+	w.taken += int64(n)
 	return n, err
 }
+
+// writeFile writes a file that is whole and durable, or not there, and counts its bytes.
+func (r *room) writeFile(name string, write func(io.Writer) error) error {
+	var to *roomWriter
+	err := durable.WriteFile(name, func(f io.Writer) error {
+		to = r.writer(f)
+		return write(to)
+	})
+	if _, missing := os.Stat(name); missing != nil && to != nil {
+		r.give(to.taken)
+	}
+	return err
+}
+
+// writeJSON writes a value by writeFile.
+func (r *room) writeJSON(name string, from any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return r.writeFile(name, func(to io.Writer) error {
+		_, err := to.Write(text)
+		return err
+	})
+}
+
+// tempSuffix ends the name of a file that is not whole. Such files are removed at the start.
+const tempSuffix = durable.Suffix
 
 // remove removes a file or a directory, and gives back what it took.
 func (r *room) remove(name string) error {
