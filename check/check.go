@@ -114,6 +114,8 @@ type Config struct {
 	// Allow refuses an address with the reason, before anything is asked there; also that of
 	// a redirect. Default: all are allowed.
 	Allow func(*url.URL) error
+	// AllowHub is Allow for the hubs that topics name, each of which is asked by one GET; default Allow.
+	AllowHub func(*url.URL) error
 	// Files lets places be names of local files.
 	Files bool
 	// Sample is how many resources of the Resource Lists are fetched and compared, and how
@@ -147,6 +149,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&l.Depth, DefaultDepth)
 	orDefault(&l.Unpacked, DefaultUnpacked)
 	orDefault(&c.UserAgent, "Carillon-Check")
+	if c.AllowHub == nil {
+		c.AllowHub = c.Allow
+	}
 	return c
 }
 

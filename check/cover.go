@@ -25,42 +25,57 @@ type covered struct {
 	// read is how many documents were.
 	read int
 	// where has for each URI the place where it was first seen.
-	where map[string]place
+	where map[string]sight
 	// at is of what moment a snapshot is, the earliest of all parts.
 	at time.Time
-	// from and until are what changes are told of; open: more may come.
+	// from and until are what changes are told of.
 	from, until time.Time
-	open        bool
+	// knows is up to when an open document has all changes, as far as that can be seen: it has a change of
+	// that time, or was written then.
+	knows time.Time
+}
+
+// sight is where a URI was first seen, and for a change its time.
+type sight struct {
+	place
+	when time.Time
 }
 
 // maxCompared is how many bytes of URIs are remembered to compare capabilities, about.
 const maxCompared = 64 << 20
 
-func (c *covered) add(uri string, at place) int {
+func (c *covered) add(uri string, at place, when time.Time) int {
 	if c.where == nil {
-		c.where = map[string]place{}
+		c.where = map[string]sight{}
+	}
+	if when.After(c.knows) {
+		c.knows = when
 	}
 	if _, known := c.where[uri]; known {
 		return 0
 	}
-	const each = 120 // of the map itself
+	const each = 150 // of the map itself
 	uri = strings.Clone(uri)
-	c.where[uri] = at
+	c.where[uri] = sight{at, when}
 	return each + len(uri)
 }
 
-// reach widens what is covered by a document's head.
-func (c *covered) reach(h *payload.Header) {
+// reach widens what is covered by a document's head, and by when it was written.
+func (c *covered) reach(d *document) {
+	h := &d.head
 	c.read++
+	for _, at := range []time.Time{h.UntilTime, d.modified()} {
+		if at.After(c.knows) {
+			c.knows = at
+		}
+	}
 	if !h.AtTime.IsZero() && (c.at.IsZero() || h.AtTime.Before(c.at)) {
 		c.at = h.AtTime
 	}
 	if !h.FromTime.IsZero() && (c.from.IsZero() || h.FromTime.Before(c.from)) {
 		c.from = h.FromTime
 	}
-	if h.Until == "" {
-		c.open = true
-	} else if h.UntilTime.After(c.until) {
+	if h.UntilTime.After(c.until) {
 		c.until = h.UntilTime
 	}
 }
@@ -127,13 +142,13 @@ func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
 	if to == nil {
 		return func(*payload.Entry) {}
 	}
-	to.reach(&d.head)
+	to.reach(d)
 	return func(e *payload.Entry) {
 		w.offer(d, e)
 		if s.broken {
 			return
 		}
-		if w.compared += to.add(e.Loc, d.of(&listed{*e, d.count}, "/loc")); w.compared > maxCompared {
+		if w.compared += to.add(e.Loc, d.of(&listed{*e, d.count}, "/loc"), e.Datetime); w.compared > maxCompared {
 			s.broken = true
 			w.leftOut("compared", d.place(""), "whether all capabilities cover the same resources was not looked at: there are too many resources", "")
 		}
@@ -158,37 +173,41 @@ func (w *walk) judgeDumped(s *set) {
 	if s.resources.read == 0 || s.dumped.read == 0 || s.resources.at.IsZero() || s.dumped.at.IsZero() {
 		return
 	}
-	first := s.resources.at
-	if s.dumped.at.Before(first) {
-		first = s.dumped.at
+	first, last := s.resources.at, s.dumped.at
+	if last.Before(first) {
+		first, last = last, first
 	}
-	if !s.resources.at.Equal(s.dumped.at) && !s.changes.reachesBackTo(first) {
+	if !first.Equal(last) && !s.changes.reaches(first, last) {
 		return // nobody says what has changed between
 	}
 	w.judgeMissing(s, &s.resources, &s.dumped, "the Resource List", "the Resource Dump")
 	w.judgeMissing(s, &s.dumped, &s.resources, "the Resource Dump", "the Resource List")
 }
 
-// reachesBackTo reports whether all changes since then are known.
-func (c *covered) reachesBackTo(then time.Time) bool {
-	return !c.from.IsZero() && !c.from.After(then) && c.open
+// reaches reports whether all changes from one moment to another are known. An open document may be
+// written now and then, and says nothing of what came since.
+func (c *covered) reaches(first, last time.Time) bool {
+	return !c.from.IsZero() && !c.from.After(first) && !last.After(c.knows)
 }
 
 func (w *walk) judgeMissing(s *set, in, other *covered, here, there string) {
 	for _, uri := range in.without(other, &s.changes) {
-		w.report(ruleSameSet, in.where[uri], nil, "have all capabilities of the Capability List cover the same resources",
+		w.report(ruleSameSet, in.where[uri].place, nil, "have all capabilities of the Capability List cover the same resources",
 			"%s is in %s and not in %s, and no Change List has a change of it", quote(uri), here, there)
 	}
 }
 
 // judgeTold: changes that are told elsewhere are in the Change List.
 func (w *walk) judgeTold(s *set, in *covered, here string) {
-	if len(in.where) == 0 || s.changes.from.IsZero() || in.from.Before(s.changes.from) ||
-		!s.changes.open && in.until.After(s.changes.until) {
+	if len(in.where) == 0 || s.changes.from.IsZero() || in.from.Before(s.changes.from) {
 		return
 	}
 	for _, uri := range in.without(&s.changes) {
-		w.report(ruleChangesTold, in.where[uri], nil, "add the change to the Change List",
+		seen := in.where[uri]
+		if orDefault(&seen.when, in.until); seen.when.IsZero() || seen.when.After(s.changes.knows) {
+			continue // the Change List may not have come so far
+		}
+		w.report(ruleChangesTold, seen.place, nil, "add the change to the Change List",
 			"%s has changed by the %s, and is not in the Change List", quote(uri), here)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"carillon/internal/weblink"
 	"carillon/payload"
@@ -30,9 +31,11 @@ type document struct {
 	known, whole bool
 	head         payload.Header
 	entries      []listed        // of documents that list others
+	cut          bool            // there are more entries, which are not remembered
 	listedAt     map[string]bool // see addresses
 	count        int             // of entries
 	sum          string          // SHA-256 of its bytes
+	other        bool            // it is something that ResourceSync does not know
 	links        []weblink.Link
 	pack         *packaged // of a package
 	listedBy     *document // the Capability List that led here
@@ -77,8 +80,7 @@ func (d *document) resolve(ref string) *url.URL {
 	if err != nil || !isWeb(u) {
 		return nil
 	}
-	u.Fragment, u.RawFragment = "", ""
-	return u
+	return plain(u)
 }
 
 // addresses are those that the entries of a document that lists others lead to. They are worked out once, as many ask.
@@ -92,12 +94,6 @@ func (d *document) addresses() map[string]bool {
 		}
 	}
 	return d.listedAt
-}
-
-// isAt reports whether the document is at the address that ref in another one means.
-func (d *document) isAt(from *document, ref string) bool {
-	u := from.resolve(ref)
-	return u != nil && d.base != nil && (u.String() == d.uri || u.String() == d.base.String())
 }
 
 // place is the document as a whole, or an element of its head.
@@ -193,6 +189,7 @@ func (d *document) listsDocuments() bool {
 // keep remembers an entry of a document that lists others.
 func (w *walk) keep(d *document, e *payload.Entry) {
 	if w.kept > maxKept {
+		d.cut = true
 		w.leftOut("kept", d.place(""), "not everything was looked at: the documents list more than is remembered", "check the parts one by one")
 		return
 	}
@@ -244,10 +241,11 @@ func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
 	if (l.role == roleStart || l.role == rolePage) && !d.local {
 		links, _ := weblink.FromDocument(d.header.Get("Content-Type"), d.base.String(), body)
 		d.links = append(d.links, links...)
-		if l.role == rolePage || len(weblink.Find(d.links, relResourceSync)) > 0 {
+		d.other = errors.Is(err, payload.ErrNotResourceSync) || !isXML(d.header.Get("Content-Type"))
+		switch {
+		case l.role == rolePage || len(weblink.Find(d.links, relResourceSync)) > 0 || d.other && d.isTopic():
 			return
-		}
-		if isXML(d.header.Get("Content-Type")) && !errors.Is(err, payload.ErrNotResourceSync) {
+		case !d.other:
 			w.unreadable(d, err)
 			return
 		}
@@ -256,6 +254,12 @@ func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
 		return
 	}
 	w.unreadable(d, err)
+}
+
+// modified is the answer's Last-Modified, zero where it has none.
+func (d *document) modified() time.Time {
+	at, _ := http.ParseTime(d.header.Get("Last-Modified"))
+	return at
 }
 
 // readLinks reads the links of the answer's header.

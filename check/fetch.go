@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"carillon/internal/legible"
@@ -41,10 +42,16 @@ type answer struct {
 // get asks for what is at an address, and follows redirects. The caller closes the answer.
 // within bounds the request to its last byte.
 func (w *walk) get(ctx context.Context, method string, at *url.URL, within time.Duration) (*answer, error) {
+	// Lengths and hashes are of what is sent.
+	return w.getAs(ctx, method, at, within, "identity")
+}
+
+// getAs is get with the Accept-Encoding of the request.
+func (w *walk) getAs(ctx context.Context, method string, at *url.URL, within time.Duration, encoding string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	first := at
 	for range w.cfg.Limits.Redirects + 1 {
-		resp, err := w.ask(ctx, method, at)
+		resp, err := w.ask(ctx, method, at, encoding, w.cfg.Allow)
 		if err != nil {
 			cancel()
 			return nil, err
@@ -63,15 +70,14 @@ func (w *walk) get(ctx context.Context, method string, at *url.URL, within time.
 			cancel()
 			return nil, fmt.Errorf("it redirects to %s, which is no http or https address", quote(next))
 		}
-		to.Fragment, to.RawFragment = "", ""
-		at = to
+		at = plain(to)
 	}
 	cancel()
 	return nil, fmt.Errorf("it redirects more than %d times, at last to %s (from %s)", w.cfg.Limits.Redirects, quote(at.String()), quote(first.String()))
 }
 
-// ask makes one request.
-func (w *walk) ask(ctx context.Context, method string, at *url.URL) (*http.Response, error) {
+// ask makes one request, if allow lets it.
+func (w *walk) ask(ctx context.Context, method string, at *url.URL, encoding string, allow func(*url.URL) error) (*http.Response, error) {
 	switch {
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
@@ -82,8 +88,8 @@ func (w *walk) ask(ctx context.Context, method string, at *url.URL) (*http.Respo
 	case w.sum.Bytes >= w.cfg.Limits.Bytes:
 		return nil, errBytes
 	}
-	if w.cfg.Allow != nil {
-		if err := w.cfg.Allow(at); err != nil {
+	if allow != nil {
+		if err := allow(at); err != nil {
 			return nil, fmt.Errorf("%w: %w", errNotAllowed, err)
 		}
 	}
@@ -92,7 +98,7 @@ func (w *walk) ask(ctx context.Context, method string, at *url.URL) (*http.Respo
 		return nil, err
 	}
 	req.Header.Set("User-Agent", w.cfg.UserAgent)
-	req.Header.Set("Accept-Encoding", "identity") // lengths and hashes are of what is sent
+	req.Header.Set("Accept-Encoding", encoding)
 	w.sum.Requests++
 	resp, err := w.cfg.Transport.RoundTrip(req)
 	if err != nil {
@@ -164,6 +170,21 @@ func redirects(status int) bool {
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, maxDrain)
 	body.Close()
+}
+
+// plain is an address without its fragment, in the form by which addresses are compared: scheme
+// and host in lower case, no default port, and a path (RFC 3986 §6.2).
+func plain(u *url.URL) *url.URL {
+	p := *u
+	p.Fragment, p.RawFragment = "", ""
+	p.Host = strings.ToLower(p.Host)
+	if port := p.Port(); port == "" || p.Scheme == "http" && port == "80" || p.Scheme == "https" && port == "443" {
+		p.Host = strings.TrimSuffix(p.Host, ":"+port)
+	}
+	if p.Path == "" {
+		p.Path = "/"
+	}
+	return &p
 }
 
 func isWeb(u *url.URL) bool {

@@ -296,7 +296,7 @@ func TestPlacesThatCannotBeLookedAt(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	for place, want := range map[string]string{
 		"/nothing.xml":     "404 Not Found",
-		"ftp://a.test/x":   "no such file",
+		"ftp://a.test/x":   "is no http or https address",
 		"testdata":         "is not a file",
 		"http://u@a.test/": "is not an absolute http or https address without a user name",
 		"http://x.test/y":  "not allowed",

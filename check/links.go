@@ -2,6 +2,7 @@ package check
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -28,19 +29,41 @@ func (w *walk) judgeUp(l *lead, d *document) {
 	case !d.is(want):
 		w.report(ruleUp, l.at, from, "link to the "+kindOf(want, false), "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 	case want == payload.CapDescription:
-		if !d.isIndex() && d.whole && !lists(d, from) {
-			w.report(ruleSetListed, d.place(""), d, "add a url for it", "the Capability List %s, which links to it with rel=up, is not listed", quote(from.uri))
+		if !d.isIndex() {
+			w.unlessListed(d, from, func() {
+				w.report(ruleSetListed, d.place(""), d, "add a url for it", "the Capability List %s, which links to it with rel=up, is not listed", quote(from.uri))
+			})
 		}
 	}
 }
 
-// lists reports whether an entry of d is the address of another document.
-func lists(d, other *document) bool {
-	if other.base == nil {
-		return false
+// unlessListed calls report, when all documents were read, if no entry of d is an address of other. A document may have
+// several: they are known by what was read there, and where that was not looked at, nothing is said.
+func (w *walk) unlessListed(d, other *document, report func()) {
+	w.afterwards = append(w.afterwards, func() {
+		if d.whole && !d.cut && !other.local && !w.mayList(d, other) {
+			report()
+		}
+	})
+}
+
+// mayList reports whether an entry of d is an address of other, as far as that is known.
+func (w *walk) mayList(d, other *document) bool {
+	for at := range d.addresses() {
+		if to := w.seen[at]; to == nil || to == other || to.err != nil {
+			return true
+		}
 	}
-	all := d.addresses()
-	return all[other.uri] || all[other.base.String()]
+	return false
+}
+
+// isSame reports whether two addresses lead to the same document, as far as that is known.
+func (w *walk) isSame(a, b *url.URL) bool {
+	if a.String() == b.String() {
+		return true
+	}
+	first, second := w.seen[a.String()], w.seen[b.String()]
+	return first == nil || second == nil || first.err != nil || second.err != nil || first == second
 }
 
 // judgeIndex: rel=index leads from a part to the index that lists it (core 6.2).
@@ -52,8 +75,10 @@ func (w *walk) judgeIndex(l *lead, d *document) {
 	case d.head.Capability != from.head.Capability:
 		w.report(ruleIndexSame, l.at, from, "link to the index of documents of the same capability",
 			"%s is a %s, and this a %s", w.says(l), kindOf(d.head.Capability, true), kindOf(from.head.Capability, false))
-	case d.whole && !from.local && !lists(d, from):
-		w.report(ruleIndexListed, d.place(""), d, "add a sitemap for it", "%s, which links to it with rel=index, is not listed", quote(from.uri))
+	default:
+		w.unlessListed(d, from, func() {
+			w.report(ruleIndexListed, d.place(""), d, "add a sitemap for it", "%s, which links to it with rel=index, is not listed", quote(from.uri))
+		})
 	}
 }
 
@@ -112,14 +137,14 @@ func (w *walk) judgeCapability(l *lead, d *document) {
 // judgeListedBy: a document links up to the Capability List that lists it, or to the same one at another address (core 6.2).
 func (w *walk) judgeListedBy(d *document) {
 	up, list := d.link("up"), d.listedBy
-	if up == nil || list == nil || list.local || list.isAt(d, up.Href) {
+	if up == nil || list == nil || list.local {
 		return
 	}
 	to := d.resolve(up.Href)
-	if to == nil {
+	if to == nil || w.isSame(to, list.base) {
 		return
 	}
-	if other := w.seen[to.String()]; other != nil && other.known && (other == list || other.sum == list.sum) {
+	if other := w.seen[to.String()]; other.known && other.sum == list.sum {
 		return
 	}
 	w.report(ruleCapabilityUp, d.place("rs:ln[@rel='up']"), d, "link to the Capability List that lists it",

@@ -192,6 +192,7 @@ var mutations = []mutation{
 			if strings.HasSuffix(r.URL.Path, "/changelist-1.xml") {
 				looks++
 				s.header("a/changelist-1.xml", "ETag", fmt.Sprintf(`"%d"`, looks))
+				s.files["a/changelist-1.xml"] += "\n"
 			}
 		}
 	}, []string{"error core 12.1 /a/changelist-1.xml"}},
@@ -349,6 +350,7 @@ var atPlaces = []struct {
     <rs:ln rel="hub" href="{base}/hub"/>
   </url>`, "")
 	}, []string{"error CN 5 /a/capabilitylist.xml"}}},
+	{"/r/3.txt", mutation{"a topic of WebSub without rel=self", headed("r/3.txt", "Link", `<{base}/hub>; rel="hub"`), []string{"error WebSub 4 /r/3.txt", "note WebSub 4 /r/3.txt"}}},
 	{"/a/rd-2.zip", mutation{"a package with a bitstream of another length", edited("a/rd-2-manifest.xml", `length="{length r/3.txt}"`, `length="3"`), []string{"error core 11.2 /a/rd-2.zip!/manifest.xml"}}},
 	{"/a/cd-1.zip", mutation{"a package without a manifest", func(s *site) { s.packs["a/cd-1.zip"][0].name = "manifest" }, []string{"error core 11.2 /a/cd-1.zip"}}},
 }

@@ -132,9 +132,13 @@ func (w *walk) judgeManifestOf(l *lead, m *document) {
 	}
 	w.judgeTimes(l, m, rulePackageTimes)
 	if up, own := l.from.link("up"), m.link("up"); up != nil && own != nil {
-		if a, b := l.from.resolve(up.Href), m.resolve(own.Href); a != nil && b != nil && !sameAddress(a, b) {
-			w.report(ruleManifestUp, m.place("rs:ln[@rel='up']"), m, "link to the Capability List that the dump links to",
-				"its link with rel=up is %s, and that of the dump %s", quote(own.Href), quote(up.Href))
+		if a, b := l.from.resolve(up.Href), m.resolve(own.Href); a != nil && b != nil {
+			w.afterwards = append(w.afterwards, func() {
+				if !w.isSame(a, b) {
+					w.report(ruleManifestUp, m.place("rs:ln[@rel='up']"), m, "link to the Capability List that the dump links to",
+						"its link with rel=up is %s, and that of the dump %s", quote(own.Href), quote(up.Href))
+				}
+			})
 		}
 	}
 }

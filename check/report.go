@@ -1,9 +1,6 @@
 package check
 
-import (
-	"fmt"
-	"net/url"
-)
+import "fmt"
 
 // maxEach is how many findings of one rule a document has; of the others the last says that there are more.
 const maxEach = 10
@@ -76,6 +73,3 @@ func (w *walk) leftOut(about string, at place, what, mend string) {
 	w.told[about] = true
 	w.tell(Finding{Level: Note, Clause: limits, URI: at.uri, Line: at.line, Element: at.element, What: what, Mend: mend})
 }
-
-// sameAddress reports whether two texts are the same address, as written.
-func sameAddress(a, b *url.URL) bool { return a != nil && b != nil && a.String() == b.String() }

@@ -90,6 +90,7 @@ const (
 	ruleTopicSelf
 	ruleSelfIsTopic
 	ruleOneSelf
+	ruleOtherSelf
 	ruleTopicHub
 	ruleTopicEmpty
 	ruleOwnChannel
@@ -214,6 +215,7 @@ var rules = [ruleCount]rule{
 	ruleTopicSelf:     {"CN-21 P1 P2", "CN 4.1", Error, "a topic has a Link with rel=self"},
 	ruleSelfIsTopic:   {"CN-21 P1", "CN 4.1", Error, "rel=self is the topic"},
 	ruleOneSelf:       {"P3 P5", "WebSub 4", Warning, "a topic has exactly one rel=self"},
+	ruleOtherSelf:     {"P1 P2", "WebSub 4", Error, "a topic that has something else than ResourceSync names itself with rel=self"},
 	ruleTopicHub:      {"CN-21 P1 P2 CN-20", "CN 4.1", Error, "a topic has a Link with rel=hub"},
 	ruleTopicEmpty:    {"CN-24", "CN 4.1", Warning, "a topic without content has Content-Length: 0"},
 	ruleOwnChannel:    {"CN-3", "CN 2", Error, "a channel has change notifications only"},

@@ -140,7 +140,9 @@ func (w *walk) hasChanged(s *sampled, got *fetched) bool {
 
 // fetch asks for a representation, and compares it with what is said of it.
 func (w *walk) fetch(ctx context.Context, at *url.URL, told claim) (*fetched, error) {
-	a, err := w.get(ctx, http.MethodGet, at, w.cfg.Limits.Time)
+	encoding := told.encoding
+	orDefault(&encoding, "identity")
+	a, err := w.getAs(ctx, http.MethodGet, at, w.cfg.Limits.Time, encoding)
 	if err != nil {
 		return nil, err
 	}

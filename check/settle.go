@@ -2,6 +2,9 @@ package check
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"net/http"
 
 	"carillon/payload"
@@ -12,6 +15,9 @@ const maxLooks = 20
 
 // settle judges what takes all documents: intervals, sets, what is closed; and the resources.
 func (w *walk) settle(ctx context.Context) {
+	for _, judge := range w.afterwards {
+		judge()
+	}
 	for _, d := range w.documents {
 		if !d.known {
 			continue
@@ -49,7 +55,7 @@ func (w *walk) judgeListed(d *document) {
 		return
 	}
 	above := w.seen[to.String()]
-	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || lists(above, d) || w.isArchivedLink(d) || w.isListedElsewhere(above, d) {
+	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || above.cut || w.mayList(above, d) || w.isArchivedLink(d) || w.isListedElsewhere(above, d) {
 		return
 	}
 	w.report(ruleListed, above.place(""), above, "add a url for it", "%s, a %s that links to it with rel=up, is not listed",
@@ -112,11 +118,31 @@ func (w *walk) judgeClosed(ctx context.Context) {
 			continue
 		}
 		a.close()
-		if now := validator(a.header); a.status == http.StatusOK && now != "" && now != tag {
+		if now := validator(a.header); a.status == http.StatusOK && now != "" && now != tag && w.isOther(ctx, d) {
 			w.report(ruleClosedChanged, d.place(""), d, "write further changes into another document",
 				"it is closed (until %s), and has changed while it was looked at: %s was %s", quote(d.head.Until), tag, now)
 		}
 	}
+}
+
+// isOther reads a document again, and reports whether it has become another. Servers that do not agree
+// on an ETag have the same document all the same.
+func (w *walk) isOther(ctx context.Context, d *document) bool {
+	a, err := w.get(ctx, http.MethodGet, d.base, w.cfg.Limits.Answer)
+	if err != nil {
+		w.limited(err, d.place(""), d.base)
+		return false
+	}
+	defer a.close()
+	body, err := a.unpacked()
+	if err != nil || a.status != http.StatusOK {
+		return false
+	}
+	digest := sha256.New()
+	if n, err := io.Copy(digest, io.LimitReader(body, payload.MaxReadBytes+1)); err != nil || n > payload.MaxReadBytes {
+		return false
+	}
+	return hex.EncodeToString(digest.Sum(nil)) != d.sum
 }
 
 // validator is what tells one version of a document from another.

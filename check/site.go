@@ -3,6 +3,7 @@ package check
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -30,7 +31,7 @@ func (w *walk) site(ctx context.Context, u *url.URL) error {
 	l := lead{to: at, role: roleWellKnown, at: place{uri: at.String()}}
 	d := w.arrive(ctx, &l)
 	if d.err != nil {
-		return d.err
+		return fmt.Errorf("%s: %w", at, d.err)
 	}
 	if d.status != http.StatusOK {
 		w.report(ruleWellKnown, l.at, nil, "serve the Source Description there, or redirect to it", "it is answered %d %s", d.status, http.StatusText(d.status))
@@ -97,9 +98,9 @@ func (w *walk) judgeLinked(l *lead, d *document) {
 	case !d.is(payload.CapCapabilityList):
 		w.report(ruleLinkedIs, l.at, nil, "link to the Capability List", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 	case l.from.isTopic():
-		if d.whole && !lists(d, l.from) {
+		w.unlessListed(d, l.from, func() {
 			w.report(ruleChannelListed, d.place(""), d, "add a url for it, with capability=change-notification and its hub", "the topic %s, which links to it with rel=resourcesync, is not listed", quote(l.from.uri))
-		}
+		})
 	case l.from.known || l.from.led(rolePage):
 		// A document leads to its own Capability List, the page of a site to one of the site.
 	default:

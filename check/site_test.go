@@ -3,12 +3,14 @@ package check_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -37,6 +39,8 @@ type site struct {
 	handlers map[string]http.HandlerFunc
 	before   func(r *http.Request)
 	base     string
+	name     string // to be used as the address, where it is not that of the server
+	server   string // HOST:PORT
 	mu       sync.Mutex
 	requests []string // guarded by mu
 }
@@ -92,7 +96,10 @@ func (s *site) header(name, key, value string) {
 func (s *site) open() {
 	server := httptest.NewServer(http.HandlerFunc(s.serve))
 	s.t.Cleanup(server.Close)
-	s.base = server.URL
+	s.base, s.server = server.URL, server.Listener.Addr().String()
+	if s.name != "" {
+		s.base = s.name
+	}
 	for name := range s.files {
 		s.files[name] = strings.ReplaceAll(s.files[name], "{base}", s.base)
 	}
@@ -112,10 +119,14 @@ func (s *site) fillIn() {
 			if !strings.Contains(s.files[name], " "+of+"}") {
 				continue
 			}
-			sum := sha256.Sum256([]byte(content))
-			s.files[name] = strings.NewReplacer("{length "+of+"}", fmt.Sprint(len(content)), "{sha256 "+of+"}", hex.EncodeToString(sum[:])).Replace(s.files[name])
+			s.files[name] = strings.NewReplacer("{length "+of+"}", fmt.Sprint(len(content)), "{sha256 "+of+"}", sha256Of(content)).Replace(s.files[name])
 		}
 	}
+}
+
+func sha256Of(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
 }
 
 func (s *site) pack(entries []packed) string {
@@ -217,6 +228,11 @@ func (s *site) try(cfg check.Config, places ...string) (found []check.Finding, s
 	}
 	if cfg.Transport == nil {
 		transport := &http.Transport{}
+		if s.name != "" {
+			transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, s.server)
+			}
+		}
 		s.t.Cleanup(transport.CloseIdleConnections)
 		cfg.Transport = transport
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -26,6 +27,7 @@ type walk struct {
 	documents    []*document          // in the order in which they were read
 	sets         map[string]*set      // by the address of the Capability List
 	hubs         map[string]bool      // hubs that were asked
+	afterwards   []func()             // judges that need all documents
 	told         map[string]bool      // notes that were told, by what they are about
 	counts       map[countKey]int     // findings of a rule in a document
 	kept         int                  // bytes of listed entries that are remembered
@@ -81,8 +83,8 @@ func (w *walk) start(ctx context.Context, at string) error {
 	if err != nil || !isWeb(u) {
 		return fmt.Errorf("%s is not an absolute http or https address without a user name", quote(at))
 	}
-	u.Fragment, u.RawFragment = "", ""
-	if u.Path == "" || u.Path == "/" {
+	u = plain(u)
+	if u.Path == "/" {
 		err = w.site(ctx, u)
 	} else {
 		err = w.startAt(ctx, u)
@@ -98,6 +100,8 @@ func (w *walk) startAt(ctx context.Context, u *url.URL) error {
 	switch {
 	case d.err != nil:
 		return fmt.Errorf("%s: %w", u, d.err)
+	case d.isHub():
+		return fmt.Errorf("%s: it is a hub; begin at a topic, or at what a Source serves", u)
 	case d.status != http.StatusOK && !(d.status/100 == 2 && d.isTopic()):
 		return fmt.Errorf("%s: it is answered %d %s", u, d.status, http.StatusText(d.status))
 	}
@@ -107,6 +111,9 @@ func (w *walk) startAt(ctx context.Context, u *url.URL) error {
 // startFile looks at a local file.
 func (w *walk) startFile(ctx context.Context, name string) error {
 	a, err := w.openFile(name)
+	if errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "://") {
+		return fmt.Errorf("%s is no http or https address, and there is no such file", quote(name))
+	}
 	if err != nil {
 		return err
 	}
@@ -192,13 +199,13 @@ func (w *walk) arrive(ctx context.Context, l *lead) *document {
 func (w *walk) visit(ctx context.Context, l *lead) *document {
 	d := &document{uri: l.to.String(), base: l.to}
 	w.seen[d.uri] = d
-	w.documents = append(w.documents, d)
 	within := w.cfg.Limits.Answer
 	if l.role == rolePackage {
 		within = w.cfg.Limits.Time
 	}
 	a, err := w.get(ctx, http.MethodGet, l.to, within)
 	if err != nil {
+		w.documents = append(w.documents, d)
 		d.err = err
 		return d
 	}
@@ -206,10 +213,12 @@ func (w *walk) visit(ctx context.Context, l *lead) *document {
 	d.base, d.status, d.header = a.uri, a.status, a.header
 	if to := a.uri.String(); to != d.uri {
 		if known := w.seen[to]; known != nil {
+			w.seen[d.uri] = known // one more address of it
 			return known
 		}
 		w.seen[to] = d
 	}
+	w.documents = append(w.documents, d)
 	d.readLinks()
 	if a.status/100 == 2 {
 		w.read(ctx, d, a, l)
@@ -220,17 +229,24 @@ func (w *walk) visit(ctx context.Context, l *lead) *document {
 
 // read reads what is at an address, or in a file.
 func (w *walk) read(ctx context.Context, d *document, a *answer, l *lead) {
-	isChannel := l.role == roleTopic || l.role == roleStart && d.isTopic()
 	switch {
-	case isChannel:
+	case l.role == roleTopic || l.role == roleStart && d.isTopic():
 		w.readTopic(d, a, l)
 		a.close() // the connection is needed for what follows
-		w.lookAtTopic(ctx, d)
+		if l.role == roleTopic || d.isChannel() {
+			w.lookAtTopic(ctx, d)
+		} else {
+			w.lookAtOther(ctx, d)
+		}
 	case d.status != http.StatusOK:
 	case a.isPackage() || l.role == rolePackage:
 		w.readPackage(ctx, d, a, l)
 	default:
 		w.readDocument(d, a, l)
+		if l.role == roleStart && !d.known && d.isTopic() {
+			a.close()
+			w.lookAtOther(ctx, d) // by links of its own
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"carillon/check"
@@ -66,6 +67,7 @@ func (c *checkCommand) config() (check.Config, error) {
 	return check.Config{
 		Transport: client.Transport(),
 		Allow:     allowFrom(client, c.Places),
+		AllowHub:  func(*url.URL) error { return nil }, // as where a Destination subscribes
 		Files:     true,
 		Sample:    c.Sample,
 		UserAgent: userAgent,
@@ -76,7 +78,8 @@ func (c *checkCommand) config() (check.Config, error) {
 	}, nil
 }
 
-// allowFrom allows the servers of the places, and those that --trust-host names.
+// allowFrom allows the servers of the places, and those that --trust-host names; of a place by https also
+// what its documents name by http, as lists.Client goes there too.
 func allowFrom(client *lists.Client, places []string) func(*url.URL) error {
 	var starts []*url.URL
 	for _, place := range places {
@@ -86,7 +89,7 @@ func allowFrom(client *lists.Client, places []string) func(*url.URL) error {
 	}
 	return func(to *url.URL) error {
 		for _, start := range starts {
-			if client.Trusts(start, to) == nil {
+			if client.Trusts(start, to) == nil || client.Trusts(start, byHTTPS(to)) == nil {
 				return nil
 			}
 		}
@@ -95,6 +98,15 @@ func allowFrom(client *lists.Client, places []string) func(*url.URL) error {
 		}
 		return fmt.Errorf("it is at another host; allow it with --trust-host %s", to.Host)
 	}
+}
+
+// byHTTPS is an address of the default port of http with that of https.
+func byHTTPS(u *url.URL) *url.URL {
+	s := *u
+	if port := u.Port(); u.Scheme == "http" && (port == "" || port == "80") {
+		s.Scheme, s.Host = "https", strings.TrimSuffix(u.Host, ":80")
+	}
+	return &s
 }
 
 func (c *checkCommand) run(ctx context.Context, in surroundings) error {
