@@ -1,12 +1,13 @@
 package notifier
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -77,19 +78,39 @@ func (n *Notifier) Snapshot(ctx context.Context, set string) (time.Time, iter.Se
 	return n.cfg.Journal.Snapshot(ctx, set, n.clock.Now())
 }
 
-// ServeBytes answers with a document that is in memory: packed where the client takes that, 304
-// where the client has it. tag is the entity tag without its quotes; modified is when the
-// document became what it is. lasting: it never changes.
-func (n *Notifier) ServeBytes(w http.ResponseWriter, r *http.Request, kind, tag string, modified time.Time, lasting bool, doc []byte) error {
+// ServeBytes is ServeReader with a document that is in memory, whose entity tag is made of it.
+func (n *Notifier) ServeBytes(w http.ResponseWriter, r *http.Request, kind string, modified time.Time, lasting bool, doc []byte) error {
+	return n.ServeReader(w, r, kind, tagFrom(doc), modified, lasting, func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(doc)), nil
+	})
+}
+
+// ServeReader answers with a document: packed where the client takes that, 304 where the client has
+// it. tag is the entity tag without its quotes; modified is when the document became what it is.
+// lasting: it never changes. open is called where the document is sent; its error is returned.
+func (n *Notifier) ServeReader(w http.ResponseWriter, r *http.Request, kind, tag string, modified time.Time, lasting bool, open func() (io.ReadCloser, error)) error {
 	return n.serveDocument(w, r, document{
 		kind: documentKind(kind), tag: tag, modified: modified, lasting: lasting,
 		write: func(_ context.Context, emit func([]byte) error) error {
-			for piece := range slices.Chunk(doc, pieceBytes) {
-				if err := emit(piece); err != nil {
+			from, err := open()
+			if err != nil {
+				return err
+			}
+			defer from.Close() // it was only read
+			for piece := make([]byte, pieceBytes); ; {
+				had, err := from.Read(piece)
+				if had > 0 {
+					if err := emit(piece[:had]); err != nil {
+						return err
+					}
+				}
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				if err != nil {
 					return err
 				}
 			}
-			return nil
 		},
 	})
 }

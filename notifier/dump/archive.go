@@ -31,13 +31,12 @@ func (s *set) Archives() []notifier.Archivable {
 		}
 	}
 	return []notifier.Archivable{
-		of(Resources, payload.CapResourceDump, func() {}),
-		of(Changes, payload.CapChangeDump, func() {
-			// The Change Dump links to its archive from now on.
-			if err := s.renewChangeDump(); err != nil {
-				s.log.Error("the Change Dump cannot be written", "error", err)
-			}
+		of(Resources, payload.CapResourceDump, func() {
+			s.mu.Lock()
+			s.archived = s.d.cfg.Notifier.Now()
+			s.mu.Unlock()
 		}),
+		of(Changes, payload.CapChangeDump, s.linkChangeDump),
 	}
 }
 
@@ -69,8 +68,7 @@ func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, o
 		if err != nil {
 			return err
 		}
-		tag := strconv.FormatInt(one.Begin.UnixMicro(), 36) + "-" + strconv.FormatInt(one.End.UnixMicro(), 36)
-		return s.d.cfg.Notifier.ServeBytes(w, r, string(kind)+"_dump", tag, g.Completed, true, doc)
+		return s.d.cfg.Notifier.ServeBytes(w, r, string(kind)+"_dump", g.Completed, true, doc)
 	}
 	number, suffix, _ := strings.Cut(name, ".")
 	n, err := strconv.Atoi(number)

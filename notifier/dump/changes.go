@@ -171,15 +171,16 @@ func (s *set) eachChange(ctx context.Context, l notifier.ChangeList, visit func(
 type changeDump struct {
 	doc      []byte // nil: there is none
 	modified time.Time
-	tag      string
+	linked   bool // to its archive
 }
 
 // renewChangeDump writes the Change Dump of the parts that there are (core §13.1). It has no until,
 // as further packages follow.
 func (s *set) renewChangeDump() error {
-	all := s.of(Changes)
+	s.renewing.Lock() // so that none of before takes the place of a newer one
+	defer s.renewing.Unlock()
 	var d changeDump
-	if len(all) > 0 {
+	if all := s.of(Changes); len(all) > 0 {
 		archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapChangeDump)
 		head := payload.Head{
 			Capability: payload.CapChangeDump, From: all[0].From,
@@ -189,18 +190,23 @@ func (s *set) renewChangeDump() error {
 		if err != nil {
 			return err
 		}
-		packages := 0
-		for _, g := range all {
-			packages += len(g.Packages)
-		}
-		newest := all[len(all)-1]
-		d = changeDump{
-			doc: doc, modified: newest.Completed,
-			tag: fmt.Sprintf("%d-%d-%d-%d", all[0].From.UnixMicro(), newest.From.UnixMicro(), packages, len(archives)),
-		}
+		d = changeDump{doc: doc, modified: s.d.cfg.Notifier.Now(), linked: len(archives) > 0}
 	}
 	s.mu.Lock()
 	s.dump = d
 	s.mu.Unlock()
 	return nil
+}
+
+// linkChangeDump has the Change Dump link to its archive, which has something now.
+func (s *set) linkChangeDump() {
+	s.mu.Lock()
+	linked := s.dump.linked
+	s.mu.Unlock()
+	if linked {
+		return
+	}
+	if err := s.renewChangeDump(); err != nil {
+		s.log.Error("the Change Dump cannot be written", "error", err)
+	}
 }

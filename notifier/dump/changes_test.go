@@ -157,9 +157,6 @@ func TestChangeDumpWaitsForContentOnlySoLong(t *testing.T) {
 	}
 	ahead.Store(int64(2 * time.Hour))
 	w.restart()
-	if again := <-w.changed; !again.From.Equal(first.From) {
-		t.Fatalf("another part is there: %+v", again)
-	}
 	if second := <-w.changed; !second.From.Equal(first.Until) || second.Entries() != 0 || second.LeftOut[dump.Missing] != 2 {
 		t.Errorf("the second part has %d entries; left out: %v", second.Entries(), second.LeftOut)
 	}

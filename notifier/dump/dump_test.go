@@ -236,6 +236,14 @@ func TestServing(t *testing.T) {
 	if resp, _ := w.get(uri, "If-None-Match", tag); resp.StatusCode != http.StatusNotModified {
 		t.Errorf("unchanged: %s", resp.Status)
 	}
+	manifest := strings.Replace(uri, "/1.zip", "/1.xml", 1)
+	resp, text := w.get(manifest)
+	if resp.Header.Get("Last-Modified") == "" || len(text) == 0 {
+		t.Errorf("a manifest of %d bytes: %+v", len(text), resp.Header)
+	}
+	if resp, text := w.get(manifest, "If-None-Match", resp.Header.Get("ETag")); resp.StatusCode != http.StatusNotModified || len(text) > 0 {
+		t.Errorf("an unchanged manifest: %s, %d bytes", resp.Status, len(text))
+	}
 	for path, want := range map[string]int{
 		strings.Replace(uri, "/1.zip", "/2.zip", 1):             http.StatusNotFound,
 		strings.Replace(uri, "/1.zip", "/01.zip", 1):            http.StatusNotFound,
@@ -273,5 +281,32 @@ func TestServing(t *testing.T) {
 	}
 	if resp, _ := w.get(uri); resp.StatusCode != http.StatusGone || !strings.Contains(resp.Header.Get("Link"), "resourcedump.xml") {
 		t.Errorf("after --dump-keep: %s, %v", resp.Status, resp.Header)
+	}
+}
+
+// Documents whose addresses are others than before have another entity tag: who asks by the one of
+// before is sent them.
+func TestOtherAddresses(t *testing.T) {
+	w := newWorld(t, notifier.Config{ChangeListEntries: 1}, dump.Config{})
+	w.put("a", "a1", payload.Created)
+	<-w.changed
+	if a := w.ask(); a.Error != "" {
+		t.Fatal(a.Error)
+	}
+	tags := map[string]string{}
+	for _, path := range []string{"default/resourcedump.xml", "default/changedump.xml"} {
+		resp, _ := w.get(path)
+		tags[path] = resp.Header.Get("ETag")
+		if again, _ := w.get(path, "If-None-Match", tags[path]); again.StatusCode != http.StatusNotModified {
+			t.Errorf("%s: %s", path, again.Status)
+		}
+	}
+	w.cfg.URL = "http://moved.example/"
+	w.restart()
+	for path, tag := range tags {
+		resp, text := w.get(path, "If-None-Match", tag)
+		if resp.StatusCode != http.StatusOK || !bytes.Contains(text, []byte("http://moved.example/")) {
+			t.Errorf("%s: %s\n%s", path, resp.Status, text)
+		}
 	}
 }

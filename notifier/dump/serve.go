@@ -86,8 +86,15 @@ func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tag := strconv.FormatInt(g.At.UnixMicro(), 36) + strings.Repeat("a", len(archives))
-	return s.d.cfg.Notifier.ServeBytes(w, r, kindResourceDump, tag, g.Completed, false, doc)
+	return s.d.cfg.Notifier.ServeBytes(w, r, kindResourceDump, s.modified(g), false, doc)
+}
+
+// modified is when the Resource Dump became what it is, or later: a start may have changed the
+// addresses in it, and the archive adds a link.
+func (s *set) modified(g *Generation) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.MaxFunc([]time.Time{g.Completed, s.started, s.archived}, time.Time.Compare)
 }
 
 func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
@@ -97,7 +104,7 @@ func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
 	if d.doc == nil {
 		return notifier.Refuse(http.StatusNotFound, "The set has no Change Dump yet: it begins with the first Change List that is closed.", nil)
 	}
-	return s.d.cfg.Notifier.ServeBytes(w, r, kindChangeDump, d.tag, d.modified, false, d.doc)
+	return s.d.cfg.Notifier.ServeBytes(w, r, kindChangeDump, d.modified, false, d.doc)
 }
 
 // serveFile answers with a package, or with a copy of its manifest.
@@ -137,39 +144,26 @@ func (s *set) gone(kind Kind) error {
 		http.Header{"Link": {"<" + where + `>; rel="latest-version"`}})
 }
 
-// send answers with the file of a package, or with the manifest in it: ranges (of packages),
-// conditions, within the files that n sends at a time. The error is fs.ErrNotExist where the file
-// is not there.
+// send answers with the file of a package, or with the manifest in it: conditions, ranges of
+// packages, within what n sends at a time. The error is fs.ErrNotExist where the file is not there.
 func send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *Package, manifest bool) error {
+	tag := strings.TrimPrefix(p.Hash, "sha-256:")
+	if manifest {
+		return n.ServeReader(w, r, kindPackage, tag+"-manifest", p.Completed, true, func() (io.ReadCloser, error) {
+			return openManifest(file, p.Manifest)
+		})
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close() // it was only read
 	header := w.Header()
-	tag := strings.TrimPrefix(p.Hash, "sha-256:")
 	header.Set("Cache-Control", "public, max-age=2592000, immutable")
 	header.Set("X-Content-Type-Options", "nosniff")
-	if !manifest {
-		header.Set("ETag", strconv.Quote(tag))
-		header.Set("Content-Type", mediaZip)
-		return n.SendFile(w, r, p.Completed, f)
-	}
-	unpacked, err := openManifest(file, p.Manifest)
-	if err != nil {
-		return err
-	}
-	defer unpacked.Close() // it was only read
-	header.Set("ETag", strconv.Quote(tag+"-manifest"))
-	header.Set("Content-Type", "application/xml")
-	header.Set("Content-Length", strconv.FormatInt(p.Manifest.Size, 10))
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	if _, err := io.Copy(w, unpacked); err != nil {
-		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
-	}
-	return nil
+	header.Set("ETag", strconv.Quote(tag))
+	header.Set("Content-Type", mediaZip)
+	return n.SendFile(w, r, p.Completed, f)
 }
 
 // serveAsked makes a Resource Dump, and answers with how far that has come, as NDJSON: a Progress

@@ -50,7 +50,10 @@ type set struct {
 	progress                   progress      // of the Resource Dump
 	changing                   progress      // of the Change Dump; nobody looks at it
 
+	renewing sync.Mutex // held while the Change Dump is written
+
 	mu          sync.Mutex
+	archived    time.Time              // guarded by mu: when a Resource Dump was archived last
 	generations map[Kind][]*Generation // guarded by mu: oldest first; slices never change in place
 	waiting     []chan Outcome         // guarded by mu: who asked for a Resource Dump
 	asked       bool                   // guarded by mu
