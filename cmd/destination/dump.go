@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"carillon/destination/follow"
 	"carillon/destination/lists"
@@ -34,7 +35,7 @@ func (p *pull) fromDump(ctx context.Context, from follow.Position, t *taking) er
 	case err != nil || !worth:
 		return err
 	}
-	bundles := bundling{p: p, t: t}
+	bundles := bundling{p: p, t: t, since: from.At, sure: t.at}
 	covered, err := p.client.ChangeDump(ctx, p.set.ChangeDump, from.At, func(one lists.Package) error { return bundles.take(ctx, one) })
 	if err == nil {
 		t.cover(covered)
@@ -43,6 +44,7 @@ func (p *pull) fromDump(ctx context.Context, from follow.Position, t *taking) er
 	if p.dump == mirror.DumpOnly || p.set.ChangeList == "" || bundles.fault != nil || ctx.Err() != nil {
 		return err
 	}
+	t.reach(bundles.sure)
 	p.logger.Warn("the Change Dump is not used any further: changes are taken from the Change List", "position", t.at.At, "error", lists.Cut(err.Error()))
 	return nil
 }
@@ -76,6 +78,12 @@ func (p *pull) worthDump(ctx context.Context, from follow.Position) (bool, error
 type bundling struct {
 	p *pull
 	t *taking
+	// since is where the reading began: what is earlier was taken. The packages need not be in the
+	// order of their changes.
+	since time.Time
+	// sure is up to where nothing is missing, if the dump is not used any further: packages that
+	// do not tell when they end do not move it.
+	sure follow.Position
 	// fault is trouble of the mirror itself.
 	fault error
 }
@@ -88,11 +96,10 @@ func (b *bundling) take(ctx context.Context, one lists.Package) error {
 		}
 		return err
 	}
-	since := b.t.at.At
 	b.t.to = bundle
 	for i := range bundle.Entries {
 		e := &bundle.Entries[i]
-		if !e.Datetime.IsZero() && lists.Latest(e).Before(since) {
+		if !e.Datetime.IsZero() && lists.Latest(e).Before(b.since) {
 			continue // it was taken
 		}
 		if b.fault == nil {
@@ -106,5 +113,8 @@ func (b *bundling) take(ctx context.Context, one lists.Package) error {
 		b.fault = closed
 	}
 	b.t.to = b.p.mirror
+	if b.fault == nil && !one.Until.IsZero() {
+		b.sure = b.t.at
+	}
 	return b.fault
 }

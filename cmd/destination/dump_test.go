@@ -236,3 +236,41 @@ func TestDumpOnlyCommand(t *testing.T) {
 	}
 	m.run("audit", 0)
 }
+
+// A package may have changes from between those of the one before it: where a Change Dump does not
+// tell the times of its packages, none of them is passed over, also where one cannot be used.
+func TestPackagesThatOverlapInTime(t *testing.T) {
+	const changes = manyChanges
+	for _, mode := range []string{"only", "auto"} {
+		t.Run(mode, func(t *testing.T) {
+			m, s := newDumper(t)
+			s.put("/f.txt", "text")
+			s.snapshot()
+			s.dump(1)
+			m.run("baseline", 0)
+			s.changesFrom = s.at
+			var of [2][]payload.Entry
+			for i := range changes {
+				s.put(fmt.Sprintf("/new/%d.txt", i), fmt.Sprint("new ", i))
+				of[i%2] = append(of[i%2], s.changes[i])
+			}
+			head := payload.Head{Capability: payload.CapChangeDumpManifest, From: s.at, Until: s.clock.Add(time.Second)}
+			for i, entries := range of {
+				part := s.pack(fmt.Sprintf("/c%d.zip", i), head, entries)
+				part.From, part.Until = time.Time{}, time.Time{}
+				s.changed = append(s.changed, part)
+			}
+			want := fmt.Sprintf("; %d from 2 packages", changes)
+			if mode == "auto" {
+				want = fmt.Sprintf("; %d from 1 packages, %d by GET", changes/2, changes/2)
+				s.zips["/c1.zip"] = s.zips["/c0.zip"]
+			}
+			if out, logs := m.run("incremental", 0, "--dump", mode); !strings.Contains(out, want) {
+				t.Errorf("%s%s", out, logs)
+			}
+			for i := range changes {
+				m.want(fmt.Sprintf("new/%d.txt", i), fmt.Sprint("new ", i))
+			}
+		})
+	}
+}
