@@ -39,7 +39,7 @@ func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 	if from.Scheme == "https" && u.Scheme == "http" && sameName(from, u) && port(from) == "443" && port(u) == "80" {
 		u.Scheme, u.Host = from.Scheme, from.Host
 	}
-	if sameServer(r.start, u) || r.c.trusts(u) {
+	if SameServer(r.start, u) || r.c.trusts(u) {
 		return u, nil
 	}
 	return nil, fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, Cut(u.Host), r.start.Host)
@@ -48,7 +48,7 @@ func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 // Trusts reports whether what begins at start may ask u: it is at the same server, or at one of
 // Config.Hosts. The error says why not.
 func (c *Client) Trusts(start, u *url.URL) error {
-	if sameServer(start, u) || c.trusts(u) {
+	if SameServer(start, u) || c.trusts(u) {
 		return nil
 	}
 	return fmt.Errorf("%w: %q is neither %s nor a host that is trusted", ErrOtherHost, Cut(u.Host), start.Host)
@@ -57,9 +57,9 @@ func (c *Client) Trusts(start, u *url.URL) error {
 // Transport is what carries the Client's requests.
 func (c *Client) Transport() http.RoundTripper { return c.cfg.Transport }
 
-// sameServer tells whether u is at the server of start, or at the same host by
+// SameServer reports whether u is at the server of start, or at the same host by
 // https where that was http.
-func sameServer(start, u *url.URL) bool {
+func SameServer(start, u *url.URL) bool {
 	if !sameName(start, u) {
 		return false
 	}

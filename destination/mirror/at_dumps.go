@@ -23,6 +23,8 @@ type wanted struct {
 	// begun is when the newest Resource Dump of before the moment was taken; what it lacks changed
 	// since. Without one it is the beginning of time.
 	begun time.Time
+	// row is how many packages in a row could not be used.
+	row int
 }
 
 // errEnough ends the reading of dumps: nothing is missing any more, or what comes is of later.
@@ -138,7 +140,7 @@ func (w *wanted) archivedChanges(ctx context.Context, visit func(lists.Package) 
 
 // take takes what a package has of what is missing.
 func (w *wanted) take(ctx context.Context, told lists.Package, capability string) error {
-	if w.missing <= 0 {
+	if w.missing <= 0 || w.row == maxUnusable {
 		return errEnough
 	}
 	m := w.m
@@ -158,6 +160,7 @@ func (w *wanted) take(ctx context.Context, told lists.Package, capability string
 			return errors.Join(err, from.Close())
 		}
 		if err == nil {
+			w.row = 0
 			m.counts.packages.Add(1)
 			return from.Discard()
 		}
@@ -166,6 +169,7 @@ func (w *wanted) take(ctx context.Context, told lists.Package, capability string
 	if err = m.unusable(ctx, err); !errors.Is(err, ErrUnusable) {
 		return err
 	}
+	w.row++
 	m.cfg.Logger.Warn("a package of the past is not used: what it has is asked for by itself", "package", lists.Cut(told.URI), "reason", lists.Cut(err.Error()))
 	return nil
 }

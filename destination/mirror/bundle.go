@@ -98,7 +98,7 @@ var ErrUnusable = errors.New("a package of the dump cannot be used")
 
 // unusable marks an error as the package's, unless it is trouble of the mirror itself.
 func (m *Mirror) unusable(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, ErrRoom) {
+	if err = roomError(err); ctx.Err() != nil || errors.Is(err, ErrRoom) {
 		return err
 	}
 	m.counts.unusable.Add(1)

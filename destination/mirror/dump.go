@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"carillon/destination/lists"
@@ -38,6 +39,11 @@ const (
 	// maxRemembered is of how many resources a Baseline remembers that a dump had them, so that they
 	// are not looked at twice.
 	maxRemembered = 1 << 20
+	// maxPackages bounds how many packages a Resource Dump may list: they are in memory.
+	maxPackages = 100_000
+	// maxUnusable is after how many packages in a row that cannot be used a dump is given up, where
+	// all that it has can be fetched otherwise.
+	maxUnusable = 8
 )
 
 // Dumps reads what dumps list. A Lists that is one has its Resource Dump used.
@@ -133,6 +139,8 @@ type dumped struct {
 	// listed: a Resource List says what the set is. Otherwise the manifests do.
 	listed bool
 	noting noting
+	// row is how many packages in a row could not be used.
+	row int
 	// done are the locs that packages had, by a hash of them.
 	done map[uint64]struct{}
 	seed maphash.Seed
@@ -151,22 +159,26 @@ func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *
 	case m.cfg.Dump == DumpNever || m.cfg.Dump == "":
 		return nil, nil
 	}
-	if m.cfg.Dump == DumpAuto && d.listed {
-		if worth, err := m.worthDump(ctx); err != nil || !worth {
+	worth := m.cfg.Dump == DumpOnly || !d.listed
+	if !worth {
+		var begun bool
+		var err error
+		if worth, err = m.worthDump(ctx); err == nil && !worth {
+			begun, err = m.packages.Begun()
+		}
+		if err != nil || !worth && !begun {
 			return nil, err
 		}
 	}
-	var all []lists.Package
-	snapshot, err := dumps.ResourceDump(ctx, set.ResourceDump, func(p lists.Package) error {
-		all = append(all, p)
-		return nil
-	})
+	all, snapshot, err := m.packagesOf(ctx, dumps, set.ResourceDump)
 	switch {
 	case err != nil && (ctx.Err() != nil || m.cfg.Dump == DumpOnly || !d.listed):
 		return nil, err
 	case err != nil:
 		m.cfg.Logger.Warn("the Resource Dump cannot be read: resources are fetched one by one", "error", lists.Cut(err.Error()))
 		return nil, nil
+	case !worth && !slices.ContainsFunc(all, m.packages.Has):
+		return nil, nil // what was begun is of another dump
 	}
 	if !d.listed {
 		if seen.At = snapshot.At; ahead(seen.At) {
@@ -177,12 +189,25 @@ func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *
 	return d, d.takeAll(ctx, all)
 }
 
-// worthDump reports whether more than half of the set is missing here, or an earlier run has begun
-// with packages.
+// packagesOf returns the packages that a Resource Dump lists, each once.
+func (m *Mirror) packagesOf(ctx context.Context, from Dumps, uri string) (all []lists.Package, snapshot lists.Snapshot, err error) {
+	known := map[string]bool{}
+	snapshot, err = from.ResourceDump(ctx, uri, func(p lists.Package) error {
+		switch {
+		case known[p.URI]:
+			return nil
+		case len(all) == maxPackages:
+			return fmt.Errorf("%w: %s lists more than %d packages", lists.ErrLoop, lists.Cut(uri), maxPackages)
+		}
+		known[p.URI] = true
+		all = append(all, p)
+		return nil
+	})
+	return all, snapshot, err
+}
+
+// worthDump reports whether more than half of the set is missing here.
 func (m *Mirror) worthDump(ctx context.Context) (bool, error) {
-	if begun, err := m.packages.Begun(); begun || err != nil {
-		return begun, err
-	}
 	all, missing := 0, 0
 	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
 		if r == nil {
@@ -241,6 +266,10 @@ func (d *dumped) takeAll(ctx context.Context, all []lists.Package) error {
 		if err := d.takeOne(ctx, &o); err != nil {
 			return err
 		}
+		if d.row == maxUnusable && d.listed && d.m.cfg.Dump == DumpAuto {
+			d.m.cfg.Logger.Warn("the Resource Dump is not used any further: what it has is fetched by GET", "unusable_packages_in_a_row", d.row)
+			break
+		}
 	}
 	return errors.Join(ctx.Err(), d.noting.flush())
 }
@@ -260,15 +289,16 @@ func (d *dumped) takeOne(ctx context.Context, o *opened) error {
 			return errors.Join(err, o.Close())
 		}
 		if o.err == nil {
+			d.row = 0
 			d.m.counts.packages.Add(1)
 			return d.used(o.Package)
 		}
 		_ = o.Close()
 	}
-	if ctx.Err() != nil || errors.Is(o.err, ErrRoom) {
-		return o.err
+	if err := d.m.unusable(ctx, o.err); !errors.Is(err, ErrUnusable) {
+		return err
 	}
-	d.m.counts.unusable.Add(1)
+	d.row++
 	next := "its resources are fetched by GET"
 	switch {
 	case !d.listed:
@@ -364,8 +394,12 @@ func current(told, manifest *Told, listed, packedAt time.Time) bool {
 	} else if proven {
 		return true
 	}
-	modified := told.modified()
-	if told.Change == "" && !modified.IsZero() && modified.Equal(manifest.modified()) {
+	modified, packedModified := told.modified(), manifest.modified()
+	switch {
+	case modified.IsZero() || packedModified.IsZero():
+	case packedModified.Before(modified):
+		return false // whenever it was packed
+	case told.Change == "" && modified.Equal(packedModified):
 		return true
 	}
 	// Between its last modification and the moment of the list nothing happened to it (core §10.1).

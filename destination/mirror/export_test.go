@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"path"
@@ -72,3 +73,6 @@ func HostPauses(t *testing.T, failures int) (pauses []time.Duration) {
 	})
 	return pauses
 }
+
+// Unusable is the method for tests: what a full disk is cannot be made without one.
+func (m *Mirror) Unusable(ctx context.Context, err error) error { return m.unusable(ctx, err) }

@@ -40,13 +40,13 @@ type passing struct {
 func (p *passing) Error() string { return p.err.Error() }
 func (p *passing) Unwrap() error { return p.err }
 
-// mayRedirect lets redirects lead to the same host and port, and not from https to http.
+// mayRedirect lets redirects lead to the same host and port, or from http to https of the same host.
 func mayRedirect(next *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("%w: more than %d redirects", ErrAnswer, maxRedirects)
-	case next.URL.User != nil || !strings.EqualFold(from.Host, next.URL.Host) || from.Scheme != next.URL.Scheme:
+	case next.URL.User != nil || !lists.SameServer(from, next.URL):
 		return fmt.Errorf("%w: its server redirects to %q, which is another host", ErrAnswer, lists.Cut(next.URL.Redacted()))
 	}
 	next.Header.Del("Referer")

@@ -260,6 +260,43 @@ func (s *server) lie(w http.ResponseWriter) {
 	_, _ = w.Write(make([]byte, len(s.zip)-1000))
 }
 
+// A redirect may lead from http to https of the same host, as one of lists may; not back.
+func TestRedirectToHTTPS(t *testing.T) {
+	for from, tt := range map[string]struct{ to, reached string }{
+		"http://source.example/1.zip":         {"https://source.example/new/1.zip", "https://source.example/new/1.zip"},
+		"http://source.example:80/1.zip":      {"https://source.example:443/1.zip", "https://source.example:443/1.zip"},
+		"https://source.example/1.zip":        {"http://source.example/1.zip", ""},
+		"http://source.example:8080/1.zip":    {"https://source.example/1.zip", ""},
+		"https://source.example/1.zip?other":  {"https://other.example/1.zip", ""},
+		"https://source.example/1.zip?user":   {"https://user@source.example/2.zip", ""},
+		"https://source.example/1.zip?source": {"https://SOURCE.example:443/2.zip", "https://SOURCE.example:443/2.zip"},
+	} {
+		s := newServer(t)
+		reached := ""
+		c := s.client(func(c *packages.Config) {
+			c.Transport = transport(func(r *http.Request) (*http.Response, error) {
+				resp := httptest.NewRecorder()
+				if r.URL.String() == from {
+					http.Redirect(resp, r, tt.to, http.StatusMovedPermanently)
+				} else {
+					reached = r.URL.String()
+					s.ServeHTTP(resp, r)
+				}
+				return resp.Result(), nil
+			})
+		})
+		told := s.told(true)
+		told.URI = from
+		if _, err := read(t.Context(), c, told); (err == nil) != (tt.reached != "") || reached != tt.reached {
+			t.Errorf("%s to %s: reached %q, %v", from, tt.to, reached, err)
+		}
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
 // endless sends bytes until nobody reads any more.
 func endless(w http.ResponseWriter, r *http.Request, _ int) bool {
 	for r.Context().Err() == nil {

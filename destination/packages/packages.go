@@ -190,7 +190,8 @@ type Entry struct {
 
 // Manifest reads the manifest, which must be of the capability, and visits its entries as they
 // stand, before the rest of it was read. An error of visit ends the reading, and is returned. The
-// header has what the document says of itself before its first entry.
+// header has what the document says of itself before its first entry. A manifest that names files so
+// often that more would come of the package than Config.Limits allow is in error from there on.
 func (p *Package) Manifest(capability string, visit func(payload.Header, Entry) error) error {
 	r, err := p.archive.Manifest()
 	if err != nil {
@@ -205,6 +206,7 @@ func (p *Package) Manifest(capability string, visit func(payload.Header, Entry) 
 	if head.Root != payload.RootURLSet || head.Capability != "" && head.Capability != capability {
 		return p.failed(fmt.Errorf("it is a %s of capability %q, and not of %q", head.Root, lists.Cut(head.Capability), capability))
 	}
+	named := int64(0) // bytes of files, each as often as the manifest names it
 	for {
 		e, err := xml.Next()
 		if errors.Is(err, io.EOF) {
@@ -213,7 +215,11 @@ func (p *Package) Manifest(capability string, visit func(payload.Header, Entry) 
 		if err != nil {
 			return p.failed(err)
 		}
-		_, packed := p.archive.Lookup(e.Path)
+		file, packed := p.archive.Lookup(e.Path)
+		if err := p.archive.Allows(named + file.Size); err != nil {
+			return p.failed(err)
+		}
+		named += file.Size
 		if err := visit(head, Entry{e, packed && e.Path != ""}); err != nil {
 			return err
 		}
@@ -241,14 +247,24 @@ func (p *Package) Close() error { return p.file.Close() }
 // Discard ends the use of the package, removes its file, and has Used report it until Sweep.
 func (p *Package) Discard() error { return errors.Join(p.file.Close(), p.held.used()) }
 
+// Has reports whether something is there of the package, as the dump tells it now.
+func (c *Client) Has(p lists.Package) bool {
+	n, ok := c.noted(p)
+	return ok && n.of(&p)
+}
+
 // Used reports whether the package was discarded, as the dump tells it now, since the last Sweep.
 func (c *Client) Used(p lists.Package) bool {
+	n, ok := c.noted(p)
+	return ok && n.Used && n.of(&p)
+}
+
+func (c *Client) noted(p lists.Package) (note, bool) {
 	root, err := c.dir.begun()
 	if root == nil || err != nil {
-		return false
+		return note{}, false
 	}
-	n, ok := (&held{root: root, name: nameOf(p.URI)}).read()
-	return ok && n.Used && n.of(&p)
+	return (&held{root: root, name: nameOf(p.URI)}).read()
 }
 
 // Begun reports whether an earlier use of packages was not ended by Sweep.

@@ -126,6 +126,8 @@ type Entry struct {
 // Archive is a ZIP file that Open has judged. Its methods may be called by several goroutines.
 type Archive struct {
 	r       io.ReaderAt
+	size    int64
+	limits  Limits
 	entries []Entry
 	names   map[string]int // indexes in entries, by names without the slash that ends a folder's
 }
@@ -138,7 +140,7 @@ func Open(r io.ReaderAt, size int64, l Limits) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{r: r, names: map[string]int{}}
+	a := &Archive{r: r, size: size, limits: l, names: map[string]int{}}
 	if err := a.readDirectory(d, &l); err != nil {
 		return nil, err
 	}
@@ -175,6 +177,12 @@ func (a *Archive) find(path string) *Entry {
 		return nil
 	}
 	return &a.entries[i]
+}
+
+// Allows returns ErrBomb where so many bytes are more than may come of the whole file. It is for who
+// reads entries several times.
+func (a *Archive) Allows(bytes int64) error {
+	return a.limits.check("what is read of it", bytes, a.size, a.limits.Bytes)
 }
 
 // Manifest opens the manifest; ErrManifest if there is none.
