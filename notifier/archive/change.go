@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -152,15 +153,38 @@ func (a *Archive) remove(path string) error {
 	return nil
 }
 
-// Link makes a directory with the named files of another, by hard links, and leaves it durable.
+// Link makes a directory with the named files of another, and leaves it durable: by hard links, or
+// copies where there can be none, as on another disk.
 func Link(dir, from string, names ...string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	for _, name := range names {
-		if err := os.Link(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
+		file, link := filepath.Join(from, name), filepath.Join(dir, name)
+		if os.Link(file, link) == nil {
+			continue
+		}
+		if err := copyFile(link, file); err != nil {
 			return err
 		}
 	}
 	return durable.SyncDirectory(dir)
+}
+
+// copyFile makes a file with the content of another, and leaves the content durable.
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close() // it was only read
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
 }

@@ -72,7 +72,28 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		}
 		d.sets[one.Name] = s
 	}
-	return d, nil
+	return d, d.tellUnused()
+}
+
+// tellUnused tells of the dumps of sets that are not dumped any more, or have another name now.
+func (d *Dumps) tellUnused() error {
+	entries, err := os.ReadDir(d.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	for _, entry := range entries {
+		dir := filepath.Join(d.cfg.Dir, entry.Name())
+		if d.sets[entry.Name()] != nil {
+			continue
+		}
+		if size, err := sizeOf(dir); err != nil {
+			return fmt.Errorf("dump: %w", err)
+		} else if size > 0 {
+			d.log.Warn("there are dumps of a set that is not dumped any more; they stay, and count for --dump-bytes: remove them",
+				"directory", dir, "bytes", size)
+		}
+	}
+	return nil
 }
 
 // knows reports whether the resources of a set are known, as an error.

@@ -165,3 +165,26 @@ func TestPropertyOfPackages(t *testing.T) {
 		w.stop()
 	}
 }
+
+// Dumps of a set that is not dumped any more stay, and the log says so; they are not served.
+func TestUnusedSet(t *testing.T) {
+	w := newWorld(t, notifier.Config{}, dump.Config{})
+	const warned = "not dumped any more"
+	w.restart()
+	if strings.Contains(w.log.String(), warned) {
+		t.Error(w.log.String())
+	}
+	w.stop()
+	old := filepath.Join(w.dir, "old", "resource", "20260101T000000.000000Z", "1.zip")
+	if err := os.MkdirAll(filepath.Dir(old), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, []byte("a package"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	if text := w.log.String(); !strings.Contains(text, warned) || !strings.Contains(text, "bytes=9") {
+		t.Errorf("the log: %s", text)
+	}
+	w.counted()
+}

@@ -94,23 +94,24 @@ func (r *room) remove(name string) error {
 	return nil
 }
 
-// sizeOf returns the bytes of all files below a name; 0 where nothing is there.
+// sizeOf returns the bytes of all files below a name; 0 where nothing is there. What may not be looked
+// into, such as lost+found, is none of ours.
 func sizeOf(name string) (size int64, err error) {
 	err = filepath.WalkDir(name, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
-			return ignoreMissing(err)
+			return ignoreForeign(err)
 		}
 		info, err := d.Info()
 		if err == nil {
 			size += info.Size()
 		}
-		return ignoreMissing(err)
+		return ignoreForeign(err)
 	})
 	return size, err
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+func ignoreForeign(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
 	return err
