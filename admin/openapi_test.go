@@ -138,6 +138,9 @@ func fieldsOf(of reflect.Type) map[string]string {
 	all := map[string]string{}
 	for i := range of.NumField() {
 		f := of.Field(i)
+		if !f.IsExported() && !f.Anonymous {
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" {
 			maps.Copy(all, fieldsOf(f.Type))
