@@ -58,6 +58,9 @@ func (d *dumper) answer(w http.ResponseWriter, r *http.Request) bool {
 		} {
 			all = append(all, payload.Capability{Loc: d.URL + "/" + name + ".xml", Capability: capability})
 		}
+		if d.topic != "" {
+			all = append(all, payload.Capability{Loc: d.topic, Capability: payload.ChangeNotification, Links: []payload.Link{{Rel: "hub", Href: d.topic + "hub"}}})
+		}
 		d.must(payload.WriteCapabilityList(w, payload.CapabilityList{Up: d.URL + "/.well-known/resourcesync", Capabilities: all}))
 		return true
 	case "/resourcedump.xml":
