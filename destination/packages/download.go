@@ -71,12 +71,18 @@ func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
 	if h.note.Whole && len(known) > 0 {
 		return h, nil // it was compared with the hash
 	}
+	// An earlier run had all of it, and ended before that was noted. Without a hash the server is
+	// asked whether it is still the same.
+	ended := h.size > 0 && h.size == h.note.Total
+	h.note.Whole = ended && len(known) == 0
 	outer := ctx
 	ctx, stop := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTooLong)
 	defer stop()
-	for {
+	for ; ; ended = false {
 		d := download{c: c, h: h, limit: limit, joined: h.size > 0}
-		err := d.run(ctx)
+		if !ended || h.note.Whole {
+			err = d.run(ctx)
+		}
 		if err == nil && d.unchanged {
 			return h, nil
 		}

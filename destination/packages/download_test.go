@@ -202,6 +202,39 @@ func TestRange(t *testing.T) {
 	s.want(s.client(nil), third, "bytes=5000-")
 }
 
+// Who was killed when all was there, and had not noted so, does not download it again.
+func TestKilledAtTheEnd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hashed, changed bool
+		asked           string
+	}{
+		"with a hash":                     {true, false, ""},
+		"with a hash, and it is damaged":  {true, true, "all"},
+		"without one the server is asked": {false, false, `"1"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			told := s.told(tt.hashed)
+			s.want(s.client(nil), told, "all")
+			notes, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
+			if err != nil || len(notes) != 1 {
+				t.Fatal(notes, err)
+			}
+			text, err := os.ReadFile(notes[0])
+			if err == nil {
+				err = os.WriteFile(notes[0], bytes.Replace(text, []byte(`,"whole":true`), nil, 1), 0o600)
+			}
+			if err == nil && tt.changed {
+				err = os.WriteFile(strings.TrimSuffix(notes[0], ".json")+".zip", make([]byte, len(s.zip)), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.want(s.client(nil), told, tt.asked)
+		})
+	}
+}
+
 // A rest that does not belong to what is there is not joined with it.
 func TestRestOfAnother(t *testing.T) {
 	for name, tt := range map[string]struct {
