@@ -49,6 +49,7 @@ func checkRetries(n int) error {
 }
 
 func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) {
+	defer func() { err = stopped(ctx, "baseline", err) }()
 	c.dump = c.Dump
 	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -86,6 +87,15 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 		return err
 	}
 	return errors.Join(p.summary(ctx, "baseline", c.JSON), held)
+}
+
+// stopped says of a command that was stopped in the middle how it goes on.
+func stopped(ctx context.Context, what string, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s: it was stopped before its end (%w); give the same command again, and it goes on with what is there", what, cause)
 }
 
 // position is from when on changes are to be taken, if that is known.
@@ -133,6 +143,7 @@ func (c *incrementalCommand) Validate() error {
 }
 
 func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err error) {
+	defer func() { err = stopped(ctx, "incremental", err) }()
 	c.dump = c.Dump
 	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
 	defer func() { err = errors.Join(err, p.close()) }()

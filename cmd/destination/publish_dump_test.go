@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,4 +91,39 @@ func TestPublishAfterBaselineByDump(t *testing.T) {
 	if n := s.gets(); n != 1 {
 		t.Errorf("%d files were asked for", n)
 	}
+}
+
+// Who stops a command in the middle is told how it goes on, wherever that was; and it does.
+func TestStoppedInTheMiddle(t *testing.T) {
+	m, s := newDumper(t)
+	for i := range 10 {
+		s.put(fmt.Sprintf("/f%d.txt", i), fmt.Sprint("text ", i))
+	}
+	s.snapshot()
+	s.dump(2)
+	asked := errors.New("signal: interrupt")
+	for _, path := range []string{"/caps.xml", "/resources.xml", "/resourcedump.xml", "/0.zip", "/1.zip"} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		s.mu.Lock()
+		s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != path {
+				return false
+			}
+			stop(asked)
+			<-r.Context().Done()
+			return true
+		}
+		s.mu.Unlock()
+		var out, logs bytes.Buffer
+		status := run(ctx, []string{"baseline", "--source", s.URL, "--mirror", m.dir, "--data", m.data, "--min-free", "1B"}, &out, &logs)
+		if said := logs.String(); status != 1 || !strings.HasSuffix(said, "baseline: it was stopped before its end (signal: interrupt); give the same command again, and it goes on with what is there\n") {
+			t.Errorf("stopped at %s: status %d: %s", path, status, said)
+		}
+		stop(nil)
+	}
+	s.mu.Lock()
+	s.before = nil
+	s.mu.Unlock()
+	m.run("baseline", 0)
+	m.run("audit", 0)
 }
