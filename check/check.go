@@ -81,8 +81,12 @@ type Summary struct {
 type Limits struct {
 	// Requests is how many requests are made, redirects among them; default 1,000.
 	Requests int
-	// Bytes is how much is read, from the network and from files; default 1 GiB.
+	// Bytes is how much is read, from the network and from files; default 1 GiB. Documents that
+	// come as gzip files may have as much again, unpacked.
 	Bytes int64
+	// Memory is how many bytes of what documents list are remembered, about, and of the URIs that are
+	// compared as many again; default 64 MiB.
+	Memory int
 	// Time bounds the whole; default 10 m.
 	Time time.Duration
 	// Answer bounds one request, from its start to the last byte; default 1 m. A package
@@ -100,6 +104,7 @@ type Limits struct {
 const (
 	DefaultRequests  = 1000
 	DefaultBytes     = 1 << 30
+	DefaultMemory    = 64 << 20
 	DefaultTime      = 10 * time.Minute
 	DefaultAnswer    = time.Minute
 	DefaultRedirects = 5
@@ -133,7 +138,7 @@ type Config struct {
 // Validate says which setting is wrong.
 func (c *Config) Validate() error {
 	l := &c.Limits
-	if c.Sample < 0 || l.Requests < 0 || l.Bytes < 0 || l.Time < 0 || l.Answer < 0 || l.Redirects < 0 || l.Depth < 0 || l.Unpacked < 0 {
+	if c.Sample < 0 || l.Requests < 0 || l.Bytes < 0 || l.Memory < 0 || l.Time < 0 || l.Answer < 0 || l.Redirects < 0 || l.Depth < 0 || l.Unpacked < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
@@ -143,6 +148,7 @@ func (c Config) withDefaults() Config {
 	l := &c.Limits
 	orDefault(&l.Requests, DefaultRequests)
 	orDefault(&l.Bytes, DefaultBytes)
+	orDefault(&l.Memory, DefaultMemory)
 	orDefault(&l.Time, DefaultTime)
 	orDefault(&l.Answer, DefaultAnswer)
 	orDefault(&l.Redirects, DefaultRedirects)

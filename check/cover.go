@@ -41,9 +41,6 @@ type sight struct {
 	when time.Time
 }
 
-// maxCompared is how many bytes of URIs are remembered to compare capabilities, about.
-const maxCompared = 64 << 20
-
 func (c *covered) add(uri string, at place, when time.Time) int {
 	if c.where == nil {
 		c.where = map[string]sight{}
@@ -148,7 +145,7 @@ func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
 		if s.broken {
 			return
 		}
-		if w.compared += to.add(e.Loc, d.of(&listed{*e, d.count}, "/loc"), e.Datetime); w.compared > maxCompared {
+		if w.compared += to.add(e.Loc, d.of(&listed{*e, d.count}, "/loc"), e.Datetime); w.compared > w.cfg.Limits.Memory {
 			s.broken = true
 			w.leftOut("compared", d.place(""), "whether all capabilities cover the same resources was not looked at: there are too many resources", "")
 		}

@@ -48,9 +48,6 @@ type listed struct {
 	n int // from 1 on
 }
 
-// maxKept is how many bytes of listed entries the walk remembers, about.
-const maxKept = 64 << 20
-
 // isIndex reports whether the document is an index.
 func (d *document) isIndex() bool { return d.head.Root == payload.RootSitemapIndex }
 
@@ -107,7 +104,7 @@ func (d *document) of(e *listed, element string) place {
 // readDocument reads a document, judges what it shows by itself, and remembers what it lists. What is no
 // document at all is a page, whose links are remembered.
 func (w *walk) readDocument(d *document, a *answer, l *lead) {
-	body, err := a.unpacked()
+	body, err := w.unpacked(a)
 	if err != nil {
 		w.report(ruleXML, d.place(""), d, "", "it looks like gzip, and is not: %s", reason(err))
 		return
@@ -188,15 +185,15 @@ func (d *document) listsDocuments() bool {
 
 // keep remembers an entry of a document that lists others.
 func (w *walk) keep(d *document, e *payload.Entry) {
-	if w.kept > maxKept {
+	if w.kept > w.cfg.Limits.Memory {
 		d.cut = true
 		w.leftOut("kept", d.place(""), "not everything was looked at: the documents list more than is remembered", "check the parts one by one")
 		return
 	}
-	const each = 400 // of the structure itself
-	w.kept += each + len(e.Loc) + len(e.LastMod) + len(e.Hash)
+	const each = 1000 // of the structure itself, and of what is noted of where it leads
+	w.kept += each + 3*len(e.Loc) + len(e.LastMod) + len(e.Hash)
 	for i := range e.Links {
-		w.kept += each + len(e.Links[i].Href)
+		w.kept += each + 3*len(e.Links[i].Href)
 	}
 	d.entries = append(d.entries, listed{*cloned(e), d.count})
 }
@@ -268,7 +265,24 @@ func (d *document) readLinks() {
 		return
 	}
 	links, _ := weblink.Parse(d.header.Values("Link"))
-	d.links = weblink.Resolve(d.base.String(), links)
+	d.links = weblink.Resolve(d.base.String(), links[:min(len(links), maxLinks)])
+}
+
+// maxLinks is how many links of an answer's header are remembered.
+const maxLinks = 100
+
+// keptHeaders are the fields of answers that are looked at when all documents were read.
+var keptHeaders = []string{"Content-Type", "Content-Length", "Last-Modified", "Etag"}
+
+// forget drops what is no longer needed of the answer's header.
+func (d *document) forget() {
+	kept := http.Header{}
+	for _, name := range keptHeaders {
+		if value := d.header.Get(name); value != "" {
+			kept.Set(name, strings.Clone(value))
+		}
+	}
+	d.header = kept
 }
 
 // isTopic reports whether the answer names a hub, as that of a topic does.

@@ -60,7 +60,7 @@ func (w *walk) getAs(ctx context.Context, method string, at *url.URL, within tim
 		if !redirects(resp.StatusCode) || next == "" {
 			return &answer{
 				uri: at, status: resp.StatusCode, header: resp.Header,
-				body:  bufio.NewReader(&counted{w, resp.Body}),
+				body:  bufio.NewReader(&counted{w, resp.Body, &w.sum.Bytes}),
 				close: func() { drain(resp.Body); cancel() },
 			}, nil
 		}
@@ -85,7 +85,7 @@ func (w *walk) ask(ctx context.Context, method string, at *url.URL, encoding str
 		return nil, fmt.Errorf("%w: there is no way to ask for addresses here", errNotAllowed)
 	case w.sum.Requests >= w.cfg.Limits.Requests:
 		return nil, errRequests
-	case w.sum.Bytes >= w.cfg.Limits.Bytes:
+	case w.sum.Bytes >= w.cfg.Limits.Bytes || w.grown >= w.cfg.Limits.Bytes:
 		return nil, errBytes
 	}
 	if allow != nil {
@@ -124,32 +124,37 @@ func (w *walk) openFile(name string) (*answer, error) {
 		f.Close()
 		return nil, err
 	}
-	return &answer{status: http.StatusOK, body: bufio.NewReader(&counted{w, f}), close: func() { f.Close() }}, nil
+	return &answer{status: http.StatusOK, body: bufio.NewReader(&counted{w, f, &w.sum.Bytes}), close: func() { f.Close() }}, nil
 }
 
 // counted counts what is read, and ends it where Limits.Bytes is reached.
 type counted struct {
-	w *walk
-	r io.Reader
+	w   *walk
+	r   io.Reader
+	sum *int64
 }
 
 func (c *counted) Read(p []byte) (int, error) {
-	left := c.w.cfg.Limits.Bytes - c.w.sum.Bytes
+	left := c.w.cfg.Limits.Bytes - *c.sum
 	if left <= 0 {
 		return 0, errBytes
 	}
 	n, err := c.r.Read(p[:min(int64(len(p)), left)])
-	c.w.sum.Bytes += int64(n)
+	*c.sum += int64(n)
 	return n, err
 }
 
 // unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are. Who reads it
-// bounds it.
-func (a *answer) unpacked() (io.Reader, error) {
+// bounds it; Limits.Bytes bounds all together.
+func (w *walk) unpacked(a *answer) (io.Reader, error) {
 	if magic, _ := a.body.Peek(2); string(magic) != "\x1f\x8b" {
 		return a.body, nil
 	}
-	return gzip.NewReader(a.body)
+	z, err := gzip.NewReader(a.body)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{w, z, &w.grown}, nil
 }
 
 // isPackage reports whether a ZIP file comes.

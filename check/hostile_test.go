@@ -10,7 +10,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -321,5 +323,101 @@ func TestPlacesThatCannotBeLookedAt(t *testing.T) {
 	}
 	if _, err := check.Run(t.Context(), check.Config{Limits: check.Limits{Bytes: -1}}, nil, nil); err == nil {
 		t.Error("a negative limit is taken")
+	}
+}
+
+// watched calls see before each read of an answer's body.
+type watched struct {
+	http.RoundTripper
+	see func()
+}
+
+func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := w.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = watchedBody{resp.Body, w.see}
+	}
+	return resp, err
+}
+
+type watchedBody struct {
+	io.ReadCloser
+	see func()
+}
+
+func (b watchedBody) Read(p []byte) (int, error) {
+	b.see()
+	return b.ReadCloser.Read(p)
+}
+
+// While a package is read, its temporary file has no name, so that nothing is left of it after a kill.
+func TestPackagesLeaveNothing(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be removed")
+	}
+	s := newSite(t)
+	s.open()
+	dir, most := t.TempDir(), 0
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	see := func() {
+		left, err := os.ReadDir(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		most = max(most, len(left))
+	}
+	sum, err := check.Run(t.Context(), check.Config{Transport: watched{transport, see}, Dir: dir}, []string{s.base + "/a/rd-1.zip"}, nil)
+	if err != nil || sum.Packages == 0 || most > 0 {
+		t.Errorf("%v, %+v, %d files with a name", err, sum, most)
+	}
+}
+
+// What is remembered, and what gzip files unpack to, has bounds too.
+func TestLimitsOfWhatIsListed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		limits check.Limits
+		change func(*site)
+		says   string
+	}{
+		{"memory", check.Limits{Memory: 10_000}, func(*site) {}, "the documents list more than is remembered"},
+		{"gzip", check.Limits{Bytes: 100_000}, func(s *site) {
+			s.open()
+			var b bytes.Buffer
+			z := gzip.NewWriter(&b)
+			_, err := io.WriteString(z, strings.Replace(s.files["a/resourcelist-1.xml"], "</urlset>", strings.Repeat(" ", 1<<20)+"</urlset>", 1))
+			if err = errors.Join(err, z.Close()); err != nil {
+				t.Fatal(err)
+			}
+			s.files["a/resourcelist-1.xml"] = b.String()
+		}, "as many bytes as are allowed were read (100000)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t)
+			tt.change(s)
+			found, sum := s.look(check.Config{Limits: tt.limits}, "/a/capabilitylist.xml")
+			if !limited(found, tt.says) || sum.Complete || sum.Errors > 0 {
+				t.Errorf("%+v\n%s", sum, strings.Join(s.lines(found), "\n"))
+			}
+		})
+	}
+}
+
+// The servers of the places are asked, and no others.
+func TestAtServers(t *testing.T) {
+	allow := check.AtServers([]string{"https://A.test/x", "http://b.test:8080/", "http://[2001:DB8::1]/", "a-file.xml"})
+	for address, want := range map[string]bool{
+		"https://a.test/": true, "http://a.test:80/y": true, "https://a.test:443/": true, "https://a.test:8443/": false, "http://a.test:443/": false,
+		"http://b.test:8080/z": true, "https://b.test:8080/": false, "http://b.test/": false,
+		"http://[2001:db8::1]:80/": true, "https://[2001:db8::1]/": true, "http://c.a.test/": false, "http://a-file.xml/": false,
+	} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := allow(u); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }

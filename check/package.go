@@ -37,6 +37,9 @@ func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead)
 	}
 	file, err := os.CreateTemp(w.cfg.Dir, "carillon-check-")
 	if err == nil {
+		// What has no name is gone with the process, however that ends. Where an open file
+		// cannot be removed, it is when it is closed.
+		_ = os.Remove(file.Name())
 		defer os.Remove(file.Name())
 		defer file.Close()
 		p.isZIP = a.isPackage()

@@ -134,7 +134,7 @@ func (w *walk) isOther(ctx context.Context, d *document) bool {
 		return false
 	}
 	defer a.close()
-	body, err := a.unpacked()
+	body, err := w.unpacked(a)
 	if err != nil || a.status != http.StatusOK {
 		return false
 	}

@@ -83,11 +83,13 @@ func (d *document) isChannel() bool {
 	}
 }
 
-// isHub reports whether the answer is that of a hub, which names itself as such, and no topic.
+// isHub reports whether the answer is that of a hub, which names itself as its hub, and no topic.
 func (d *document) isHub() bool {
+	if !d.other {
+		return false
+	}
 	hubs := d.addressesOf(d.links, "hub")
-	return d.other && len(hubs) > 0 && !slices.ContainsFunc(hubs, func(at string) bool { return at != d.base.String() }) &&
-		len(weblink.Find(d.links, "self")) == 0
+	return len(hubs) == 1 && hubs[0] == d.base.String()
 }
 
 // lookAtOther judges a topic that has something else than ResourceSync: a feed, a page (WebSub 4).

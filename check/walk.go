@@ -31,6 +31,7 @@ type walk struct {
 	told         map[string]bool      // notes that were told, by what they are about
 	counts       map[countKey]int     // findings of a rule in a document
 	kept         int                  // bytes of listed entries that are remembered
+	grown        int64                // bytes of documents that came as gzip files
 	compared     int                  // bytes of URIs that are remembered
 	pages        []page               // that link to a Capability List
 	contents     []contentsOf         // copies of manifests
@@ -223,6 +224,7 @@ func (w *walk) visit(ctx context.Context, l *lead) *document {
 	if a.status/100 == 2 {
 		w.read(ctx, d, a, l)
 	}
+	d.forget()
 	w.expand(d, l)
 	return d
 }

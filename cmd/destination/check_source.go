@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"carillon/check"
@@ -78,35 +77,15 @@ func (c *checkCommand) config() (check.Config, error) {
 	}, nil
 }
 
-// allowFrom allows the servers of the places, and those that --trust-host names; of a place by https also
-// what its documents name by http, as lists.Client goes there too.
+// allowFrom allows the servers of the places, and those that --trust-host names.
 func allowFrom(client *lists.Client, places []string) func(*url.URL) error {
-	var starts []*url.URL
-	for _, place := range places {
-		if u, err := url.Parse(place); err == nil && u.Host != "" {
-			starts = append(starts, u)
-		}
-	}
+	atServers := check.AtServers(places)
 	return func(to *url.URL) error {
-		for _, start := range starts {
-			if client.Trusts(start, to) == nil || client.Trusts(start, byHTTPS(to)) == nil {
-				return nil
-			}
-		}
-		if client.Trusts(&url.URL{}, to) == nil {
+		if atServers(to) == nil || client.Trusts(&url.URL{}, to) == nil {
 			return nil
 		}
 		return fmt.Errorf("it is at another host; allow it with --trust-host %s", to.Host)
 	}
-}
-
-// byHTTPS is an address of the default port of http with that of https.
-func byHTTPS(u *url.URL) *url.URL {
-	s := *u
-	if port := u.Port(); u.Scheme == "http" && (port == "" || port == "80") {
-		s.Scheme, s.Host = "https", strings.TrimSuffix(u.Host, ":80")
-	}
-	return &s
 }
 
 func (c *checkCommand) run(ctx context.Context, in surroundings) error {

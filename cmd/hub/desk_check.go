@@ -2,21 +2,32 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"time"
 
 	"carillon/check"
 	"carillon/cmd/internal/program"
 )
 
 // checkLimits bound what one check by the hub costs: it runs beside deliveries.
-var checkLimits = check.Limits{Requests: 500, Bytes: 256 << 20, Unpacked: 1 << 30}
+var checkLimits = check.Limits{Requests: 500, Bytes: 256 << 20, Memory: 8 << 20, Unpacked: 1 << 30, Time: 5 * time.Minute}
 
 // check looks at what a Source serves. Requests leave by the hub's own guarded way out, so a
-// Source cannot lead them to private addresses.
+// Source cannot lead them to private addresses; nor to other hosts than those of the places, but
+// for one request to each hub that a topic names.
 func (h *house) check(ctx context.Context, places []string, found func(check.Finding)) (check.Summary, error) {
+	atServers := check.AtServers(places)
+	guarded := func(u *url.URL) error { return h.dialer.CheckURL(u.String()) }
 	return check.Run(ctx, check.Config{
 		Transport: h.transport,
-		Allow:     func(u *url.URL) error { return h.dialer.CheckURL(u.String()) },
+		Allow: func(u *url.URL) error {
+			if err := atServers(u); err != nil {
+				return fmt.Errorf("%w; check it by itself", err)
+			}
+			return guarded(u)
+		},
+		AllowHub:  guarded,
 		UserAgent: "Carillon/" + program.Version + " (+" + h.url + ")",
 		Limits:    checkLimits,
 	}, places, found)

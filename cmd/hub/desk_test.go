@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +96,43 @@ func listenAt(t *testing.T, p *process, topic string) (heard func(kind string) o
 		t.Fatalf("nothing is heard any more: %v", lines.Err())
 		return h
 	}, func() { _ = resp.Body.Close() }
+}
+
+// TestCheckAsksNoThirdHost looks at a Source whose documents lead to another host: a Source cannot
+// have a hub send requests to whom it likes. The hub that its topic names gets one.
+func TestCheckAsksNoThirdHost(t *testing.T) {
+	var asked, hubAsked atomic.Int64
+	third := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hub" {
+			hubAsked.Add(1)
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+			return
+		}
+		asked.Add(1)
+	}))
+	t.Cleanup(third.Close)
+	var source *httptest.Server
+	source = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		switch r.URL.Path {
+		case "/topic":
+			w.Header().Set("Link", fmt.Sprintf(`<%s/hub>; rel="hub", <%s/topic>; rel="self"`, third.URL, source.URL))
+		case "/redirected":
+			http.Redirect(w, r, third.URL+"/redirected", http.StatusFound)
+		default:
+			fmt.Fprintf(w, `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+<rs:ln rel="up" href="%[1]s/description"/><rs:md capability="capabilitylist"/>
+<url><loc>%[1]s/resourcelist</loc><rs:md capability="resourcelist"/></url><url><loc>%[2]s/redirected</loc><rs:md capability="changelist"/></url>
+<url><loc>%[2]s/topic</loc><rs:md capability="change-notification"/><rs:ln rel="hub" href="%[1]s/hub"/></url>
+</urlset>`, third.URL, source.URL)
+		}
+	}))
+	t.Cleanup(source.Close)
+	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
+	status, text := look(p.ready["admin"], "/api/v1/check?url="+url.QueryEscape(source.URL+"/capabilitylist"))
+	if status != http.StatusOK || asked.Load() > 0 || hubAsked.Load() != 1 || strings.Count(text, "it is at another host") != 2 || !strings.Contains(text, `"complete":false`) {
+		t.Errorf("%d: %d and %d requests: %s", status, asked.Load(), hubAsked.Load(), text)
+	}
 }
 
 // TestALeftOverListener says 410 to what comes, and so is ended.
