@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"carillon/internal/durable"
 )
 
 // roomInterval is how old the knowledge about free space may be.
@@ -27,7 +29,7 @@ func (r *room) take(bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); r.looked.IsZero() || now.Sub(r.looked) >= roomInterval {
-		r.left, r.known = freeBytes(r.dir)
+		r.left, r.known = durable.Free(r.dir)
 		r.looked = now
 	}
 	if !r.known {

@@ -20,6 +20,7 @@ const (
 	DefaultKeep         = 48 * time.Hour
 	DefaultPackageBytes = 1 << 30
 	DefaultBytes        = 64 << 30
+	DefaultMinFree      = 512 << 20
 )
 
 // Bounds of Config.
@@ -58,6 +59,9 @@ type Config struct {
 	PackageEntries int
 	// Bytes bounds the disk that all dumps take, with what is being made. Default 64 GiB.
 	Bytes int64
+	// MinFree is how many bytes dumps leave free on the disk, where that is known. Default 512 MiB:
+	// the journal, which is there too, takes nothing any more where less than half of that is free.
+	MinFree int64
 	// Transport makes the requests for content. It must not unpack what it gets. Default: one of
 	// its own, with the proxy of the environment.
 	Transport http.RoundTripper
@@ -84,6 +88,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Bytes == 0 {
 		c.Bytes = DefaultBytes
+	}
+	if c.MinFree == 0 {
+		c.MinFree = DefaultMinFree
 	}
 	if c.Transport == nil {
 		c.Transport = newTransport()

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/internal/durable"
 	"carillon/notifier"
 	"carillon/notifier/dump"
 	"carillon/payload"
@@ -309,4 +310,30 @@ func TestOtherAddresses(t *testing.T) {
 			t.Errorf("%s: %s\n%s", path, resp.Status, text)
 		}
 	}
+}
+
+// Where the disk is nearly full no dump is begun: it would take what the journal needs.
+func TestDiskNearlyFull(t *testing.T) {
+	if _, known := durable.Free(t.TempDir()); !known {
+		t.Skip("the system does not tell what is free")
+	}
+	w := newWorld(t, notifier.Config{ChangeListEntries: 1}, dump.Config{})
+	w.put("a", "a1", payload.Created)
+	<-w.changed
+	if a := w.ask(); a.Error != "" {
+		t.Fatal(a.Error)
+	}
+	w.dumps.MinFree = 1 << 62
+	w.restart()
+	w.put("b", "b1", payload.Created)
+	if a := w.ask(); !strings.Contains(a.Error, "nearly full") || !strings.Contains(a.Error, "--dump-bytes") {
+		t.Errorf("%+v", a)
+	}
+	w.log.await("kind=change error=\"the disk is nearly full")
+	for _, path := range []string{"default/resourcedump.xml", "default/changedump.xml"} {
+		if d := w.document(path); len(d.packages) != 1 {
+			t.Errorf("%s: %+v", path, d.packages)
+		}
+	}
+	w.counted()
 }

@@ -43,7 +43,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	d := &Dumps{
-		cfg: cfg, log: cfg.Logger, room: &room{limit: cfg.Bytes}, sets: map[string]*set{},
+		cfg: cfg, log: cfg.Logger, room: &room{limit: cfg.Bytes, dir: cfg.Dir, minFree: cfg.MinFree}, sets: map[string]*set{},
 		pause: firstPause, finished: func(*Generation) {}, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
 	}
 	used, err := sizeOf(cfg.Dir)

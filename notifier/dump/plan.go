@@ -62,6 +62,9 @@ type planWriter struct {
 // newPlan creates the directory for a generation that begins.
 func newPlan(dir string, p plan, room *room) (*planWriter, error) {
 	p.Version = versionKnown
+	if err := room.look(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

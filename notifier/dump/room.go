@@ -16,10 +16,28 @@ import (
 // ErrRoom: dumps would take more of the disk than Config.Bytes allows.
 var ErrRoom = errors.New("the bound of the disk that dumps may take is reached")
 
+// errDiskFull: dumps would take what the journal needs, which is on the same disk.
+var errDiskFull = errors.New("the disk is nearly full")
+
+// lookEvery is after how many bytes the free space of the disk is looked at.
+const lookEvery = 8 << 20
+
 // room counts the disk that dumps take, with what is being made.
 type room struct {
-	limit int64 // 0: none
-	used  atomic.Int64
+	limit   int64 // 0: none
+	dir     string
+	minFree int64
+	used    atomic.Int64
+	written atomic.Int64 // ever
+}
+
+// look reports whether there is room on the disk.
+func (r *room) look() error {
+	if free, known := durable.Free(r.dir); known && free < uint64(r.minFree) {
+		return fmt.Errorf("%w: %d bytes are free, and dumps leave %d; make room, or allow dumps less with --dump-bytes",
+			errDiskFull, free, r.minFree)
+	}
+	return nil
 }
 
 // take adds to what is used.
@@ -28,6 +46,12 @@ func (r *room) take(n int64) error {
 		r.used.Add(-n)
 		return fmt.Errorf("%w: %d of %d bytes are used; allow more with --dump-bytes, or keep less (--dump-keep, --keep)",
 			ErrRoom, used-n, r.limit)
+	}
+	if written := r.written.Add(n); written/lookEvery != (written-n)/lookEvery {
+		if err := r.look(); err != nil {
+			r.used.Add(-n)
+			return err
+		}
 	}
 	return nil
 }

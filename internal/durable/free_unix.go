@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package mirror
+package durable
 
 import "golang.org/x/sys/unix"
 
-// freeBytes is what an ordinary user may still write.
-func freeBytes(dir string) (free uint64, known bool) {
+// Free is what an ordinary user may still write to the disk of a directory.
+func Free(dir string) (bytes uint64, known bool) {
 	var at unix.Statfs_t
 	if err := unix.Statfs(dir, &at); err != nil {
 		return 0, false
