@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/subscription"
 )
 
@@ -115,7 +116,7 @@ func (d *Dispatcher) awayLoop(ctx, saves context.Context) {
 		case <-d.awaySoon:
 		}
 		for d.save(saves, sidelined) != nil {
-			if !sleep(ctx, pause.NextBackOff()) {
+			if await.For(ctx, pause.NextBackOff()) != nil {
 				return
 			}
 		}

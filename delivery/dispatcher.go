@@ -352,15 +352,3 @@ func signal(c chan<- struct{}) {
 	default:
 	}
 }
-
-// sleep waits, and reports whether ctx still stands.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

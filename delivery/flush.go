@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/subscription"
 )
 
@@ -90,7 +91,7 @@ func (d *Dispatcher) flushLoop(ctx, saves context.Context) {
 			if d.saves.failure() {
 				d.log.Error("positions could not be saved; deliveries pause until they are", "error", err)
 			}
-			if !sleep(ctx, pause.NextBackOff()) {
+			if await.For(ctx, pause.NextBackOff()) != nil {
 				return
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"carillon/internal/await"
 )
 
 // headLoop reads the heads of topics that are new here, or in doubt, many at a
@@ -31,7 +33,7 @@ func (d *Dispatcher) headLoop(ctx context.Context) {
 			}
 			if err != nil {
 				d.askAgain(topics)
-				if !sleep(ctx, pause.NextBackOff()) {
+				if await.For(ctx, pause.NextBackOff()) != nil {
 					return
 				}
 				continue

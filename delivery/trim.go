@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/subscription"
 )
 
@@ -13,7 +14,7 @@ import (
 // then goes on while saves stands.
 func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
 	t := &trimmer{Dispatcher: d, sites: newSites()}
-	for sleep(ctx, d.cfg.TrimInterval) {
+	for await.For(ctx, d.cfg.TrimInterval) == nil {
 		d.forgetTopics()
 		d.lookAtOldest(ctx)
 		err := t.trim(ctx, saves)

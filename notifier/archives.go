@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/notifier/archive"
 	"carillon/payload"
 )
@@ -136,10 +137,7 @@ func (a *archives) poke() {
 	if a == nil {
 		return
 	}
-	select {
-	case a.wake <- struct{}{}:
-	default: // it is awake
-	}
+	await.Wake(a.wake)
 }
 
 // all are the archives that there are.
@@ -169,17 +167,11 @@ func (a *archives) run(ctx context.Context) {
 			a.ch.metrics.archiveFailures.Inc()
 			a.ch.log.Error("trouble with the archive; what is to be archived is kept until it can be",
 				"error", err, "retry_in", wait.String())
-			_ = sleep(ctx, wait) // ctx has ended
+			_ = await.For(ctx, wait) // ctx has ended
 			continue
 		}
 		pause.Reset()
-		timer := time.NewTimer(max(wait, shortestLook))
-		select {
-		case <-ctx.Done():
-		case <-a.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
+		_, _ = await.Until(ctx, max(wait, shortestLook), a.wake) // ctx may have ended
 	}
 }
 
@@ -230,7 +222,7 @@ func (a *archives) keepChanges(ctx context.Context, expired time.Time) error {
 		}
 		waiting = waiting[1:]
 		a.changes.changed()
-		a.ch.lists.poke() // it may go from the journal now
+		await.Wake(a.ch.lists.wake) // it may go from the journal now
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/payload"
 )
 
@@ -60,13 +61,6 @@ func newChangeLists(ch *channel) *changeLists {
 	return &changeLists{ch: ch, wake: make(chan struct{}, 1)}
 }
 
-func (c *changeLists) poke() {
-	select {
-	case c.wake <- struct{}{}:
-	default: // it is awake
-	}
-}
-
 // run closes lists and lets them go until ctx ends.
 func (c *changeLists) run(ctx context.Context) {
 	pause := newBackOff()
@@ -84,7 +78,7 @@ func (c *changeLists) run(ctx context.Context) {
 		again := min(pause.NextBackOff(), longestRetry)
 		c.ch.log.Error("trouble with the journal; Change Lists will be closed and let go later",
 			"error", err, "retry_in", again.String())
-		_ = sleep(ctx, again)
+		_ = await.For(ctx, again)
 	}
 }
 
@@ -94,13 +88,8 @@ func (c *changeLists) await(ctx context.Context, wait time.Duration) {
 	if wait <= 0 {
 		return
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-c.wake:
-		_ = sleep(ctx, min(wait, countPause))
+	if woken, _ := await.Until(ctx, wait, c.wake); woken {
+		_ = await.For(ctx, min(wait, countPause))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"carillon/internal/await"
 	"carillon/payload"
 )
 
@@ -84,7 +85,7 @@ func (ch *channel) carryOn(ctx context.Context) error {
 		ch.since = time.Now().Add(-ch.n.cfg.MaxWait)
 		break
 	}
-	ch.poke()
+	await.Wake(ch.wake)
 	return nil
 }
 
@@ -105,15 +106,8 @@ func (ch *channel) arrived() {
 		ch.since = time.Now()
 	}
 	ch.mu.Unlock()
-	ch.poke()
-	ch.lists.poke()
-}
-
-func (ch *channel) poke() {
-	select {
-	case ch.wake <- struct{}{}:
-	default: // it is awake
-	}
+	await.Wake(ch.wake)
+	await.Wake(ch.lists.wake)
 }
 
 // drainer waits until every event up to a datetime is accepted.
@@ -129,7 +123,7 @@ func (ch *channel) drain(upTo time.Time) <-chan struct{} {
 	ch.mu.Lock()
 	ch.draining = append(ch.draining, drainer{upTo, done})
 	ch.mu.Unlock()
-	ch.poke()
+	await.Wake(ch.wake)
 	return done
 }
 
@@ -149,7 +143,7 @@ func (ch *channel) run(ctx context.Context) {
 		ch.n.metrics.journalErrors.Inc()
 		wait := min(pause.NextBackOff(), longestRetry)
 		ch.log.Error("trouble with the journal; publishing will go on", "error", err, "retry_in", wait.String())
-		sleep(ctx, wait)
+		await.For(ctx, wait)
 	}
 }
 
@@ -325,7 +319,7 @@ func (ch *channel) awaitClock(ctx context.Context, until time.Time) error {
 			ch.log.Warn("the clock was set back; publishing waits until it has caught up with the journal",
 				"behind", ahead.String())
 		}
-		if err := sleep(ctx, min(ahead, clockStep)); err != nil {
+		if err := await.For(ctx, min(ahead, clockStep)); err != nil {
 			return err
 		}
 	}
@@ -355,16 +349,4 @@ func newBackOff() *backoff.ExponentialBackOff {
 		backoff.WithMaxInterval(longestRetry),
 		backoff.WithMaxElapsedTime(0), // for ever
 	)
-}
-
-// sleep waits, and returns early with an error if ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -3,6 +3,8 @@ package notifier
 import (
 	"context"
 	"time"
+
+	"carillon/internal/await"
 )
 
 // What is dated, and what goes for its age, goes by Notifier.clock, which does not believe at once
@@ -30,7 +32,7 @@ func (n *Notifier) watchClock(ctx context.Context) {
 			n.log.Info("the clock is believed again")
 		}
 		doubts = ahead > 0
-		if sleep(ctx, clockLook) != nil {
+		if await.For(ctx, clockLook) != nil {
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/internal/legible"
 	"carillon/internal/retryafter"
 	"carillon/payload"
@@ -97,7 +98,7 @@ func (ch *channel) publish(ctx context.Context, note Notification) error {
 		ch.log.Warn("the hub did not accept a notification; it will be sent again",
 			"failures", failures, "status", got.status, "reason", got.reason, "hint", got.hint(), "error", got.err, "retry_in", wait.String(),
 			"until", payload.FormatDatetime(note.Until), "bytes", note.Size)
-		if sleep(ctx, wait) != nil {
+		if await.For(ctx, wait) != nil {
 			return nil
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/gorilla/mux"
 	"golang.org/x/sync/errgroup"
+
+	"carillon/internal/await"
 )
 
 // maxImports is how many snapshots are taken at the same time: 503 beyond that. How large
@@ -55,13 +57,6 @@ func (m *imports) await(set string) *importWait {
 	}
 	m.waiting[set] = wait
 	return wait
-}
-
-func (m *imports) poke() {
-	select {
-	case m.wake <- struct{}{}:
-	default: // it is awake
-	}
 }
 
 // ended tells who waits for the import into a set.
@@ -127,7 +122,7 @@ func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
 			n.metrics.journalErrors.Inc()
 			wait := min(pause.NextBackOff(), longestRetry)
 			n.log.Error("trouble with the journal; the import will go on", "set", i.Set(), "error", err, "retry_in", wait.String())
-			_ = sleep(ctx, wait)
+			_ = await.For(ctx, wait)
 			continue
 		}
 		pause.Reset()
@@ -168,7 +163,7 @@ func (n *Notifier) Import(ctx context.Context, set string, r io.Reader, allowEmp
 	if err := sealed.Close(); err != nil { // Run goes on with it
 		return done, err
 	}
-	n.imports.poke()
+	await.Wake(n.imports.wake)
 	select {
 	case <-wait.done:
 		done.Differences, done.Pending = wait.made, wait.pending

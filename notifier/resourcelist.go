@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"carillon/internal/await"
 )
 
 // When Resource Lists are made besides every Config.ResourceListEvery.
@@ -106,19 +108,12 @@ func (l *resourceLists) all() []*generation {
 	return l.generations
 }
 
-func (l *resourceLists) poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default: // it is awake
-	}
-}
-
 // ask has another list made.
 func (l *resourceLists) ask() {
 	l.mu.Lock()
 	l.asked, l.unknown = true, false
 	l.mu.Unlock()
-	l.poke()
+	await.Wake(l.wake)
 }
 
 // arrived tells of events.
@@ -138,7 +133,7 @@ func (l *resourceLists) arrived(events int) {
 		}
 	}
 	if news {
-		l.poke()
+		await.Wake(l.wake)
 	}
 }
 
@@ -163,20 +158,10 @@ func (l *resourceLists) run(ctx context.Context) {
 			wait = min(pause.NextBackOff(), longestListRetry)
 			l.ch.metrics.resourceListFailures.Inc()
 			l.ch.log.Error("no Resource List could be made; the one before stays", "error", err, "retry_in", wait.String())
-			_ = sleep(ctx, wait) // ctx has ended
+			_ = await.For(ctx, wait) // ctx has ended
 			continue
 		}
-		l.await(ctx, wait)
-	}
-}
-
-func (l *resourceLists) await(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(max(wait, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-l.wake:
-	case <-timer.C:
+		_, _ = await.Until(ctx, wait, l.wake) // ctx may have ended
 	}
 }
 

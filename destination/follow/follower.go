@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"carillon/internal/await"
 )
 
 // Follower follows one Source. It takes notifications at any time; Run hands
@@ -150,7 +152,7 @@ func tried[T any](ctx context.Context, f *Follower, message string, what func(co
 		}
 		wait := retry.NextBackOff()
 		f.cfg.Logger.Error(message, "error", err, "in", wait.Round(time.Millisecond).String())
-		if err := sleep(ctx, wait); err != nil {
+		if err := await.For(ctx, wait); err != nil {
 			return v, err
 		}
 	}

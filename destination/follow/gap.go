@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"carillon/internal/await"
 )
 
 // gap is what is missing before the first notification of the Inbox.
@@ -120,7 +122,7 @@ func (f *Follower) rebase(ctx context.Context, gap error) error {
 		f.cfg.Logger.Error("the new baseline has not helped: the Source's Resource List is older than what its Change Lists go back to; waiting for another",
 			"error", gap, "in", wait.Round(time.Second).String())
 		f.looked = time.Time{}
-		return sleep(ctx, wait) // then the lists are asked again, before all resources are
+		return await.For(ctx, wait) // then the lists are asked again, before all resources are
 	}
 	f.rested = false
 	f.cfg.Logger.Error("a new baseline is taken", "error", gap)
@@ -172,7 +174,7 @@ func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
 		}
 		wait := retry.NextBackOff()
 		f.cfg.Logger.Warn("the Change Lists cannot be read; trying again", "reason", found.reason(), "in", wait.Round(time.Millisecond).String())
-		if err := sleep(ctx, wait); err != nil {
+		if err := await.For(ctx, wait); err != nil {
 			return err
 		}
 	}

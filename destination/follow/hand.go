@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"carillon/internal/await"
 )
 
 // errNoProgress: a Taker took nothing and said nothing.
@@ -40,7 +42,7 @@ func (f *Follower) hand(ctx context.Context, changes []Change, limit time.Time) 
 		wait := retry.NextBackOff()
 		f.cfg.Logger.Warn("a change was not taken; it is given again, and all others wait", "error", err,
 			"key", changes[0].Key, "in", wait.Round(time.Millisecond).String())
-		if err := sleep(ctx, wait); err != nil {
+		if err := await.For(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -78,7 +80,7 @@ func (f *Follower) save(ctx context.Context, drop ...string) error {
 		}
 		wait := retry.NextBackOff()
 		f.cfg.Logger.Error("the position could not be written; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
-		_ = sleep(ctx, wait) // at the end it is tried once more
+		_ = await.For(ctx, wait) // at the end it is tried once more
 	}
 }
 
@@ -93,17 +95,6 @@ func (f *Follower) advance(ctx context.Context, to Position, drop []string) erro
 func (f *Follower) retry() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(f.cfg.RetryFirst),
 		backoff.WithMaxInterval(f.cfg.RetryMax), backoff.WithMaxElapsedTime(0))
-}
-
-func sleep(ctx context.Context, long time.Duration) error {
-	timer := time.NewTimer(long)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // batch gathers changes and hands them on when there are enough.

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"carillon/destination/lists"
+	"carillon/internal/await"
 	"carillon/payload"
 )
 
@@ -89,7 +90,7 @@ func (l *Listed) give(ctx context.Context, changes []Change) error {
 		wait := retry.NextBackOff()
 		cfg.Logger.Warn("a resource was not taken; it is given again", "error", err, "key", changes[0].Key,
 			"in", wait.Round(time.Millisecond).String())
-		if err := sleep(ctx, wait); err != nil {
+		if err := await.For(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"carillon/internal/await"
 )
 
 const (
@@ -56,15 +58,8 @@ func (m *Mirror) pause(ctx context.Context, wait time.Duration, wakes bool) erro
 	if !wakes {
 		wake = nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-	case <-wake:
-	}
-	return nil
+	_, err := await.Until(ctx, wait, wake)
+	return err
 }
 
 // retryDue tries everything that is due, and returns when the next is.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"carillon/destination/lists"
+	"carillon/internal/await"
 	"carillon/internal/digests"
 	"carillon/internal/retryafter"
 )
@@ -176,12 +177,8 @@ func (d *download) run(ctx context.Context) error {
 		pause := min(max(wait, p.after), d.c.cfg.RetryMax)
 		d.c.cfg.Logger.Info("the download of a package broke off, and goes on", "uri", lists.Cut(d.h.note.URI),
 			"bytes", d.h.size, "reason", lists.Cut(err.Error()), "pause", pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := await.For(ctx, pause); err != nil {
+			return err
 		}
 		wait *= 2
 	}

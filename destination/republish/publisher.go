@@ -7,6 +7,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"carillon/internal/await"
 	"carillon/internal/legible"
 	"carillon/internal/urlpath"
 	"carillon/payload"
@@ -57,7 +58,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case err != nil:
 			failures++
-			p.sleep(ctx, p.trouble(err, failures, pause.NextBackOff()), nil)
+			_ = await.For(ctx, p.trouble(err, failures, pause.NextBackOff()))
 		default:
 			if failures > 0 && more {
 				p.cfg.Logger.Info("changes are published again", "failures", failures)
@@ -65,7 +66,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			}
 			pause.Reset()
 			if !more {
-				p.sleep(ctx, tellEvery, p.cfg.Outbox.Changed())
+				_, _ = await.Until(ctx, tellEvery, p.cfg.Outbox.Changed())
 			}
 		}
 	}
@@ -155,17 +156,6 @@ func (p *Publisher) tell(ctx context.Context) {
 	p.cfg.Logger.Info("changes were handed to the intake",
 		"accepted", p.accepted, "refused", p.refused, "waiting", waiting)
 	p.accepted, p.refused, p.lines = 0, 0, 0
-}
-
-// sleep waits, or until wake receives.
-func (p *Publisher) sleep(ctx context.Context, long time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(long)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-wake:
-	}
 }
 
 func (p *Publisher) close() {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon/internal/await"
 	"carillon/notifier"
 	"carillon/payload"
 )
@@ -180,14 +181,7 @@ func openRoot(dir string) (*os.Root, fs.FileInfo, error) {
 }
 
 // askRescan asks for a scan; the next one that begins is the answer.
-func (d *Directory) askRescan() { poke(d.rescan) }
-
-func poke(token chan struct{}) {
-	select {
-	case token <- struct{}{}:
-	default:
-	}
-}
+func (d *Directory) askRescan() { await.Wake(d.rescan) }
 
 // tellOnce tells of a file for as long as it is remembered.
 func (d *Directory) tellOnce(rel string, err error) {
@@ -211,18 +205,6 @@ func (d *Directory) wasTold(rel string) {
 	d.metrics.unreadable.Set(float64(len(d.told)))
 }
 
-// sleep waits; false if ctx ended before.
-func sleep(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // patiently asks the state for as long as it takes it to be there. It returns an error
 // only if ctx ended, or the error is not one that passes.
 func (d *Directory) patiently(ctx context.Context, what string, do func() error) error {
@@ -233,7 +215,7 @@ func (d *Directory) patiently(ctx context.Context, what string, do func() error)
 			return err
 		}
 		d.log.Error("trouble with the journal; it is tried again", "while", what, "error", err, "retry_in", wait.String())
-		if !sleep(ctx, wait) {
+		if await.For(ctx, wait) != nil {
 			return ctx.Err()
 		}
 	}

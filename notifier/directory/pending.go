@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"carillon/internal/await"
 )
 
 // wait is a file that may not be at rest. Its fields belong to the goroutine of settle,
@@ -113,7 +115,7 @@ func (d *Directory) awaiting(rel string, w wait, newer bool) bool {
 	w.due = time.Now().Add(d.cfg.Settle)
 	d.pending[rel] = &w
 	if len(d.pending) == 1 {
-		poke(d.unsettle)
+		await.Wake(d.unsettle)
 	}
 	return true
 }
@@ -128,7 +130,7 @@ func (d *Directory) settle(ctx context.Context) {
 			return
 		}
 		for more := true; more; more = d.anyPending() {
-			if !sleep(ctx, step) {
+			if await.For(ctx, step) != nil {
 				return
 			}
 			for _, j := range d.atRest(time.Now()) {

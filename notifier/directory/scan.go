@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/payload"
 )
 
@@ -79,13 +80,8 @@ func (d *Directory) ended(o outcome, took time.Duration) {
 // untilNext waits for the next scan: the time for it, or the pause that is due after
 // one was asked for.
 func (d *Directory) untilNext(ctx context.Context, again, pause time.Duration) {
-	timer := time.NewTimer(again)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-d.rescan:
-		sleep(ctx, min(pause, again))
+	if woken, _ := await.Until(ctx, again, d.rescan); woken {
+		_ = await.For(ctx, min(pause, again)) // ctx may have ended
 	}
 	select { // what was asked for until now is answered by this scan
 	case <-d.rescan:
@@ -179,7 +175,7 @@ func (d *Directory) convincing(ctx context.Context, root *os.Root, info fs.FileI
 		if !errors.As(err, &hold) || !d.isAs(info) || looks > 1 && !removals {
 			return err
 		}
-		if !sleep(ctx, secondLook) {
+		if await.For(ctx, secondLook) != nil {
 			return ctx.Err()
 		}
 	}

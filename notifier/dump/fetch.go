@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/internal/retryafter"
 	"carillon/payload"
 )
@@ -109,7 +110,7 @@ func (h *host) enter(ctx context.Context) error {
 	h.mu.Lock()
 	wait := time.Until(h.until)
 	h.mu.Unlock()
-	if wait > 0 && sleep(ctx, wait) != nil {
+	if wait > 0 && await.For(ctx, wait) != nil {
 		<-h.slots
 		return ctx.Err()
 	}

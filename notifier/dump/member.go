@@ -17,6 +17,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/klauspost/compress/flate"
 
+	"carillon/internal/await"
 	"carillon/internal/digests"
 	"carillon/payload"
 )
@@ -85,24 +86,12 @@ func (p *packer) pack(ctx context.Context, e *payload.Entry) *item {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		} else if is && left.Again && attempt < attempts {
-			if sleep(ctx, pause.NextBackOff()) == nil {
+			if await.For(ctx, pause.NextBackOff()) == nil {
 				continue
 			}
 			err = ctx.Err()
 		}
 		return &item{entry: *e, err: err}
-	}
-}
-
-// sleep waits, and returns early with an error if ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"carillon/internal/await"
 	"carillon/payload"
 )
 
@@ -243,19 +244,12 @@ func (s *set) Arrived(int) {
 	}
 	s.mu.Unlock()
 	if none {
-		poke(s.wakeResources)
+		await.Wake(s.wakeResources)
 	}
 }
 
 // ListsChanged implements notifier.Companion.
-func (s *set) ListsChanged() { poke(s.wakeChanges) }
-
-func poke(token chan struct{}) {
-	select {
-	case token <- struct{}{}:
-	default: // it is awake
-	}
-}
+func (s *set) ListsChanged() { await.Wake(s.wakeChanges) }
 
 // ask has a Resource Dump made, and reports how that ended.
 func (s *set) ask() <-chan Outcome {
@@ -264,7 +258,7 @@ func (s *set) ask() <-chan Outcome {
 	s.asked = true
 	s.waiting = append(s.waiting, answer)
 	s.mu.Unlock()
-	poke(s.urgent)
+	await.Wake(s.urgent)
 	return answer
 }
 
