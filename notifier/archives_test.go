@@ -336,7 +336,10 @@ func TestArchiveLater(t *testing.T) {
 		if answer := w.ask(http.MethodGet, "/a/changelist-archive.xml"); answer.Code != http.StatusNotFound {
 			t.Errorf("without --archive it is answered %d", answer.Code)
 		}
-		w.read(lasting) // it is served now
+		w.read(lasting) // it is still kept
+		if link := w.read("/a/resourcelist.xml").link("archives"); link != "" {
+			t.Errorf("without --archive the Resource List links to %s", link)
+		}
 		time.Sleep(3 * time.Hour)
 		step(names, "5")
 		got := w.archived("changelist")

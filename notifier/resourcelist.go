@@ -57,6 +57,9 @@ func newResourceLists(ctx context.Context, ch *channel) (*resourceLists, error) 
 	for _, g := range l.generations {
 		g.since = time.Now().Add(-max(ch.n.clock.Now().Sub(g.Completed), 0))
 	}
+	if newest := l.newest(); newest != nil && newest.Linked && !slices.Contains(ch.n.cfg.Archives, ch.set) {
+		l.asked = true // the archive that it links to is not served any more
+	}
 	if err == nil && len(l.generations) == 0 {
 		l.asked, err = l.some(ctx) // at once, as nothing else is on its way
 		if errors.Is(err, ErrNotWhole) {

@@ -41,6 +41,8 @@ type generation struct {
 	Parts     []storedList `json:"parts"`
 	// Lasting: it is archived, and its documents have the addresses that they have there.
 	Lasting bool `json:"lasting,omitempty"`
+	// Linked: its documents link to the archive.
+	Linked bool `json:"linked,omitempty"`
 	// Index is there where there are several parts.
 	Index *storedList `json:"index,omitempty"`
 

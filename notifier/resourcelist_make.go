@@ -24,7 +24,7 @@ func (l *resourceLists) make(ctx context.Context, now time.Time) (_ *generation,
 	at, all, err := l.ch.n.cfg.Journal.Snapshot(ctx, l.ch.set, now)
 	if err == nil {
 		due, ever := l.ch.archives.resourcesIn(now)
-		w := &listWriter{lists: l, g: &generation{Version: manifestKnown, At: at, Lasting: ever && due <= 0}}
+		w := &listWriter{lists: l, g: &generation{Version: manifestKnown, At: at, Lasting: ever && due <= 0, Linked: l.ch.archives != nil}}
 		if err = w.begin(); err == nil {
 			err = w.write(all)
 		}
