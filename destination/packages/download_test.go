@@ -372,7 +372,7 @@ func TestBadServers(t *testing.T) {
 			}
 		}, errFull, "all"},
 		"nothing comes": {func(_ http.ResponseWriter, r *http.Request, _ int) bool { <-r.Context().Done(); return true }, nil, func(c *packages.Config) {
-			c.Window, c.Attempts, c.MinRate = time.Millisecond, 2, 1<<20
+			c.Window, c.Attempts, c.MinRate = 100*time.Millisecond, 2, 1<<20
 		}, packages.ErrAnswer, "all all"},
 		"it takes too long": {func(_ http.ResponseWriter, r *http.Request, _ int) bool { <-r.Context().Done(); return true }, nil, func(c *packages.Config) {
 			c.Timeout = time.Millisecond
