@@ -37,6 +37,9 @@ func (p *pull) fromDump(ctx context.Context, from follow.Position, t *taking) er
 	}
 	bundles := bundling{p: p, t: t, since: from.At, sure: t.at}
 	covered, err := p.client.ChangeDump(ctx, p.set.ChangeDump, from.At, func(one lists.Package) error { return bundles.take(ctx, one) })
+	if closed := bundles.next(ctx, time.Time{}); closed != nil {
+		return closed
+	}
 	if err == nil {
 		t.cover(covered)
 		return nil
@@ -81,14 +84,19 @@ type bundling struct {
 	// since is where the reading began: what is earlier was taken. The packages need not be in the
 	// order of their changes.
 	since time.Time
-	// sure is up to where nothing is missing, if the dump is not used any further: packages that
-	// do not tell when they end do not move it.
-	sure follow.Position
+	// sure is up to where nothing is missing, if the dump is not used any further, or the process
+	// ends. last is the package that was taken last, and until when it ends, if it tells.
+	sure  follow.Position
+	last  *mirror.Bundle
+	until time.Time
 	// fault is trouble of the mirror itself.
 	fault error
 }
 
 func (b *bundling) take(ctx context.Context, one lists.Package) error {
+	if b.fault = b.next(ctx, one.From); b.fault != nil {
+		return b.fault
+	}
 	bundle, err := b.p.mirror.OpenChanges(ctx, one)
 	if err != nil {
 		if !errors.Is(err, mirror.ErrUnusable) {
@@ -109,12 +117,21 @@ func (b *bundling) take(ctx context.Context, one lists.Package) error {
 	if b.fault == nil {
 		b.fault = b.t.flush()
 	}
-	if closed := bundle.Close(); b.fault == nil {
-		b.fault = closed
-	}
-	b.t.to = b.p.mirror
-	if b.fault == nil && !one.Until.IsZero() {
-		b.sure = b.t.at
-	}
+	b.t.to, bundle.Entries = b.p.mirror, nil
+	b.last, b.until = bundle, one.Until
 	return b.fault
+}
+
+// next ends the use of the last package. Where the next begins when it ends, or later, nothing is
+// missing up to there, and the next run goes on from there.
+func (b *bundling) next(ctx context.Context, from time.Time) error {
+	last := b.last
+	if b.last = nil; last == nil {
+		return nil
+	}
+	if b.until.IsZero() || from.Before(b.until) || !b.until.After(b.sure.At) || b.until.After(b.t.limit) {
+		return last.Close()
+	}
+	b.sure = follow.Position{At: b.until}
+	return errors.Join(b.p.advance(ctx, b.sure), last.Discard())
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,74 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	s.mu.Unlock()
 	m.run("baseline", 0)
 	m.run("audit", 0)
+}
+
+// A package of changes that was taken is not kept, and not asked for again: the disk need not have
+// room for all, and a run that is stopped goes on behind it.
+func TestChangeDumpOfManyPackages(t *testing.T) {
+	t.Run("one after the other", func(t *testing.T) { changeDumpOfMany(t, false) })
+	t.Run("all of one interval", func(t *testing.T) { changeDumpOfMany(t, true) })
+}
+
+func changeDumpOfMany(t *testing.T, together bool) {
+	const packages, each = 5, 20
+	m, s := newDumper(t)
+	s.put("/f.txt", "text")
+	s.snapshot()
+	s.dump(1)
+	m.run("baseline", 0)
+	s.changesFrom = s.at
+	head := payload.Head{Capability: payload.CapChangeDumpManifest, Until: s.at}
+	for p := range packages {
+		for i := range each {
+			s.put(fmt.Sprintf("/new/%d-%d.txt", p, i), fmt.Sprint("new ", i))
+		}
+		head.From, head.Until = head.Until, s.clock.Add(time.Second)
+		if together {
+			head = payload.Head{Capability: head.Capability, From: s.at, Until: s.at.Add(24 * time.Hour)}
+		}
+		s.changed = append(s.changed, s.pack(fmt.Sprintf("/c%d.zip", p), head, s.changes[p*each:]))
+	}
+	for i := range s.changed {
+		if together {
+			s.changed[i].From, s.changed[i].Until = s.at, s.at.Add(24*time.Hour)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s.mu.Lock()
+	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if left, _ := filepath.Glob(filepath.Join(m.dir, ".carillon", "packages", "*.zip")); len(left) > 0 && !together {
+			t.Errorf("when %s is asked for, %v is there", r.URL.Path, left)
+		}
+		if r.URL.Path == "/c3.zip" {
+			stop()
+			<-r.Context().Done()
+		}
+		return false
+	}
+	s.mu.Unlock()
+	args := []string{"incremental", "--source", s.URL, "--mirror", m.dir, "--data", m.data, "--min-free", "1B", "--dump", "only"}
+	var out, logs bytes.Buffer
+	if status := run(ctx, args, &out, &logs); status != 1 {
+		t.Fatalf("status %d: %s%s", status, &out, &logs)
+	}
+	m.want("new/2-19.txt", "new 19")
+	m.want("new/3-0.txt", "")
+	s.mu.Lock()
+	s.before = nil
+	s.mu.Unlock()
+	want := "from 2 packages"
+	if together { // any of them may have what is missing
+		want = "from 5 packages"
+	}
+	if out, logs := m.run("incremental", 0, "--dump", "only"); !strings.Contains(out, fmt.Sprintf("; %d %s", 2*each, want)) {
+		t.Errorf("%s%s", out, logs)
+	}
+	m.run("audit", 0)
+	for p, want := range []int{1, 1, 1, 2, 1} {
+		if n := len(s.asked[fmt.Sprintf("/c%d.zip", p)]); n != want {
+			t.Errorf("package %d was asked for %d times, want %d", p, n, want)
+		}
+	}
 }

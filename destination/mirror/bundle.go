@@ -119,5 +119,8 @@ func (b *Bundle) Take(ctx context.Context, changes []follow.Change) (done int, e
 // Close ends the use of the package. Its file stays until EndDumps.
 func (b *Bundle) Close() error { return b.from.Close() }
 
+// Discard ends the use of the package, and removes its file.
+func (b *Bundle) Discard() error { return b.from.Discard() }
+
 // EndDumps removes what is left of packages, as all that they have was taken.
 func (m *Mirror) EndDumps() error { return m.packages.Sweep() }
