@@ -203,3 +203,15 @@ func TestHubElsewhere(t *testing.T) {
 		t.Errorf("%+v, asked %d\n%s", sum, len(asked), strings.Join(s.lines(found), "\n"))
 	}
 }
+
+// A line names its clause once.
+func TestClauseOnce(t *testing.T) {
+	var lines []string
+	_, err := check.Run(t.Context(), check.Config{Files: true}, []string{"../payload/testdata/examples/core-27-changelist-patch.xml"}, func(f check.Finding) {
+		lines = append(lines, f.String())
+	})
+	all := strings.Join(lines, "\n")
+	if err != nil || !strings.Contains(all, "not hexadecimal") || strings.Contains(all, "§") {
+		t.Errorf("%v\n%s", err, all)
+	}
+}

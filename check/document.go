@@ -204,19 +204,20 @@ func (w *walk) inspected(d *document, violations []payload.Violation) {
 		v := &violations[i]
 		f := Finding{
 			Level: Level(v.Level.String()), Clause: payload.PlainClause(v.Clause), URI: d.uri,
-			Line: v.Line, Element: v.Element, What: withoutEntry(v), Mend: v.Mend,
+			Line: v.Line, Element: v.Element, What: plainMessage(v), Mend: v.Mend,
 		}
 		w.tell(f)
 	}
 }
 
-// withoutEntry is the message without the number of the entry, where Element has it.
-func withoutEntry(v *payload.Violation) string {
-	entry, rest, is := strings.Cut(v.Message, ": ")
+// plainMessage is the message without its clause, and without the number of the entry where Element has it.
+func plainMessage(v *payload.Violation) string {
+	text := strings.Replace(v.Message, " ("+v.Clause+")", "", 1)
+	entry, rest, is := strings.Cut(text, ": ")
 	if is && v.Element != "" && strings.HasPrefix(entry, "entry ") {
 		return rest
 	}
-	return v.Message
+	return text
 }
 
 // unreadable reports why a document could not be read to its end.
