@@ -33,8 +33,10 @@ func TestBench(t *testing.T) {
 		engines = append(engines, "Redis")
 	}
 	const n = `-?\d+(\.\d+)?(e[+-]\d+)?`
-	lines := []string{`net/http +[1-9]\d* +1\.00`, `fasthttp +[1-9]\d* .* 1\.00\s`, `encoding/xml +\d`, `resourcelist, 1000 +payload\.Reader +[1-9]`, `changelist, 100 +encoding/xml Unmarshal +[1-9]`, `destination audit, in sync +[1-9]`,
-		`bare loop packs +[1-9]`, `notifier dump +[1-9]`, `bare loop downloads, unpacks and hashes +[1-9]`, `destination baseline --dump never +[1-9]`}
+	lines := []string{
+		`net/http +[1-9]\d* +1\.00`, `fasthttp +[1-9]\d* .* 1\.00\s`, `encoding/xml +\d`, `resourcelist, 1000 +payload\.Reader +[1-9]`, `changelist, 100 +encoding/xml Unmarshal +[1-9]`, `destination audit, in sync +[1-9]`,
+		`bare loop packs +[1-9]`, `notifier dump +[1-9]`, `bare loop downloads, unpacks and hashes +[1-9]`, `destination baseline --dump never +[1-9]`,
+	}
 	for _, engine := range engines {
 		lines = append(lines,
 			`hub, `+engine+` +[1-9]\d* `,

@@ -81,6 +81,7 @@ func (p *Pages) checkedPart(r *http.Request, found operator.Checked, err error) 
 
 // checkPath is the page that checks these URLs, and checkLivePath the stream of what it finds.
 func checkPath(places ...string) string { return "/check?" + url.Values{"url": places}.Encode() }
+
 func checkLivePath(places ...string) string {
 	return "/check/live?" + url.Values{"url": places}.Encode()
 }
