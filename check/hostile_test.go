@@ -352,12 +352,12 @@ func (b watchedBody) Read(p []byte) (int, error) {
 
 // While a package is read, its temporary file has no name, so that nothing is left of it after a kill.
 func TestPackagesLeaveNothing(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("an open file cannot be removed")
-	}
 	s := newSite(t)
 	s.open()
-	dir, most := t.TempDir(), 0
+	dir, most, may := t.TempDir(), 0, 0
+	if runtime.GOOS == "windows" { // an open file cannot be removed there
+		may = 1
+	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	see := func() {
@@ -368,7 +368,7 @@ func TestPackagesLeaveNothing(t *testing.T) {
 		most = max(most, len(left))
 	}
 	sum, err := check.Run(t.Context(), check.Config{Transport: watched{transport, see}, Dir: dir}, []string{s.base + "/a/rd-1.zip"}, nil)
-	if err != nil || sum.Packages == 0 || most > 0 {
+	if err != nil || sum.Packages == 0 || most > may {
 		t.Errorf("%v, %+v, %d files with a name", err, sum, most)
 	}
 }
