@@ -273,7 +273,7 @@ func (a *api) stream(w http.ResponseWriter, r *request, produce func(ctx context
 	return nil
 }
 
-// relay sends events, until there are no more or nobody reads them.
+// relay sends events until the channel is closed or the client is gone.
 func (a *api) relay(ctx context.Context, s *Stream, all <-chan event) {
 	beat := time.NewTicker(BeatEvery)
 	defer beat.Stop()

@@ -113,7 +113,7 @@ func (d *dumping) source(ctx context.Context) error {
 		d.log("the first dump of %s", set)
 		err := d.until(ctx, func() (bool, error) {
 			_, err := d.get(ctx, d.site+set+"/resourcedump.xml")
-			return err == nil, nil // there is none yet
+			return err == nil, nil // the file does not exist yet
 		})
 		if err != nil {
 			return fmt.Errorf("no Resource Dump of %s appears: %w", set, err)

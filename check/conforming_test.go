@@ -148,7 +148,7 @@ func TestOtherTopics(t *testing.T) {
 	}
 }
 
-// A hub is no place to begin at, and the error says so.
+// The error for a check that begins at a hub says where to begin instead.
 func TestHubIsNoPlace(t *testing.T) {
 	s := newSite(t)
 	s.files["thehub"] = "This is a hub.\n"

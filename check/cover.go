@@ -175,7 +175,7 @@ func (w *walk) judgeDumped(s *set) {
 		first, last = last, first
 	}
 	if !first.Equal(last) && !s.changes.reaches(first, last) {
-		return // nobody says what has changed between
+		return // no document lists the changes between the two moments
 	}
 	w.judgeMissing(s, &s.resources, &s.dumped, "the Resource List", "the Resource Dump")
 	w.judgeMissing(s, &s.dumped, &s.resources, "the Resource Dump", "the Resource List")

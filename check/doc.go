@@ -15,8 +15,8 @@
 // A local file is judged by itself; its links are followed where Config.Allow lets them.
 //
 // Everything that is read comes from a stranger. Limits bound requests, bytes, time, redirects and depth; where one
-// is reached, a note says so. Run connects to nobody: it asks through Config.Transport, and only what
-// Config.Allow allows. It sends GET and HEAD only, so that it changes nothing anywhere.
+// is reached, a note says so. Run opens no connections itself: it asks through Config.Transport, and
+// only what Config.Allow allows. It sends GET and HEAD only, so that it changes nothing anywhere.
 //
 // cmd/destination calls it for destination check, cmd/hub for the operator's page.
 package check

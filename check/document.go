@@ -23,7 +23,7 @@ type document struct {
 	local  bool
 	status int
 	header http.Header
-	err    error // why there is no answer
+	err    error // why the request failed
 	roles  uint  // a bit for each role that led here
 
 	// known: it is a urlset or a sitemapindex of the sitemap namespace, and whole: it was
@@ -67,7 +67,7 @@ func (d *document) link(rel string) *payload.Link {
 	return nil
 }
 
-// resolve returns the address that ref means in the document, nil if it is no web address.
+// resolve returns the absolute address of ref in the document, or nil if it is not http or https.
 func (d *document) resolve(ref string) *url.URL {
 	base := d.base
 	if base == nil {
@@ -275,7 +275,7 @@ const maxLinks = 100
 // keptHeaders are the fields of answers that are looked at when all documents were read.
 var keptHeaders = []string{"Content-Type", "Content-Length", "Last-Modified", "Etag"}
 
-// forget drops what is no longer needed of the answer's header.
+// forget drops the parts of the answer's header that no later rule needs.
 func (d *document) forget() {
 	kept := http.Header{}
 	for _, name := range keptHeaders {

@@ -16,7 +16,7 @@ type checked struct {
 	Live string
 }
 
-// check shows the page that tells what is wrong with what a Source serves.
+// check shows the page that lists the faults of what a Source serves.
 func (p *Pages) check(w http.ResponseWriter, r *http.Request) error {
 	var v checked
 	s := sheet{Title: "Check", Here: "check"}
@@ -47,7 +47,7 @@ func (p *Pages) checkLive(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// placesOf returns the URLs that the query names. An empty field of the form is none.
+// placesOf returns the URLs that the query names. It ignores empty fields of the form.
 func placesOf(r *http.Request) (places []string, err error) {
 	for _, text := range r.URL.Query()["url"] {
 		text = strings.TrimSpace(text)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,6 +51,10 @@ func TestFetched(t *testing.T) {
 			if r.URL.Path == "/cut" {
 				panic(http.ErrAbortHandler)
 			}
+		case "/grown": // far more than the set has, and than there is room for
+			w.Header().Set("Content-Type", "image/jpeg") // stored as it is
+			w.Header().Set("Content-Length", strconv.Itoa(64<<20))
+			_, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20))
 		case "/endless":
 			w.WriteHeader(http.StatusOK)
 			_, _ = io.Copy(w, endless{})
@@ -76,11 +81,11 @@ func TestFetched(t *testing.T) {
 		}
 	}))
 	defer site.Close()
-	w := newWorld(t, notifier.Config{}, dump.Config{Sets: []dump.Set{{Name: "default"}}, PackageBytes: 1 << 20})
+	w := newWorld(t, notifier.Config{}, dump.Config{Sets: []dump.Set{{Name: "default"}}, PackageBytes: 1 << 20, Bytes: 32 << 20})
 	want := map[string]string{}
 	for path, text := range map[string]string{
 		"good": "good", "redirect": "good", "moody": "good", "untold": "",
-		"lies": "good", "short": "goodgood", "cut": "good", "endless": "", "elsewhere": "", "otherport": "", "loop": "", "forbidden": "", "dead": "good", "gone": "good",
+		"lies": "good", "short": "goodgood", "cut": "good", "endless": "", "elsewhere": "", "otherport": "", "loop": "", "forbidden": "", "dead": "good", "gone": "good", "grown": "good",
 	} {
 		e := entry("", text, payload.Created)
 		e.Loc, e.Type = site.URL+"/"+path, ""
@@ -101,12 +106,12 @@ func TestFetched(t *testing.T) {
 	}
 	want[site.URL+"/untold"] = "untold"
 	a := w.ask()
-	if a.Error != "" || a.LeftOut != 10 {
+	if a.Error != "" || a.LeftOut != 11 {
 		t.Fatalf("%+v\n%s", a, w.log)
 	}
 	d := w.document("default/resourcedump.xml")
 	w.same(w.dumped(d), want)
-	for reason, n := range map[dump.Reason]int{dump.Missing: 1, dump.Refused: 4, dump.Unreachable: 2, dump.Differs: 2, dump.TooLarge: 1} {
+	for reason, n := range map[dump.Reason]int{dump.Missing: 1, dump.Refused: 4, dump.Unreachable: 2, dump.Differs: 3, dump.TooLarge: 1} {
 		if !w.metric(fmt.Sprintf(`carillon_notifier_dump_left_out_total{reason="%s",set="default"} %d`, reason, n)) {
 			t.Errorf("not %d that are left out as %s; the log:\n%s", n, reason, w.log)
 		}

@@ -113,10 +113,18 @@ func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err 
 			return nil, err
 		}
 	}
+	most := p.limits.most
+	if longest, told := longestTold(e, &now, known); told && !content.Own {
+		// A server that sends something else must not fill the disk with it first.
+		if content.Size > longest {
+			return nil, leftOut(Differs, true, "it has %d bytes, and the set has a length of %d", content.Size, longest)
+		}
+		most = min(most, longest)
+	}
 	more, _ := digests.Parse(now.Hash)
 	h := digests.New(append(told[:len(told):len(told)], more...))
 	it = &item{entry: *e}
-	if err := p.read(ctx, it, content, h); err != nil {
+	if err := p.read(ctx, it, content, h, most); err != nil {
 		it.discard(p.room)
 		return nil, err
 	}
@@ -191,12 +199,28 @@ func describe(e *payload.Entry, c *Content, size int64, told []digests.Digest, h
 	return d
 }
 
-// read packs what the content has, in memory if it is small.
-func (p *packer) read(ctx context.Context, it *item, c *Content, h *digests.Hashing) error {
+// longestTold returns the larger of the lengths that the snapshot and the set of now give for a
+// resource, in bytes. It reports false if one of them gives none.
+func longestTold(e, now *payload.Entry, known bool) (longest int64, told bool) {
+	longest, err := strconv.ParseInt(e.Length, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	if known {
+		length, err := strconv.ParseInt(now.Length, 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		longest = max(longest, length)
+	}
+	return longest, true
+}
+
+// read packs what the content has, at most limit bytes, in memory if it is small.
+func (p *packer) read(ctx context.Context, it *item, c *Content, h *digests.Hashing, limit int64) error {
 	raw := bufferPool.Get().(*bytes.Buffer)
 	defer bufferPool.Put(raw)
 	raw.Reset()
-	limit := p.limits.most
 	if c.Size < 0 {
 		limit = min(limit, p.limits.untold)
 	}
