@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ type dumper struct {
 	resources, changed []payload.Part // the packages of each
 	changesFrom        time.Time
 	zips               map[string][]byte
+	lacks              []string // capabilities that are not offered
 	// before, where it is set, answers in the place of the shelf if it returns true.
 	before func(w http.ResponseWriter, r *http.Request) bool
 	asked  map[string][]string // Range headers, by path; guarded by mu
@@ -56,7 +58,9 @@ func (d *dumper) answer(w http.ResponseWriter, r *http.Request) bool {
 		for name, capability := range map[string]string{
 			"resources": payload.CapResourceList, "changes": payload.CapChangeList, "resourcedump": payload.CapResourceDump, "changedump": payload.CapChangeDump,
 		} {
-			all = append(all, payload.Capability{Loc: d.URL + "/" + name + ".xml", Capability: capability})
+			if !slices.Contains(d.lacks, capability) {
+				all = append(all, payload.Capability{Loc: d.URL + "/" + name + ".xml", Capability: capability})
+			}
 		}
 		if d.topic != "" {
 			all = append(all, payload.Capability{Loc: d.topic, Capability: payload.ChangeNotification, Links: []payload.Link{{Rel: "hub", Href: d.topic + "hub"}}})
@@ -104,7 +108,7 @@ func (d *dumper) pack(name string, head payload.Head, entries []payload.Entry) p
 	d.zips[name] = zip
 	return payload.Part{
 		Loc: d.URL + name, Type: "application/zip", Length: strconv.Itoa(len(zip)), Hash: fmt.Sprintf("sha-256:%x", sha256.Sum256(zip)),
-		From: head.From, Until: head.Until,
+		At: head.At, From: head.From, Until: head.Until,
 	}
 }
 

@@ -58,7 +58,7 @@ func (f *mirrorFlags) check() error {
 func (f *mirrorFlags) open(at string, store *pebblestore.Destination, readOnly bool, logger *slog.Logger) (*mirror.Mirror, error) {
 	cfg := mirror.Config{
 		Dir: f.Mirror, Bases: f.Base, Chosen: len(f.Base) > 0, Catalog: store.Mirrored(), Ledger: store.Ledger(),
-		Homes: store.Mirrored(), ReadOnly: readOnly,
+		Homes: store.Mirrored(), Positions: store.Following(), ReadOnly: readOnly,
 		Dump:   f.dump,
 		Delete: f.Delete, MaxDelete: f.MostGone, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
 		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,

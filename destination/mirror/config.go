@@ -50,6 +50,9 @@ type Config struct {
 	// Homes knows the directory again: one that has not the Catalog's copies, as its disk is not
 	// mounted, is refused. Nil: nobody looks. *pebblestore.Mirrored is one.
 	Homes Homes
+	// Positions knows up to when the copies have every change. Baseline refuses a Resource Dump
+	// that is older, with ErrOlder. Nil: nobody looks.
+	Positions Positions
 	// ReadOnly is for Audit alone: the directory must be there, and nothing in it is touched.
 	ReadOnly bool
 	// Delete removes the file of a resource that the Source has deleted. Otherwise it is

@@ -141,14 +141,15 @@ type dumped struct {
 	noting noting
 	// row is how many packages in a row could not be used.
 	row int
-	// done are the locs that packages had, by a hash of them.
-	done map[uint64]struct{}
-	seed maphash.Seed
+	// done are the locs that packages had, by a hash of them, and deleted those that the Source
+	// deleted after the dump was made, as far as notOlder looked.
+	done, deleted map[uint64]struct{}
+	seed          maphash.Seed
 }
 
 // fromDump takes what a Resource Dump has of the set, where it is to be used; nil where it is not.
 func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *Seen) (*dumped, error) {
-	d := &dumped{m: m, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: m}, done: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+	d := &dumped{m: m, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: m}, done: map[uint64]struct{}{}, deleted: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
 	dumps, able := from.(Dumps)
 	switch {
 	case set.ResourceDump == "" || !able:
@@ -185,6 +186,9 @@ func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *
 			seen.At = time.Time{}
 		}
 		seen.Position, seen.Unopened = seen.At, snapshot.Unnamed
+	}
+	if err = d.notOlder(ctx, from, set); err != nil {
+		return nil, err
 	}
 	return d, d.takeAll(ctx, all)
 }
@@ -358,7 +362,8 @@ func (d *dumped) whole(p *pool, from *packages.Package, e packages.Entry) error 
 	e.Change, e.Datetime = "", time.Time{}
 	d.m.counts.total.Add(1)
 	d.seen.Entries++
-	if err := d.noting.note(e.Entry); err != nil || len(e.Loc) > maxLoc || !e.Packed {
+	err := d.noting.note(e.Entry)
+	if err != nil || len(e.Loc) > maxLoc || !e.Packed || d.remembers(d.deleted, e.Loc) {
 		return err
 	}
 	told := toldBy(&e.Entry)
@@ -366,9 +371,7 @@ func (d *dumped) whole(p *pool, from *packages.Package, e packages.Entry) error 
 }
 
 func (d *dumped) submit(p *pool, loc string, told Told, content *packed) error {
-	if len(d.done) < maxRemembered {
-		d.done[maphash.String(d.seed, loc)] = struct{}{}
-	}
+	d.remember(d.done, loc)
 	return p.submit(&job{loc: loc, told: told, packed: content})
 }
 
@@ -378,8 +381,19 @@ func (d *dumped) has(r *Resource, c *Copy) bool {
 	if d == nil || c == nil || c.State != Whole || c.Told != r.Told {
 		return false
 	}
-	_, done := d.done[maphash.String(d.seed, r.Loc)]
-	return done
+	return d.remembers(d.done, r.Loc)
+}
+
+// remember puts a loc into one of the sets of d, unless that is full.
+func (d *dumped) remember(in map[uint64]struct{}, loc string) {
+	if len(in) < maxRemembered {
+		in[maphash.String(d.seed, loc)] = struct{}{}
+	}
+}
+
+func (d *dumped) remembers(in map[uint64]struct{}, loc string) bool {
+	_, is := in[maphash.String(d.seed, loc)]
+	return is
 }
 
 // current reports whether a content that a manifest tells of, packed at some moment or later, may be
