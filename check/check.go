@@ -181,13 +181,10 @@ func Run(ctx context.Context, cfg Config, places []string, found func(Finding)) 
 	w := newWalk(cfg.withDefaults(), found)
 	limited, cancel := context.WithTimeoutCause(ctx, w.cfg.Limits.Time, errTime)
 	defer cancel()
-	var failed []error
-	for _, place := range places {
-		if err := w.start(limited, place); err != nil {
-			failed = append(failed, err)
-		}
-	}
-	w.settle(limited)
+	failed := w.walkFrom(limited, places)
+	w.conclude(limited, places)
+	w.sampleResources(limited)
+	w.judgeClosed(limited)
 	if err := ctx.Err(); err != nil {
 		failed = append(failed, err)
 	}

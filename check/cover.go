@@ -1,8 +1,8 @@
 package check
 
 import (
+	"cmp"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +16,10 @@ type set struct {
 	// resources, dumped, changes, dumpedChanges and notified are the URIs that the
 	// documents of each capability have.
 	resources, dumped, changes, dumpedChanges, notified covered
-	// broken: not all of its documents were read, so that nothing can be said of what is in one and not in another.
+	// broken: not all of its documents were read, so absence from one proves nothing.
 	broken bool
+	// documents are those that were read of it.
+	documents []*document
 }
 
 // covered are the URIs that the live documents of a capability have.
@@ -35,26 +37,33 @@ type covered struct {
 	knows time.Time
 }
 
-// sight is where a URI was first seen, and for a change its time.
+// sight is where a URI was first seen.
 type sight struct {
-	place
-	when time.Time
+	d *document
+	*listing
 }
 
-func (c *covered) add(uri string, at place, when time.Time) int {
+func (s sight) place() place {
+	return s.d.of(&listed{payload.Entry{Line: s.line}, s.n}, "/loc")
+}
+
+func (c *covered) add(d *document, e *listing) {
 	if c.where == nil {
 		c.where = map[string]sight{}
 	}
-	if when.After(c.knows) {
-		c.knows = when
+	if e.when.After(c.knows) {
+		c.knows = e.when
 	}
-	if _, known := c.where[uri]; known {
-		return 0
+	if _, known := c.where[e.uri]; !known {
+		c.where[e.uri] = sight{d, e}
 	}
-	const each = 150 // of the map itself
-	uri = strings.Clone(uri)
-	c.where[uri] = sight{at, when}
-	return each + len(uri)
+}
+
+// listing is a URI that a live document lists, and for a change its datetime.
+type listing struct {
+	uri     string
+	n, line int
+	when    time.Time
 }
 
 // reach widens what is covered by a document's head, and by when it was written.
@@ -77,29 +86,44 @@ func (c *covered) reach(d *document) {
 	}
 }
 
-// setOf is the set that a document belongs to: that of the Capability List that led here, or else that of its link with
-// rel=up. It is nil for a document that has neither.
-func (w *walk) setOf(d *document, l *lead) *set {
-	switch {
-	case d.is(payload.CapCapabilityList):
-		return w.setAt(d.base)
-	case l.set != nil:
-		return l.set
+// setOf returns the address of the Capability List of a document's set: the one that led here,
+// else the target of its link with rel=up. It is empty for a document that has neither.
+func setOf(d *document, l *lead) string {
+	at := d.base
+	if !d.is(payload.CapCapabilityList) {
+		if l.set != "" {
+			return l.set
+		}
+		up := d.link(payload.RelUp)
+		if up == nil {
+			return ""
+		}
+		at = d.resolve(up.Href)
 	}
-	if up := d.link("up"); up != nil {
-		return w.setAt(d.resolve(up.Href))
+	if at == nil {
+		return ""
 	}
-	return nil
+	return at.String()
 }
 
-func (w *walk) setAt(at *url.URL) *set {
-	if at == nil {
+// setAt returns the set of the Capability List at an address, nil for none. A Capability List
+// with several addresses, and a copy of it, have one set.
+func (w *walk) setAt(at string) *set {
+	if at == "" {
 		return nil
 	}
-	s := w.sets[at.String()]
+	key := at
+	switch list := w.seen[at]; {
+	case list == nil || !list.is(payload.CapCapabilityList):
+	case list.whole:
+		key = list.sum
+	default:
+		key = list.base.String()
+	}
+	s := w.sets[key]
 	if s == nil {
 		s = &set{}
-		w.sets[at.String()] = s
+		w.sets[key] = s
 	}
 	return s
 }
@@ -121,34 +145,58 @@ func (s *set) of(capability string) *covered {
 	return nil
 }
 
-// breaks notes that not all of a set was read, or not as what it is.
-func (l *lead) breaks() {
-	if l.set != nil {
-		l.set.broken = true
+// breaks records that a document of a set was not read, or is not what a link says.
+func (w *walk) breaks(set string) {
+	if set != "" {
+		w.broken[set] = true
 	}
 }
 
-// gatherer returns what takes the entries of a document that lists resources or changes. Archived documents tell of other
-// times, and are left out.
+// gatherer returns what remembers the entries of a document that lists resources or changes.
+// Archived documents describe other times, and are left out.
 func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
-	s := d.set
-	if s == nil || l.archived {
+	if d.set == "" || l.archived || new(set).of(d.head.Capability) == nil {
 		return func(*payload.Entry) {}
 	}
-	to := s.of(d.head.Capability)
-	if to == nil {
-		return func(*payload.Entry) {}
-	}
-	to.reach(d)
+	d.live = true
 	return func(e *payload.Entry) {
 		w.offer(d, e)
-		if s.broken {
+		if d.broken {
 			return
 		}
-		if w.compared += to.add(e.Loc, d.of(&listed{*e, d.count}, "/loc"), e.Datetime); w.compared > w.cfg.Limits.Memory {
-			s.broken = true
+		const each = 220 // of the structures themselves
+		d.listings = append(d.listings, listing{strings.Clone(e.Loc), d.count, e.Line, e.Datetime})
+		if w.compared += each + len(e.Loc); w.compared > w.cfg.Limits.Memory {
+			d.broken, d.listings = true, nil
 			w.leftOut("compared", d.place(""), "whether all capabilities cover the same resources was not looked at: there are too many resources", "")
 		}
+	}
+}
+
+// gather makes the sets of what was read in this round.
+func (w *walk) gather() {
+	w.sets = map[string]*set{}
+	for _, d := range w.documents {
+		s := w.setAt(d.set)
+		if s == nil {
+			continue
+		}
+		s.documents = append(s.documents, d)
+		s.broken = s.broken || d.broken || !d.whole
+		if d.is(payload.CapCapabilityList) && d.whole {
+			s.list = d
+		}
+		if !d.live {
+			continue
+		}
+		to := s.of(d.head.Capability)
+		to.reach(d)
+		for i := range d.listings {
+			to.add(d, &d.listings[i])
+		}
+	}
+	for at := range w.broken {
+		w.setAt(at).broken = true
 	}
 }
 
@@ -159,6 +207,7 @@ func (w *walk) judgeSets() {
 		if s.broken || s.list == nil {
 			continue
 		}
+		w.about = func() []*document { return s.documents }
 		w.judgeDumped(s)
 		w.judgeTold(s, &s.notified, "notification")
 		w.judgeTold(s, &s.dumpedChanges, "Change Dump")
@@ -189,7 +238,7 @@ func (c *covered) reaches(first, last time.Time) bool {
 
 func (w *walk) judgeMissing(s *set, in, other *covered, here, there string) {
 	for _, uri := range in.without(other, &s.changes) {
-		w.report(ruleSameSet, in.where[uri].place, nil, "have all capabilities of the Capability List cover the same resources",
+		w.report(ruleSameSet, in.where[uri].place(), nil, "have all capabilities of the Capability List cover the same resources",
 			"%s is in %s and not in %s, and no Change List has a change of it", quote(uri), here, there)
 	}
 }
@@ -201,10 +250,11 @@ func (w *walk) judgeTold(s *set, in *covered, here string) {
 	}
 	for _, uri := range in.without(&s.changes) {
 		seen := in.where[uri]
-		if orDefault(&seen.when, in.until); seen.when.IsZero() || seen.when.After(s.changes.knows) {
+		when := cmp.Or(seen.when, in.until)
+		if when.IsZero() || when.After(s.changes.knows) {
 			continue // the Change List may not have come so far
 		}
-		w.report(ruleChangesTold, seen.place, nil, "add the change to the Change List",
+		w.report(ruleChangesTold, seen.place(), nil, "add the change to the Change List",
 			"%s has changed by the %s, and is not in the Change List", quote(uri), here)
 	}
 }

@@ -12,6 +12,8 @@
 //
 // What a document shows by itself, package payload judges (payload.Inspector). This package judges what takes
 // two: links and their targets, intervals that must follow on each other, what is listed and what is served.
+// Findings that compare documents are confirmed on documents read again, in case the Source has made
+// them anew meanwhile.
 // A local file is judged by itself; its links are followed where Config.Allow lets them.
 //
 // Everything that is read comes from a stranger. Limits bound requests, bytes, time, redirects and depth; where one

@@ -39,7 +39,11 @@ type document struct {
 	links        []weblink.Link
 	pack         *packaged // of a package
 	listedBy     *document // the Capability List that led here
-	set          *set      // that it belongs to, nil for none
+	set          string    // the address of its Capability List, empty for none
+	// live: listings has what it lists, for the comparison with other capabilities.
+	live     bool
+	listings []listing
+	broken   bool // not everything in it was read
 }
 
 // listed is an entry of a document that lists others.
@@ -112,13 +116,13 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	digest, start := sha256.New(), &beginning{}
 	r := payload.NewReader(io.TeeReader(body, io.MultiWriter(digest, start)), payload.Limits{})
 	if d.head, err = r.Header(); err != nil {
-		l.breaks()
+		d.broken = true
 		w.notADocument(d, l, err, io.MultiReader(start, body))
 		return
 	}
 	w.sum.Documents++
 	d.known = true
-	d.set = w.setOf(d, l)
+	d.set = setOf(d, l)
 	odd := payload.NewInspector("")
 	err = w.readEntries(d, l, r, odd, func(*payload.Entry) {})
 	d.sum = hex.EncodeToString(digest.Sum(nil))
@@ -132,13 +136,6 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 		w.judgeMediaType(d)
 	case !w.limited(err, d.place(""), d.base):
 		w.unreadable(d, err)
-	}
-	switch {
-	case d.set == nil:
-	case !d.whole:
-		d.set.broken = true
-	case d.is(payload.CapCapabilityList):
-		d.set.list = d
 	}
 }
 

@@ -30,27 +30,23 @@ func (w *walk) judgeUp(l *lead, d *document) {
 		w.report(ruleUp, l.at, from, "link to the "+kindOf(want, false), "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 	case want == payload.CapDescription:
 		if !d.isIndex() {
-			w.unlessListed(d, from, func() {
+			if w.isUnlisted(d, from) {
 				w.report(ruleSetListed, d.place(""), d, "add a url for it", "the Capability List %s, which links to it with rel=up, is not listed", quote(from.uri))
-			})
+			}
 		}
 	}
 }
 
-// unlessListed calls report, when all documents were read, if no entry of d is an address of other. A document may have
-// several: they are known by what was read there, and where that was not looked at, nothing is said.
-func (w *walk) unlessListed(d, other *document, report func()) {
-	w.afterwards = append(w.afterwards, func() {
-		if d.whole && !d.cut && !other.local && !w.mayList(d, other) {
-			report()
-		}
-	})
+// isUnlisted reports whether no entry of d is an address of other. A document may have several
+// addresses: where the target of one was not read, isUnlisted reports false.
+func (w *walk) isUnlisted(d, other *document) bool {
+	return d.whole && !d.cut && !other.local && !w.mayList(d, other)
 }
 
 // mayList reports whether an entry of d is an address of other, as far as that is known.
 func (w *walk) mayList(d, other *document) bool {
 	for at := range d.addresses() {
-		if to := w.seen[at]; to == nil || to == other || to.err != nil {
+		if to := w.seen[at]; to == nil || to.err != nil || to.same(other) {
 			return true
 		}
 	}
@@ -63,7 +59,12 @@ func (w *walk) isSame(a, b *url.URL) bool {
 		return true
 	}
 	first, second := w.seen[a.String()], w.seen[b.String()]
-	return first == nil || second == nil || first.err != nil || second.err != nil || first == second
+	return first == nil || second == nil || first.err != nil || second.err != nil || first.same(second)
+}
+
+// same reports whether two documents are one, or copies at several addresses.
+func (d *document) same(other *document) bool {
+	return d == other || d.whole && other.whole && d.sum == other.sum
 }
 
 // judgeIndex: rel=index leads from a part to the index that lists it (core 6.2).
@@ -76,9 +77,9 @@ func (w *walk) judgeIndex(l *lead, d *document) {
 		w.report(ruleIndexSame, l.at, from, "link to the index of documents of the same capability",
 			"%s is a %s, and this a %s", w.says(l), kindOf(d.head.Capability, true), kindOf(from.head.Capability, false))
 	default:
-		w.unlessListed(d, from, func() {
+		if w.isUnlisted(d, from) {
 			w.report(ruleIndexListed, d.place(""), d, "add a sitemap for it", "%s, which links to it with rel=index, is not listed", quote(from.uri))
-		})
+		}
 	}
 }
 
@@ -90,11 +91,11 @@ func (w *walk) judgePart(l *lead, d *document) {
 	index := l.from
 	switch {
 	case d.isIndex():
-		l.breaks()
+		w.breaks(l.set)
 		w.report(rulePartList, l.at, index, "list urlset documents in the index", "%s is an index too", w.says(l))
 		return
 	case d.head.Capability != index.head.Capability:
-		l.breaks()
+		w.breaks(l.set)
 		w.report(rulePartSame, l.at, index, "give both the same capability", "%s is a %s, and the index a %s",
 			w.says(l), kindOf(d.head.Capability, false), kindOf(index.head.Capability, true))
 		return
@@ -123,7 +124,7 @@ func (w *walk) judgeCapability(l *lead, d *document) {
 		return
 	}
 	if l.entry.Capability != "" && d.head.Capability != l.entry.Capability {
-		l.breaks()
+		w.breaks(l.set)
 		w.report(ruleCapability, l.at, l.from, "give both the same capability", "it says %s, and the document is a %s",
 			quote(l.entry.Capability), kindOf(d.head.Capability, d.isIndex()))
 		return
@@ -142,9 +143,6 @@ func (w *walk) judgeListedBy(d *document) {
 	}
 	to := d.resolve(up.Href)
 	if to == nil || w.isSame(to, list.base) {
-		return
-	}
-	if other := w.seen[to.String()]; other.known && other.sum == list.sum {
 		return
 	}
 	w.report(ruleCapabilityUp, d.place("rs:ln[@rel='up']"), d, "link to the Capability List that lists it",

@@ -58,7 +58,9 @@ var mutations = []mutation{
 	{"no well-known address", gone(".well-known/resourcesync"), []string{
 		"warning core 6.3.2 /.well-known/resourcesync", "error core 9 /a/capabilitylist.xml", "error core 6.3.2 /",
 	}},
-	{"another document at the well-known address", func(s *site) { s.files[".well-known/resourcesync"] = s.files["a/resourcelist-2.xml"] }, []string{
+	{"another document at the well-known address", func(s *site) {
+		s.files[".well-known/resourcesync"] = s.files["a/resourcelist-2.xml"] + "<!-- not a copy -->"
+	}, []string{
 		"error core 6.3.2 /.well-known/resourcesync", "error core 9 /a/capabilitylist.xml", "error core 6.3.2 /",
 		"error core 10.2 /a/resourcelist.xml",
 	}},

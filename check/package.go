@@ -17,6 +17,7 @@ import (
 
 // packaged is what the walk remembers of a package.
 type packaged struct {
+	told      claim // of the dump
 	isZIP     bool
 	mediaType string
 	length    int64
@@ -26,15 +27,19 @@ type packaged struct {
 	manifest *document
 }
 
+// claim is what a dump says of the package that it leads to.
+func (l *lead) claim() claim {
+	if l.role != rolePackage || l.entry == nil {
+		return claim{}
+	}
+	return claim{length: l.entry.Length, hash: l.entry.Hash, mediaType: l.entry.Type}
+}
+
 // readPackage reads a package into a temporary file, compares it with what the dump says of it, and judges
 // what is in it.
 func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead) {
-	p := &packaged{mediaType: a.header.Get("Content-Type")}
+	p := &packaged{mediaType: a.header.Get("Content-Type"), told: l.claim()}
 	d.pack = p
-	told := claim{}
-	if l.entry != nil {
-		told = claim{length: l.entry.Length, hash: l.entry.Hash, mediaType: l.entry.Type}
-	}
 	file, err := os.CreateTemp(w.cfg.Dir, "carillon-check-")
 	if err == nil {
 		// What has no name is gone with the process, however that ends. Where an open file
@@ -43,23 +48,23 @@ func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead)
 		defer os.Remove(file.Name())
 		defer file.Close()
 		p.isZIP = a.isPackage()
-		err = p.take(file, a, told)
+		err = p.take(file, a)
 	}
 	switch {
 	case err != nil && w.limited(err, d.place(""), d.base):
-		l.breaks()
+		d.broken = true
 		return
 	case err != nil:
-		l.breaks()
+		d.broken = true
 		w.report(rulePackageThere, d.place(""), w.dumpOf(d, l), "serve it whole", "it cannot be read: %s", reason(err))
 		return
 	case !p.isZIP:
-		l.breaks()
+		d.broken = true
 		return // another format: judged beside the other packages
 	}
 	zip, err := unpack.Open(file, p.length, unpack.Limits{Bytes: w.cfg.Limits.Unpacked})
 	if err != nil {
-		l.breaks()
+		d.broken = true
 		w.report(rulePackageSafe, d.place(""), w.dumpOf(d, l), "make the package anew", "%s", reason(err))
 		return
 	}
@@ -80,7 +85,8 @@ func (w *walk) dumpOf(d *document, l *lead) *document {
 }
 
 // take copies a package into a file, and notes what is otherwise than told.
-func (p *packaged) take(file io.Writer, a *answer, told claim) error {
+func (p *packaged) take(file io.Writer, a *answer) error {
+	told := p.told
 	known, _ := digests.Parse(told.hash)
 	sums := digests.New(known)
 	n, err := io.Copy(io.MultiWriter(file, sums), a.body)
@@ -128,7 +134,7 @@ var packageRules = map[string]ruleID{"length": rulePackageLength, "hash": rulePa
 // judgeManifestOf: the manifest of a package has the capability of its dump, and its times.
 func (w *walk) judgeManifestOf(l *lead, m *document) {
 	if want := l.from.head.Capability + "-manifest"; m.head.Capability != want {
-		l.breaks()
+		w.breaks(l.set)
 		w.report(ruleManifestIs, m.place(""), &document{head: payload.Header{Capability: want}}, "write capability="+want,
 			"the manifest of a package of a %s is a %s", kindOf(l.from.head.Capability, false), kindOf(m.head.Capability, m.isIndex()))
 		return
@@ -136,12 +142,10 @@ func (w *walk) judgeManifestOf(l *lead, m *document) {
 	w.judgeTimes(l, m, rulePackageTimes)
 	if up, own := l.from.link("up"), m.link("up"); up != nil && own != nil {
 		if a, b := l.from.resolve(up.Href), m.resolve(own.Href); a != nil && b != nil {
-			w.afterwards = append(w.afterwards, func() {
-				if !w.isSame(a, b) {
-					w.report(ruleManifestUp, m.place("rs:ln[@rel='up']"), m, "link to the Capability List that the dump links to",
-						"its link with rel=up is %s, and that of the dump %s", quote(own.Href), quote(up.Href))
-				}
-			})
+			if !w.isSame(a, b) {
+				w.report(ruleManifestUp, m.place("rs:ln[@rel='up']"), m, "link to the Capability List that the dump links to",
+					"its link with rel=up is %s, and that of the dump %s", quote(own.Href), quote(up.Href))
+			}
 		}
 	}
 }
@@ -153,29 +157,15 @@ func (w *walk) judgeContents(l *lead, d *document) {
 		return
 	}
 	to := l.from.resolve(l.entry.Loc)
-	if to == nil || !d.known {
+	if to == nil || !d.whole {
 		return
 	}
-	w.contents = append(w.contents, contentsOf{*l, d})
-}
-
-// contentsOf is a copy of a manifest, which is compared when the package was read.
-type contentsOf struct {
-	lead
-	copy *document
-}
-
-// judgeCopies compares the copies of manifests with those in the packages.
-func (w *walk) judgeCopies() {
-	for _, c := range w.contents {
-		to := c.from.resolve(c.entry.Loc)
-		d := w.seen[to.String()]
-		if d == nil || d.pack == nil || d.pack.manifest == nil || !d.pack.manifest.whole || !c.copy.whole {
-			continue
-		}
-		if d.pack.manifest.sum != c.copy.sum {
-			w.report(ruleContents, c.at, c.from, "serve the manifest of the package", "%s is not the manifest.xml in the package %s", quote(c.copy.uri), quote(d.uri))
-		}
+	pack := w.seen[to.String()]
+	if pack == nil || pack.pack == nil || pack.pack.manifest == nil || !pack.pack.manifest.whole {
+		return
+	}
+	if pack.pack.manifest.sum != d.sum {
+		w.report(ruleContents, l.at, l.from, "serve the manifest of the package", "%s is not the manifest.xml in the package %s", quote(d.uri), quote(pack.uri))
 	}
 }
 
@@ -211,7 +201,7 @@ type bitstream struct {
 func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l *lead) {
 	manifest, err := zip.Manifest()
 	if err != nil {
-		l.breaks()
+		d.broken = true
 		w.report(ruleManifestThere, d.place(""), w.dumpOf(d, l), "put manifest.xml at the top level of the package", "%s", reason(err))
 		return
 	}
@@ -221,7 +211,7 @@ func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l
 	w.documents = append(w.documents, m)
 	bits, err := w.readManifest(m, manifest, l)
 	if err != nil {
-		l.breaks()
+		d.broken = true
 		w.unreadable(m, err)
 		return
 	}
@@ -256,7 +246,7 @@ func (w *walk) readManifest(m *document, from io.Reader, l *lead) (bits []bitstr
 	}
 	w.sum.Documents++
 	m.known = true
-	m.set = w.setOf(m, l)
+	m.set = setOf(m, l)
 	odd := payload.NewInspector("")
 	err = w.readEntries(m, l, r, odd, func(e *payload.Entry) {
 		w.addBitstreams(m, e, &bits)

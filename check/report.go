@@ -22,13 +22,21 @@ func (w *walk) report(id ruleID, at place, d *document, mend, format string, arg
 	if f.Clause == "" {
 		f.Clause = d.clause()
 	}
+	counts := w.counts
+	if w.judging {
+		counts = w.heldCounts
+	}
 	key := countKey{id, at.uri}
-	w.counts[key]++
-	switch n := w.counts[key]; {
+	counts[key]++
+	switch n := counts[key]; {
 	case n > maxEach:
 		return
 	case n == maxEach:
-		f.What += " (others of the kind in this document are not told)"
+		f.What += " (others of the kind in this document are not reported)"
+	}
+	if w.judging {
+		w.held = append(w.held, held{f, w.about})
+		return
 	}
 	w.tell(f)
 }
@@ -36,8 +44,15 @@ func (w *walk) report(id ruleID, at place, d *document, mend, format string, arg
 // maxFindings is how many findings are handed on. The Summary counts the others too.
 const maxFindings = 10_000
 
-// tell counts a finding, and hands it on.
+// tell counts a finding, and hands it on once.
 func (w *walk) tell(f Finding) {
+	line := f.String()
+	if w.reported[line] {
+		return // of a document that was read again
+	}
+	if len(w.reported) < maxFindings {
+		w.reported[line] = true
+	}
 	switch f.Level {
 	case Error:
 		w.sum.Errors++

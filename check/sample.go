@@ -65,14 +65,16 @@ func (w *walk) offer(d *document, e *payload.Entry) {
 func (w *walk) sampleResources(ctx context.Context) {
 	for i := range w.sample.kept {
 		s := &w.sample.kept[i]
-		if !s.d.whole {
-			continue // which was told
+		if !s.d.whole || !w.isSampled(s) {
+			continue // which was reported, or it was replaced
 		}
 		w.compare(ctx, s)
 		w.lookAtLinks(ctx, s)
 	}
 	for i := range w.changes.kept {
-		w.lookAtLinks(ctx, &w.changes.kept[i])
+		if s := &w.changes.kept[i]; w.isSampled(s) {
+			w.lookAtLinks(ctx, s)
+		}
 	}
 }
 
@@ -131,10 +133,11 @@ func (w *walk) hasChanged(s *sampled, got *fetched) bool {
 	if at := s.d.head.AtTime; at.IsZero() || got.last.After(at) {
 		return true
 	}
-	if s.d.set == nil {
+	set := w.setAt(s.d.set)
+	if set == nil {
 		return false
 	}
-	_, changed := s.d.set.changes.where[s.Loc]
+	_, changed := set.changes.where[s.Loc]
 	return changed
 }
 

@@ -13,15 +13,21 @@ import (
 // maxLooks is how many closed documents are looked at a second time.
 const maxLooks = 20
 
-// settle judges what takes all documents: intervals, sets, what is closed; and the resources.
-func (w *walk) settle(ctx context.Context) {
-	for _, judge := range w.afterwards {
-		judge()
+// judge compares what this round has read: each lead with its target, intervals, sets. The
+// findings are held back: see conclude.
+func (w *walk) judge() {
+	w.judging = true
+	defer func() { w.judging = false }()
+	w.held, w.pages = nil, nil
+	for i := range w.arrivals {
+		w.judgeArrival(&w.arrivals[i])
 	}
+	w.gather()
 	for _, d := range w.documents {
 		if !d.known {
 			continue
 		}
+		w.about = func() []*document { return w.around(d) }
 		if d.whole {
 			w.judgeOrder(d)
 		}
@@ -34,9 +40,24 @@ func (w *walk) settle(ctx context.Context) {
 	}
 	w.judgeSets()
 	w.judgePages()
-	w.judgeCopies()
-	w.sampleResources(ctx)
-	w.judgeClosed(ctx)
+	w.about = func() []*document { return w.documents }
+	w.judgeDescriptions()
+}
+
+// judgeArrival judges what a lead says of its target.
+func (w *walk) judgeArrival(a *arrival) {
+	l, d := &a.lead, a.d
+	w.about = func() []*document { return []*document{l.from, d} }
+	if l.from != nil && !w.isThere(l, d) {
+		w.breaks(l.set)
+		return
+	}
+	if d.broken || d.known && l.set != "" && w.setAt(d.set) != w.setAt(l.set) {
+		w.breaks(l.set) // what was read belongs to another set, or something is missing
+	}
+	if judge := w.roles[l.role].judge; judge != nil {
+		judge(w, l, d)
+	}
 }
 
 // judgeListed: a Capability List enumerates the documents that link up to it (core 9). Parts are listed
@@ -102,7 +123,7 @@ func sharePart(a, b *document) bool {
 func (w *walk) judgeClosed(ctx context.Context) {
 	looks := 0
 	for _, d := range w.documents {
-		if !d.known || d.local || d.base == nil || d.pack != nil || d.head.Until == "" || d.is(payload.ChangeNotification) || looks == maxLooks {
+		if !d.whole || d.local || d.base == nil || d.head.Until == "" || d.is(payload.ChangeNotification) || looks == maxLooks {
 			continue
 		}
 		tag := validator(d.header)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"carillon/payload"
@@ -33,27 +34,22 @@ func (w *walk) site(ctx context.Context, u *url.URL) error {
 	if d.err != nil {
 		return fmt.Errorf("%s: %w", at, d.err)
 	}
-	if d.status != http.StatusOK {
-		w.report(ruleWellKnown, l.at, nil, "serve the Source Description there, or redirect to it", "it is answered %d %s", d.status, http.StatusText(d.status))
-	}
 	w.arrive(ctx, &lead{to: u, role: rolePage, at: place{uri: u.String()}})
 	w.robots(ctx, u.ResolveReference(&url.URL{Path: robots}))
 	w.run(ctx)
-	for _, d := range w.documents[known:] {
-		if d.is(payload.CapDescription) {
-			return nil
-		}
-	}
-	if w.sum.Complete {
-		w.report(ruleDescription, place{uri: u.String()}, nil, "publish a Source Description at "+wellKnown,
-			"no Source Description was found: not at %s, nor by links of the page or by robots.txt", wellKnown)
+	if w.sum.Complete && !slices.ContainsFunc(w.documents[known:], func(d *document) bool { return d.is(payload.CapDescription) }) {
+		w.undescribed = append(w.undescribed, u)
 	}
 	return nil
 }
 
 // judgeWellKnown: what is at the well-known address is a Source Description (core 6.3.2).
 func (w *walk) judgeWellKnown(l *lead, d *document) {
-	if d.known && !d.is(payload.CapDescription) {
+	switch {
+	case d.err != nil: // Run returns it
+	case d.status != http.StatusOK:
+		w.report(ruleWellKnown, l.at, nil, "serve the Source Description there, or redirect to it", "it is answered %d %s", d.status, http.StatusText(d.status))
+	case d.known && !d.is(payload.CapDescription):
 		w.report(ruleWellKnownIs, l.at, nil, "serve the Source Description there", "it is a %s", kindOf(d.head.Capability, d.isIndex()))
 	}
 }
@@ -98,9 +94,9 @@ func (w *walk) judgeLinked(l *lead, d *document) {
 	case !d.is(payload.CapCapabilityList):
 		w.report(ruleLinkedIs, l.at, nil, "link to the Capability List", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 	case l.from.isTopic():
-		w.unlessListed(d, l.from, func() {
+		if w.isUnlisted(d, l.from) {
 			w.report(ruleChannelListed, d.place(""), d, "add a url for it, with capability=change-notification and its hub", "the topic %s, which links to it with rel=resourcesync, is not listed", quote(l.from.uri))
-		})
+		}
 	case l.from.known || l.from.led(rolePage):
 		// A document leads to its own Capability List, the page of a site to one of the site.
 	default:
@@ -114,15 +110,24 @@ type page struct{ d, list *document }
 // judgePages: the Capability List that a resource links to covers it (core 6.3.3).
 func (w *walk) judgePages() {
 	for _, p := range w.pages {
-		s := p.list.set
+		s := w.setAt(p.list.set)
 		if s == nil || s.broken || s.resources.read == 0 {
 			continue
 		}
 		_, asked := s.resources.where[p.d.uri]
 		_, redirected := s.resources.where[p.d.base.String()]
 		if !asked && !redirected {
+			w.about = func() []*document { return s.documents }
 			w.report(ruleLinkedCovers, p.d.place("link[rel=resourcesync]"), nil, "link to the Capability List of the set that the resource is in",
 				"the Resource List of %s does not have this resource", quote(p.list.uri))
 		}
+	}
+}
+
+// judgeDescriptions: a site has a Source Description (core 6.3.2).
+func (w *walk) judgeDescriptions() {
+	for _, u := range w.undescribed {
+		w.report(ruleDescription, place{uri: u.String()}, nil, "publish a Source Description at "+wellKnown,
+			"no Source Description was found: not at %s, nor by links of the page or by robots.txt", wellKnown)
 	}
 }

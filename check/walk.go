@@ -23,20 +23,17 @@ type walk struct {
 	// queue is what is to be looked at, in the order of its distance; later is what comes
 	// after all documents: packages, then resources.
 	queue, later []lead
-	seen         map[string]*document // by address, before and after redirects
-	documents    []*document          // in the order in which they were read
-	sets         map[string]*set      // by the address of the Capability List
-	hubs         map[string]bool      // hubs that were asked
-	afterwards   []func()             // judges that need all documents
-	told         map[string]bool      // notes that were told, by what they are about
-	counts       map[countKey]int     // findings of a rule in a document
-	kept         int                  // bytes of listed entries that are remembered
-	grown        int64                // bytes of documents that came as gzip files
-	compared     int                  // bytes of URIs that are remembered
-	pages        []page               // that link to a Capability List
-	contents     []contentsOf         // copies of manifests
-	sample       reservoir[sampled]   // of resources
-	changes      reservoir[sampled]   // of changes with links
+	round
+	former   map[string]*document // what the round before has read and is unchanged
+	hubs     map[string]bool      // hubs that were asked
+	told     map[string]bool      // limit notes, by subject
+	counts   map[countKey]int     // findings of a rule in a document
+	reported map[string]bool      // findings, as lines
+	kept     int                  // bytes of listed entries that are remembered
+	grown    int64                // bytes of documents that came as gzip files
+	compared int                  // bytes of URIs that are remembered
+	sample   reservoir[sampled]   // of resources
+	changes  reservoir[sampled]   // of changes with links
 }
 
 // lead is where a document, or the caller, leads.
@@ -52,7 +49,7 @@ type lead struct {
 	depth int
 	// archived: an archive leads there, so that it tells of another time.
 	archived bool
-	set      *set // that the target belongs to, nil if that is not known
+	set      string // the Capability List of the target's set, empty if that is unknown
 }
 
 // place is where something is: a document and an element of it.
@@ -65,8 +62,8 @@ type place struct {
 func newWalk(cfg Config, found func(Finding)) *walk {
 	return &walk{
 		cfg: cfg, found: found, sum: Summary{Complete: true}, roles: handlings(),
-		seen: map[string]*document{}, sets: map[string]*set{}, hubs: map[string]bool{},
-		told: map[string]bool{}, counts: map[countKey]int{},
+		round: newRound(), hubs: map[string]bool{}, told: map[string]bool{}, reported: map[string]bool{},
+		counts: map[countKey]int{},
 		sample: reservoir[sampled]{size: cfg.Sample}, changes: reservoir[sampled]{size: cfg.Sample},
 	}
 }
@@ -148,7 +145,7 @@ func (w *walk) run(ctx context.Context) {
 func (w *walk) push(l lead) {
 	switch {
 	case l.depth > w.cfg.Limits.Depth:
-		l.breaks()
+		w.breaks(l.set)
 		w.leftOut("depth", l.at, fmt.Sprintf("links are followed %d times from a place, and %s is further", w.cfg.Limits.Depth, quote(l.to.String())),
 			"begin there, or allow more depth")
 	case l.role == rolePackage:
@@ -176,28 +173,28 @@ func (w *walk) lead(d *document, r role, ref string, at place, from *lead) *lead
 	return next
 }
 
-// arrive looks at the target of a lead, if nobody has yet, and judges what the lead says of it.
+// arrive reads the target of a lead, if this round has not read it yet, and remembers the lead
+// for judge.
 func (w *walk) arrive(ctx context.Context, l *lead) *document {
 	d := w.seen[l.to.String()]
 	if d == nil {
 		d = w.visit(ctx, l)
 	}
 	d.roles |= 1 << l.role
-	if w.stopped(l, d) || l.from != nil && !w.isThere(l, d) {
-		l.breaks()
-		return d
-	}
-	if d.set != l.set && d.known && l.set != nil {
-		l.breaks() // it was read as a document of another set
-	}
-	if judge := w.roles[l.role].judge; judge != nil {
-		judge(w, l, d)
+	if w.stopped(l, d) {
+		w.breaks(l.set)
+	} else {
+		w.arrivals = append(w.arrivals, arrival{*l, d})
 	}
 	return d
 }
 
 // visit asks for an address, and reads what is there.
 func (w *walk) visit(ctx context.Context, l *lead) *document {
+	if d := w.former[l.to.String()]; d.serves(l) {
+		w.reuse(d, l)
+		return d
+	}
 	d := &document{uri: l.to.String(), base: l.to}
 	w.seen[d.uri] = d
 	within := w.cfg.Limits.Answer
