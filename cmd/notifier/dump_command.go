@@ -22,8 +22,11 @@ type dumpCommand struct {
 
 // Help says what the flags do not.
 func (*dumpCommand) Help() string {
-	return "It waits until the dump is served, and shows how far it has come. The exit status is 1 where no dump was made; the one before stays then. " +
-		"If it is ended before, the notifier goes on all the same."
+	return "The dump begins after the request, so it has all that the set has by then. " +
+		"A dump that is being made already is finished first. " +
+		"The command waits until the new dump is served, and shows the progress. " +
+		"The exit status is 1 if no dump was made; the one before stays then. " +
+		"If the command is stopped earlier, the notifier makes the dump all the same."
 }
 
 // Validate is called when the flags are parsed.
@@ -71,6 +74,10 @@ func (f *dumpCommand) run(ctx context.Context, logger *slog.Logger, stdout, stde
 	case answer.Error != "":
 		return fmt.Errorf("no dump was made: %s", answer.Error)
 	}
+	if answer.LeftOut > 0 {
+		fmt.Fprintf(stderr, "notifier: %d resources are left out; the log of the notifier, and "+
+			"carillon_notifier_dump_left_out_total, say why\n", answer.LeftOut)
+	}
 	fmt.Fprintf(stdout, "notifier dumped %s: %d resources, %d left out, %d packages of %d bytes, at %s\n",
 		f.Set, answer.Entries, answer.LeftOut, answer.Packages, answer.Packed, answer.At.Format(time.RFC3339))
 	return nil
@@ -93,16 +100,20 @@ func newDumpProgress(stderr io.Writer, logger *slog.Logger) *dumpProgress {
 }
 
 func (p *dumpProgress) tell(now dump.Progress) {
+	doing := "dumping"
+	if now.Earlier {
+		doing = "finishing an earlier dump first"
+	}
 	if p.terminal != nil {
-		p.terminal.Show(fmt.Sprintf("dumping: %d of %d resources, %d left out, %d MB, %d packages finished",
-			now.Entries, now.Total, now.LeftOut, now.Bytes/1e6, now.Packages))
+		p.terminal.Show(fmt.Sprintf("%s: %d of %d resources, %d left out, %d MB, %d packages finished",
+			doing, now.Entries, now.Total, now.LeftOut, now.Bytes/1e6, now.Packages))
 		return
 	}
 	if time.Now().Before(p.next) {
 		return
 	}
 	p.next = time.Now().Add(importInLog)
-	p.logger.Info("dumping", "entries", now.Entries, "of", now.Total, "left_out", now.LeftOut, "bytes", now.Bytes, "packages", now.Packages)
+	p.logger.Info("dumping", "earlier_dump", now.Earlier, "entries", now.Entries, "of", now.Total, "left_out", now.LeftOut, "bytes", now.Bytes, "packages", now.Packages)
 }
 
 // end takes the line away.

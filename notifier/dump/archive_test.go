@@ -1,10 +1,12 @@
 package dump_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,7 +32,12 @@ type archived struct {
 	fs   vfs.FS
 	dir  string
 	keep time.Duration
-	stop func()
+	// lists is how many entries a Change List has; 0: two.
+	lists int
+	// source has the content; nil: texts.
+	source dump.Source
+	log    lockedBuffer
+	stop   func()
 }
 
 // texts is a Source of which every resource has its own address as content.
@@ -53,12 +60,17 @@ func (a *archived) start() {
 	a.Notifier, err = notifier.New(context.Background(), notifier.Config{
 		URL: "http://source.example/", Hub: "http://hub.example/", Journal: journal, Transport: taking{}, Sets: []string{"a"},
 		ResourceLists: []string{"a"}, Archives: []string{"a"}, ArchiveDir: filepath.Join(a.dir, "archives"),
-		ChangeListEntries: 2, Keep: a.keep, ArchiveEvery: 3 * time.Hour, ArchiveFor: 24 * time.Hour,
+		ChangeListEntries: cmp.Or(a.lists, 2), Keep: a.keep, ArchiveEvery: 3 * time.Hour, ArchiveFor: 24 * time.Hour,
 	})
 	must(err)
+	source := a.source
+	if source == nil {
+		source = texts{}
+	}
 	dumps, err := dump.New(context.Background(), dump.Config{
-		Notifier: a.Notifier, Store: journal, Dir: filepath.Join(a.dir, "dumps"), Sets: []dump.Set{{Name: "a", Source: texts{}}},
-		Every: time.Hour, Keep: time.Minute,
+		Notifier: a.Notifier, Store: journal, Dir: filepath.Join(a.dir, "dumps"),
+		Sets:  []dump.Set{{Name: "a", Source: source}},
+		Every: time.Hour, Keep: time.Minute, Logger: slog.New(slog.NewTextHandler(&a.log, nil)),
 	})
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +57,7 @@ type maker struct {
 	last     time.Time
 	from     time.Time // of the package
 	row      int       // unreachable in a row
+	givenUp  sync.Map  // hosts that are not asked any more
 	lines    int
 	packed   int // entries with content, or deletions
 }
@@ -116,8 +119,7 @@ func (m *maker) run(ctx context.Context) (*Generation, error) {
 // Dump: the parts that follow wait, too.
 func (m *maker) enough() error {
 	missed := m.gen.LeftOutTotal() - m.gen.LeftOut[Deleted]
-	waited := m.plan.Kind == Changes && m.set.d.cfg.Notifier.Now().Sub(m.plan.Until) >= m.set.d.cfg.Every
-	if missed <= m.packed || waited {
+	if missed <= m.packed || m.plan.Kind == Changes && m.holdLeft() <= 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: %d entries are left out, and %d are there", errMostLeftOut, missed, m.packed)
@@ -354,10 +356,65 @@ func (m *maker) leaveOut(it *item) error {
 		m.row = 0
 		return nil
 	}
-	if m.row++; m.row >= unreachableAtMost {
-		return fmt.Errorf("%w: %d resources in a row could not be reached, the last as %w", ErrHeld, m.row, left)
+	host := hostOf(it.entry.Loc)
+	if _, is := m.givenUp.Load(host); is {
+		return nil
+	}
+	if m.row++; m.row < unreachableAtMost {
+		return nil
+	}
+	if wait := m.holdLeft(); wait > 0 {
+		return &heldError{wait, fmt.Errorf("%w: %d resources in a row could not be reached, the last as %w; "+
+			"in %s the dump goes on without them", ErrHeld, m.row, left, wait.Round(time.Second))}
+	}
+	m.row = 0
+	m.givenUp.Store(host, nil)
+	m.set.log.Warn("a server is given up for this dump, which goes on without its other resources",
+		"host", shown(host), "error", left.Text)
+	return nil
+}
+
+// heldError is ErrHeld, and how long until the making goes on without what cannot be reached.
+type heldError struct {
+	wait time.Duration
+	error
+}
+
+func (e *heldError) Unwrap() error { return e.error }
+
+// holdLeft returns how long the making still waits for servers that cannot be reached; 0 or less:
+// it goes on without them. A Resource Dump waits for as long as the one before is less than two
+// intervals old, and not at all where that had to do without many, too. A part of the Change Dump
+// waits for one interval, as the parts behind it wait as well.
+func (m *maker) holdLeft() time.Duration {
+	cfg := &m.set.d.cfg
+	newest := m.set.newest()
+	switch {
+	case m.plan.Kind == Changes:
+		return cfg.Every - cfg.Notifier.Now().Sub(m.plan.Until)
+	case newest == nil:
+		return cfg.Every - cfg.Notifier.Now().Sub(m.set.started)
+	case newest.LeftOut[Unreachable] >= unreachableAtMost:
+		return 0
+	}
+	return 2*cfg.Every - m.set.age(newest)
+}
+
+// unasked returns an error for a resource of a server that was given up.
+func (m *maker) unasked(loc string) error {
+	if _, is := m.givenUp.Load(hostOf(loc)); is {
+		return leftOut(Unreachable, false, "its server was given up for this dump")
 	}
 	return nil
+}
+
+// hostOf returns the server of a resource; empty where the address has none.
+func hostOf(loc string) string {
+	u, err := url.Parse(loc)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 func (m *maker) begin() error {

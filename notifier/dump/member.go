@@ -50,6 +50,7 @@ type item struct {
 // packer packs the content of resources. Its methods may be called from any goroutine.
 type packer struct {
 	source  Source
+	unasked func(loc string) error // why content is not to be asked for; nil: it is
 	current func(ctx context.Context, loc string) (payload.Entry, bool, error)
 	limits  contentLimits
 	dir     string // for files
@@ -96,6 +97,9 @@ func (p *packer) pack(ctx context.Context, e *payload.Entry) *item {
 }
 
 func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err error) {
+	if err := p.unasked(e.Loc); err != nil {
+		return nil, err
+	}
 	content, err := p.source.Open(ctx, e)
 	if err != nil {
 		return nil, p.explained(ctx, e, err)

@@ -18,6 +18,9 @@ type Progress struct {
 	LeftOut  int `json:"left_out,omitempty"`
 	// Packed are the bytes of the finished packages.
 	Packed int64 `json:"packed"`
+	// Earlier: this is a dump that was begun before the request. The dump that was asked for
+	// follows.
+	Earlier bool `json:"earlier,omitempty"`
 }
 
 // Outcome is how the making of a Resource Dump has ended.

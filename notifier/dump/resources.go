@@ -62,22 +62,26 @@ func (s *set) due() time.Duration {
 	defer s.mu.Unlock()
 	all := s.generations[Resources]
 	switch {
-	case s.asked:
+	case len(s.waiting) > 0:
 		return 0
 	case len(all) == 0 && s.first.IsZero():
 		return longestLook
 	case len(all) == 0:
 		return min(quiet-time.Since(s.last), firstAtLast-time.Since(s.first))
 	}
-	newest := all[len(all)-1]
-	// A clock that was set back holds nothing up.
-	return s.d.cfg.Every - max(s.d.cfg.Notifier.Now().Sub(newest.Completed), time.Since(newest.since))
+	return s.d.cfg.Every - s.age(all[len(all)-1])
+}
+
+// age returns how old a generation is. A clock that was set back makes none younger.
+func (s *set) age(g *Generation) time.Duration {
+	return max(s.d.cfg.Notifier.Now().Sub(g.Completed), time.Since(g.since))
 }
 
 // planResources takes a snapshot of the set.
 func (s *set) planResources(ctx context.Context) (dir string, p plan, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // lets go what was not read
+	s.beginsNow()
 	at, all, err := s.d.cfg.Notifier.Snapshot(ctx, s.name)
 	if err != nil {
 		return "", p, err

@@ -166,8 +166,8 @@ func send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file str
 	return n.SendFile(w, r, p.Completed, f)
 }
 
-// serveAsked makes a Resource Dump, and answers with how far that has come, as NDJSON: a Progress
-// each second, and an answer at the end. GET answers with the Progress of what is being made.
+// serveAsked makes a Resource Dump that begins after the request. It answers with NDJSON: a Progress
+// each second, and an Answer at the end. GET answers with the Progress of what is being made.
 func (s *set) serveAsked(w http.ResponseWriter, r *http.Request) error {
 	out := json.NewEncoder(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -177,7 +177,7 @@ func (s *set) serveAsked(w http.ResponseWriter, r *http.Request) error {
 		}
 		return nil
 	}
-	outcome := s.ask()
+	request := s.ask()
 	control := http.NewResponseController(w)
 	ticker := time.NewTicker(progressEvery)
 	defer ticker.Stop()
@@ -185,13 +185,17 @@ func (s *set) serveAsked(w http.ResponseWriter, r *http.Request) error {
 		// Not every writer has deadlines; each line has its own time.
 		_ = control.SetWriteDeadline(time.Now().Add(time.Minute))
 		select {
-		case o := <-outcome:
+		case o := <-request:
 			_ = out.Encode(answerOf(o)) // as above
 			return nil
 		case <-r.Context().Done(): // the dump is made all the same
 			return nil
 		case <-ticker.C:
-			now, _ := s.progress.look()
+			now, making := s.progress.look()
+			if !making {
+				now = Progress{} // not that of the dump before
+			}
+			now.Earlier = making && s.waits(request)
 			if out.Encode(now) != nil {
 				return nil
 			}

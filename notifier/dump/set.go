@@ -56,8 +56,8 @@ type set struct {
 	mu          sync.Mutex
 	archived    time.Time              // guarded by mu: when a Resource Dump was archived last
 	generations map[Kind][]*Generation // guarded by mu: oldest first; slices never change in place
-	waiting     []chan Outcome         // guarded by mu: who asked for a Resource Dump
-	asked       bool                   // guarded by mu
+	waiting     []chan Outcome         // guarded by mu: requests for a Resource Dump
+	answering   []chan Outcome         // guarded by mu: those that the dump being made answers
 	first, last time.Time              // guarded by mu: when events came
 	dump        changeDump             // guarded by mu: the Change Dump that is served
 }
@@ -195,7 +195,7 @@ func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found b
 func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) (*Generation, error) {
 	m := &maker{set: s, dir: dir, plan: p, shown: progress}
 	m.packer = packer{
-		source: s.source, dir: dir, pause: s.d.pause, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
+		source: s.source, unasked: m.unasked, dir: dir, pause: s.d.pause, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
 		limits: contentLimits{most: maxContent, untold: s.d.cfg.PackageBytes},
 		current: func(ctx context.Context, loc string) (payload.Entry, bool, error) {
 			return s.d.cfg.Store.Resource(ctx, s.name, loc)
@@ -251,25 +251,41 @@ func (s *set) Arrived(int) {
 // ListsChanged implements notifier.Companion.
 func (s *set) ListsChanged() { await.Wake(s.wakeChanges) }
 
-// ask has a Resource Dump made, and reports how that ended.
-func (s *set) ask() <-chan Outcome {
+// ask requests a Resource Dump that begins from now on, and returns a channel with its outcome.
+func (s *set) ask() chan Outcome {
 	answer := make(chan Outcome, 1)
 	s.mu.Lock()
-	s.asked = true
 	s.waiting = append(s.waiting, answer)
 	s.mu.Unlock()
 	await.Wake(s.urgent)
 	return answer
 }
 
-// answer tells those who wait how the making ended.
+// beginsNow notes that a Resource Dump begins: it has what there was at all requests until now.
+func (s *set) beginsNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answering, s.waiting = append(s.answering, s.waiting...), nil
+}
+
+// waits reports whether the dump of a request has not begun yet.
+func (s *set) waits(request chan Outcome) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.waiting, request)
+}
+
+// answer answers the requests of the dump that has ended. An error answers all of them.
 func (s *set) answer(o Outcome) {
 	s.mu.Lock()
-	waiting := s.waiting
-	s.waiting, s.asked = nil, false
+	ended := s.answering
+	s.answering = nil
+	if o.Err != nil {
+		ended, s.waiting = append(ended, s.waiting...), nil
+	}
 	s.mu.Unlock()
-	for _, w := range waiting {
-		w <- o // which has room
+	for _, request := range ended {
+		request <- o // which has room
 	}
 }
 
@@ -293,6 +309,9 @@ func (s *set) loop(ctx context.Context, wake, urgent chan struct{}, kind Kind, s
 			woken = nil
 			s.metrics.failures[kind].Inc()
 			wait = min(pause.NextBackOff(), longestRetry)
+			if held, is := errors.AsType[*heldError](err); is {
+				wait = min(wait, held.wait)
+			}
 			s.log.Error("no dump could be made; the one before stays", "kind", string(kind), "error", err, "retry_in", wait.String())
 		default:
 			pause.Reset()

@@ -258,13 +258,16 @@ func (w *world) ask() dump.Answer {
 }
 
 // tryAsk is ask where the notifier may end meanwhile.
-func (w *world) tryAsk() dump.Answer {
+func (w *world) tryAsk() dump.Answer { return w.tryAskTold(func(dump.Progress) {}) }
+
+// tryAskTold is tryAsk that hears of the progress.
+func (w *world) tryAskTold(tell func(dump.Progress)) dump.Answer {
 	resp, err := http.Post(w.http.URL+"/sets/default/dump", "", nil)
 	if err != nil {
 		return dump.Answer{Error: err.Error()}
 	}
 	defer resp.Body.Close()
-	answer, err := dump.ReadAnswer(resp.Body, func(dump.Progress) {})
+	answer, err := dump.ReadAnswer(resp.Body, tell)
 	if err != nil {
 		return dump.Answer{Error: err.Error()}
 	}
