@@ -30,6 +30,8 @@ type followCommand struct {
 	NDJSON      bool          `name:"ndjson" help:"Print each change as a line of JSON. It is the default." group:"Output"`
 	mirrorFlags `embed:""`
 
+	followDumpFlag `embed:""`
+
 	publishFlags `embed:""`
 
 	Start  string        `default:"auto" placeholder:"WHEN" help:"Where to begin, the first time: now, with what changes from now on; baseline, with the Source's Resource List and what changes from its moment on; or a datetime. auto is baseline with --mirror, else now." group:"Following" range:"auto, now, baseline or a datetime"`

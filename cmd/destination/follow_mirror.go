@@ -13,6 +13,7 @@ import (
 
 // mirrored has a mirror take the changes.
 func (h *following) mirrored(ctx context.Context) (outlet, error) {
+	h.dump = h.Dump
 	m, err := h.mirrorFlags.open(h.places.start, h.store, false, h.logger)
 	if err != nil {
 		return outlet{}, err
@@ -34,6 +35,7 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 		taker:    settlingTaker{m, h.settled},
 		anew:     anew,
 		baseline: beginning{mirror.Baselines{Mirror: m, From: settlingLists{h.places.client, h.settled}, Set: h.set}, m},
+		before:   func(ctx context.Context) error { return h.byDump(ctx, m, anew) },
 		run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return m.Run(ctx) })

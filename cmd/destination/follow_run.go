@@ -31,6 +31,7 @@ type outlet struct {
 	taker    follow.Taker
 	anew     bool // whatever was handed on before was to somebody else
 	baseline follow.Baseliner
+	before   func(ctx context.Context) error // what is done before changes are handed on; nil: nothing
 	run      func(ctx context.Context) error // what is done beside; nil: nothing
 	close    func() error                    // nil: nothing
 }
@@ -213,7 +214,14 @@ func (h *following) serve(ctx context.Context) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, running := errgroup.WithContext(running)
-	g.Go(func() error { return h.advised(h.follower.Run(running)) })
+	g.Go(func() error {
+		if h.out.before != nil {
+			if err := h.out.before(running); err != nil {
+				return err
+			}
+		}
+		return h.advised(h.follower.Run(running))
+	})
 	if h.out.run != nil {
 		g.Go(func() error { return h.out.run(running) })
 	}
