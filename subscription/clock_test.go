@@ -14,6 +14,7 @@ func TestClockSetForward(t *testing.T) {
 	for name, back := range map[string]bool{"and back": true, "and left there": false} {
 		t.Run(name, func(t *testing.T) {
 			inTown(t, func(t *testing.T, h *town) {
+				h.only = []subscription.Shard{shardOf(callback)}
 				var ahead atomic.Int64
 				h.cfg.Clock = func() time.Time { return time.Unix(0, time.Now().UnixNano()+ahead.Load()) }
 				h.run()
@@ -64,6 +65,7 @@ func TestClockSetForwardDuringARound(t *testing.T) {
 // set right again.
 func TestClockSetBackWhileVerified(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
+		h.only = []subscription.Shard{shardOf(callback)}
 		var ahead atomic.Int64
 		h.cfg.Clock = func() time.Time { return time.Unix(0, time.Now().UnixNano()+ahead.Load()) }
 		h.run()

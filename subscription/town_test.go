@@ -24,15 +24,20 @@ import (
 type memory struct {
 	mu       sync.Mutex
 	requests map[subscription.ID]subscription.Request
-	subs     map[subscription.ID]subscription.Subscription
-	down     bool // every call fails
+	// subs are by shard, as in an engine: every sweep looks into each.
+	subs map[subscription.Shard]map[subscription.ID]subscription.Subscription
+	down bool // every call fails
 }
 
 func newMemory() *memory {
-	return &memory{
+	m := &memory{
 		requests: make(map[subscription.ID]subscription.Request),
-		subs:     make(map[subscription.ID]subscription.Subscription),
+		subs:     make(map[subscription.Shard]map[subscription.ID]subscription.Subscription),
 	}
+	for shard := range subscription.Shard(subscription.Shards) {
+		m.subs[shard] = make(map[subscription.ID]subscription.Subscription)
+	}
+	return m
 }
 
 func (m *memory) change(ctx context.Context, f func() error) error {
@@ -108,7 +113,7 @@ func (m *memory) Activate(ctx context.Context, r subscription.Request, sub subsc
 	return m.change(ctx, func() error {
 		err := m.settle(r)
 		if err == nil {
-			m.subs[r.ID] = sub
+			m.subs[subscription.ShardOf(r.ID)][r.ID] = sub
 		}
 		return err
 	})
@@ -122,7 +127,7 @@ func (m *memory) Unsubscribe(ctx context.Context, r subscription.Request) error 
 	return m.change(ctx, func() error {
 		err := m.settle(r)
 		if err == nil {
-			delete(m.subs, r.ID)
+			delete(m.subs[subscription.ShardOf(r.ID)], r.ID)
 		}
 		return err
 	})
@@ -130,9 +135,9 @@ func (m *memory) Unsubscribe(ctx context.Context, r subscription.Request) error 
 
 func (m *memory) Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error) {
 	err = m.change(ctx, func() error {
-		stored, found := m.subs[sub.ID]
+		stored, found := m.subs[subscription.ShardOf(sub.ID)][sub.ID]
 		if removed = found && stored.Expires.Equal(sub.Expires); removed {
-			delete(m.subs, sub.ID)
+			delete(m.subs[subscription.ShardOf(sub.ID)], sub.ID)
 		}
 		return nil
 	})
@@ -142,7 +147,7 @@ func (m *memory) Remove(ctx context.Context, sub subscription.Subscription) (rem
 func (m *memory) Get(ctx context.Context, id subscription.ID) (sub subscription.Subscription, err error) {
 	err = m.change(ctx, func() error {
 		var found bool
-		if sub, found = m.subs[id]; !found {
+		if sub, found = m.subs[subscription.ShardOf(id)][id]; !found {
 			return subscription.ErrNotFound
 		}
 		return nil
@@ -154,8 +159,8 @@ func (m *memory) Expired(
 	ctx context.Context, shard subscription.Shard, now time.Time, limit int,
 ) (subs []subscription.Subscription, err error) {
 	err = m.change(ctx, func() error {
-		for _, sub := range m.subs {
-			if subscription.ShardOf(sub.ID) == shard && !sub.Expires.After(now) {
+		for _, sub := range m.subs[shard] {
+			if !sub.Expires.After(now) {
 				subs = append(subs, sub)
 			}
 		}
@@ -170,7 +175,11 @@ func (m *memory) Expired(
 func (m *memory) members() map[subscription.ID]subscription.Subscription {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.subs)
+	all := make(map[subscription.ID]subscription.Subscription)
+	for _, subs := range m.subs {
+		maps.Copy(all, subs)
+	}
+	return all
 }
 
 // unsettled counts the requests that the store holds.
