@@ -60,21 +60,17 @@ var mayDial = map[string]struct {
 		[]string{"net/http.DefaultTransport", "net/http.Transport"},
 		"a notifier publishes to the hub that its operator names (--hub), and takes nobody's URLs",
 	},
-	"notifier/dump/fetch.go":         {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "it fetches the resources that the operator's own systems published, from their addresses, and follows redirects to the same host only"},
+	"notifier/dump/fetch.go":         {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "it fetches the resources that the operator's own systems published, from their addresses, and follows redirects to the same host only"},
 	"destination/config.go":          {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
 	"internal/tracing/tracing.go":    {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
 	"cmd/destination/follow_exec.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},
 	"cmd/destination/exec_unix.go":   {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
 	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
-	"destination/ask.go":             {[]string{"net/http.Client"}, "as destination/config.go"},
-	"destination/discover.go":        {[]string{"net/http.Client"}, "as destination/config.go"},
 	"destination/mirror/config.go":   {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a mirror fetches what is below the URLs that its operator gave (--base, or the Source's own host), and follows redirects to the same host only"},
-	"destination/mirror/fetch.go":    {[]string{"net/http.Client"}, "as destination/mirror/config.go"},
 	"destination/lists/config.go":    {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
 	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall", "syscall.RawSyscall6"}, "it reads and writes at connections that Config.Dial made"},
 
-	"destination/republish/config.go":  {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
-	"destination/packages/packages.go": {[]string{"net/http.Client"}, "a package is asked for where a dump lists it, which destination/lists has judged as every address of a Source, and redirects lead to the same host only"},
+	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
 }
 
 // outsideOf are folders that no command of the house may import (TestWalls), so that what

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/fetch"
 	"carillon/internal/legible"
 	"carillon/internal/retryafter"
 	"carillon/internal/weblink"
@@ -47,11 +48,7 @@ const relMemory = "archives"
 // does not follow from https to http. Where the hub that accepted has a change memory,
 // its address comes back.
 func (d *Destination) ask(ctx context.Context, hub string, form url.Values) (memory string, err error) {
-	client := http.Client{
-		Transport:     d.cfg.Transport,
-		Timeout:       requestTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := d.client() // which follows no redirect of a POST
 	for range maxRedirects + 1 {
 		req, err := d.request(ctx, http.MethodPost, hub, form)
 		if err != nil {
@@ -90,13 +87,13 @@ func memoryOf(hub string, header http.Header) string {
 // outcome reads the hub's answer: done, or the hub to go on to, or an error. 202
 // is what WebSub asks for; older hubs answer 204.
 func outcome(resp *http.Response) (next string, err error) {
-	defer drain(resp.Body)
+	defer resp.Body.Close()
 	switch code := resp.StatusCode; {
 	case code/100 == 2:
 		return "", nil
 	case code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
 		u, err := resp.Location()
-		if err != nil || !isWeb(u) {
+		if err != nil || !fetch.Web(u) {
 			return "", fmt.Errorf("the hub answers %s without a usable Location", resp.Status)
 		}
 		return u.String(), nil

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"carillon/internal/fetch"
 )
 
 // Defaults of Config.
@@ -91,14 +93,10 @@ func webURL(name, raw string) error {
 		return fmt.Errorf("%s: is missing", name)
 	}
 	u, err := url.Parse(raw)
-	if err != nil || !isWeb(u) || strings.ContainsAny(raw, " #") || u.User != nil {
+	if err != nil || !fetch.Web(u) || strings.ContainsAny(raw, " #") {
 		return fmt.Errorf("%s: %q is not an absolute http or https URL, without user name and fragment", name, raw)
 	}
 	return nil
-}
-
-func isWeb(u *url.URL) bool {
-	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
 func (c Config) withDefaults() Config {

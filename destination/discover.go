@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/fetch"
 	"carillon/internal/weblink"
 )
 
@@ -24,9 +25,6 @@ const (
 	maxHeader = 64 << 10
 	// maxRedirects bounds the redirects that are followed from a topic or a hub.
 	maxRedirects = 5
-	// maxDrain is how much of an unread answer is read so that its connection
-	// can be used again, bytes.
-	maxDrain = 64 << 10
 )
 
 // channel is what discovery finds: the topic's own name for itself, and its
@@ -56,12 +54,11 @@ func (d *Destination) look(ctx context.Context, method string) (channel, error) 
 	if err != nil {
 		return channel{}, err
 	}
-	client := http.Client{Transport: d.cfg.Transport, Timeout: requestTimeout, CheckRedirect: fewRedirects}
-	resp, err := client.Do(req)
+	resp, err := d.client().Do(req)
 	if err != nil {
 		return channel{}, err
 	}
-	defer drain(resp.Body)
+	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		return channel{}, fmt.Errorf("%s is answered %s", method, resp.Status)
 	}
@@ -84,13 +81,13 @@ func (d *Destination) look(ctx context.Context, method string) (channel, error) 
 func (d *Destination) channelOf(links []weblink.Link) (channel, error) {
 	c := channel{topic: d.cfg.Topic}
 	for _, l := range weblink.Find(links, "self") {
-		if u, err := url.Parse(l.URI); err == nil && isWeb(u) {
+		if u, err := url.Parse(l.URI); err == nil && fetch.Web(u) {
 			c.topic = l.URI
 			break
 		}
 	}
 	for _, l := range weblink.Find(links, "hub") {
-		if u, err := url.Parse(l.URI); err == nil && isWeb(u) && !slices.Contains(c.hubs, l.URI) {
+		if u, err := url.Parse(l.URI); err == nil && fetch.Web(u) && !slices.Contains(c.hubs, l.URI) {
 			c.hubs = append(c.hubs, l.URI)
 		}
 	}
@@ -109,11 +106,18 @@ func scheme(raw string) int {
 	return 0
 }
 
-func fewRedirects(_ *http.Request, via []*http.Request) error {
-	if len(via) > maxRedirects {
-		return fmt.Errorf("more than %d redirects", maxRedirects)
+// client asks the topic and the hub. Topics move to other hosts by redirects (WebSub §6.1), but what
+// was safe from others on the way stays so.
+func (d *Destination) client() *fetch.Client {
+	return &fetch.Client{
+		Transport: d.cfg.Transport, Timeout: requestTimeout, Redirects: maxRedirects,
+		Lead: func(from, to *url.URL) error {
+			if from.Scheme == "https" && to.Scheme != "https" {
+				return fmt.Errorf("it redirects from https to http: %.200q", to)
+			}
+			return nil
+		},
 	}
-	return nil
 }
 
 func (d *Destination) request(ctx context.Context, method, target string, form url.Values) (*http.Request, error) {
@@ -130,9 +134,4 @@ func (d *Destination) request(ctx context.Context, method, target string, form u
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	return req, nil
-}
-
-func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, maxDrain)
-	body.Close()
 }

@@ -11,13 +11,7 @@ import (
 	"time"
 
 	"carillon/internal/digests"
-	"carillon/internal/retryafter"
-)
-
-// Causes for which a request is broken off.
-var (
-	errStalled = errors.New("nothing more came")
-	errTooLong = errors.New("it took too long")
+	"carillon/internal/fetch"
 )
 
 // trouble is why a resource was not fetched.
@@ -55,29 +49,20 @@ type fetched struct {
 // fetcher asks servers for resources.
 type fetcher struct {
 	cfg    *Config
-	client http.Client
+	client fetch.Client
 	tree   *tree
 }
 
 func newFetcher(cfg *Config, t *tree, below func(*url.URL) bool) *fetcher {
-	redirect := func(next *http.Request, via []*http.Request) error { return mayRedirect(next, via, below) }
-	return &fetcher{cfg: cfg, tree: t, client: http.Client{Transport: cfg.Transport, CheckRedirect: redirect}}
-}
-
-// mayRedirect lets redirects lead to the same host and port, and from http to https, and
-// not out of what is mirrored.
-func mayRedirect(next *http.Request, via []*http.Request, below func(*url.URL) bool) error {
-	from := via[len(via)-1].URL
-	switch {
-	case len(via) > maxRedirects:
-		return failed("more than %d redirects", maxRedirects)
-	case next.URL.User != nil || authority(from) != authority(next.URL) || from.Scheme == "https" && next.URL.Scheme != "https":
-		return failed("its server redirects to %.200q, which is another host", next.URL.Redacted())
-	case !below(next.URL):
-		return failed("its server redirects to %.200q, which is outside of what is mirrored (--base)", next.URL.Redacted())
-	}
-	next.Header.Del("Referer")
-	return nil
+	return &fetcher{cfg: cfg, tree: t, client: fetch.Client{
+		Transport: cfg.Transport, Timeout: cfg.Timeout, Window: cfg.Idle, Redirects: maxRedirects,
+		Lead: func(from, to *url.URL) error {
+			if err := fetch.StayAtServer(from, to); err != nil || below(to) {
+				return err
+			}
+			return fmt.Errorf("%w to %.200q, which is outside of what is mirrored (--base)", fetch.ErrRedirects, to)
+		},
+	}}
 }
 
 // fetch gets what a resource is now, verified, in a file that is not in its place yet.
@@ -86,40 +71,39 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, told *Told, old *File, 
 	if size := told.size(); size > f.cfg.MaxBytes {
 		return nil, failed("it has %d bytes, more than the limit of %d", size, f.cfg.MaxBytes)
 	}
-	outer := ctx
-	ctx, stop := context.WithTimeoutCause(ctx, f.cfg.Timeout, errTooLong)
-	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	idle := time.AfterFunc(f.cfg.Idle, func() { cancel(errStalled) })
-	defer idle.Stop()
-
 	req, err := f.request(ctx, u, told, old, fresh)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return nil, networkTrouble(outer, ctx, err)
+		return nil, troubleOf(err)
 	}
 	defer resp.Body.Close()
-	if err := statusTrouble(resp, old != nil); err != nil {
-		drain(resp.Body)
-		return nil, err
+	if resp.StatusCode == http.StatusNotModified && old != nil {
+		return nil, errUnchanged
 	}
-	alive := aliveReader{resp.Body, func() { idle.Reset(f.cfg.Idle) }}
-	got, err = f.take(alive, resp, told)
-	if got == nil && err != nil {
-		return nil, err
+	if t := fetch.Judge(resp, http.StatusOK); t != nil {
+		return nil, troubleOf(t)
 	}
-	if err != nil { // broken off while it came
+	if got, err = f.take(resp.Body, resp, told); got != nil && err != nil { // broken off while it came
 		got.file.discard()
-		if t := (*trouble)(nil); errors.As(err, &t) || errors.Is(err, ErrRoom) {
-			return nil, err
-		}
-		return nil, networkTrouble(outer, ctx, err)
+		got = nil
 	}
-	return got, nil
+	return got, troubleOf(err)
+}
+
+// troubleOf is what a failed request means for a resource. Other errors stay what they are.
+func troubleOf(err error) error {
+	t, is := errors.AsType[*fetch.Trouble](err)
+	if !is {
+		return err
+	}
+	state := Failed
+	if t.Kind == fetch.Missing {
+		state = Missing
+	}
+	return &trouble{state: state, reason: t.Error(), host: t.OfHost(), after: t.After}
 }
 
 func (f *fetcher) request(ctx context.Context, u *url.URL, told *Told, old *File, fresh bool) (*http.Request, error) {
@@ -226,73 +210,12 @@ func header(resp *http.Response, name string) string {
 	return ""
 }
 
-// statusTrouble tells what is no answer with a resource in it.
-func statusTrouble(resp *http.Response, conditional bool) error {
-	switch code := resp.StatusCode; {
-	case code == http.StatusOK:
-		return nil
-	case code == http.StatusNotModified && conditional:
-		return errUnchanged
-	case code == http.StatusNotFound || code == http.StatusGone:
-		return &trouble{state: Missing, reason: "its server answers " + status(code)}
-	case code == http.StatusTooManyRequests || code >= 500:
-		after := retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())
-		return &trouble{state: Failed, reason: "its server answers " + status(code), host: true, after: after}
-	default:
-		return failed("its server answers %s", status(code))
-	}
-}
-
-func status(code int) string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
-}
-
-// networkTrouble says why there was no answer, or only a part of one.
-func networkTrouble(outer, ctx context.Context, err error) error {
-	if outer.Err() != nil {
-		return outer.Err() // nobody waits for it any more
-	}
-	if t := (*trouble)(nil); errors.As(err, &t) {
-		return t // of a redirect
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return &trouble{state: Failed, reason: cause.Error(), host: errors.Is(cause, errStalled)}
-	}
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err // without the loc
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return failed("its server broke off: %v", err)
-	}
-	return &trouble{state: Failed, reason: fmt.Sprintf("its server cannot be asked: %v", err), host: true}
-}
-
 // writeTrouble says why a file could not be written; ErrRoom stays what it is.
 func writeTrouble(err error) error {
 	if errors.Is(err, ErrRoom) {
 		return err
 	}
 	return failed("its file cannot be written: %v", err)
-}
-
-// drain reads what is left of a short answer, so that its connection can be used again.
-func drain(body io.Reader) {
-	const maxDrained = 16 << 10
-	_, _ = io.CopyN(io.Discard, body, maxDrained)
-}
-
-// aliveReader tells of every part that comes.
-type aliveReader struct {
-	from io.Reader
-	came func()
-}
-
-func (r aliveReader) Read(b []byte) (int, error) {
-	n, err := r.from.Read(b)
-	if n > 0 {
-		r.came()
-	}
-	return n, err
 }
 
 // writeMarker remembers that it was writing that failed.

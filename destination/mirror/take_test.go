@@ -158,7 +158,7 @@ func TestAnswers(t *testing.T) {
 		"/500":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, mirror.Failed, "500 Internal"},
 		"/redirect":  {redirect("/real"), mirror.Whole, ""},
 		"/elsewhere": {redirect(other.URL + "/x"), mirror.Failed, "which is another host"},
-		"/scheme":    {redirect("file:///etc/passwd"), mirror.Failed, "which is another host"},
+		"/scheme":    {redirect("file:///etc/passwd"), mirror.Failed, "which is no http or https address"},
 		"/loop":      {redirect("/loop"), mirror.Failed, "more than 5 redirects"},
 		"/endless": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 100 {

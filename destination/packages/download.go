@@ -6,52 +6,28 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"carillon/destination/lists"
 	"carillon/internal/await"
 	"carillon/internal/digests"
-	"carillon/internal/retryafter"
+	"carillon/internal/fetch"
 )
 
 const (
 	maxRedirects = 5
 	// copyBuffer is how much of a package is held at a time, bytes.
 	copyBuffer = 128 << 10
-	// maxDrained is how much of an unread response is read so that its connection can be used again.
-	maxDrained = 16 << 10
 )
 
-var (
-	errSlow    = errors.New("its server sends less than the least rate")
-	errTooLong = errors.New("it took too long")
-)
+var errTooLong = errors.New("it took too long")
 
-// passing is a failure that may pass; after is how long the server asks to wait.
-type passing struct {
-	err   error
-	after time.Duration
-}
-
-func (p *passing) Error() string { return p.err.Error() }
-func (p *passing) Unwrap() error { return p.err }
-
-// mayRedirect lets redirects lead to the same host and port, or from http to https of the same host.
-func mayRedirect(next *http.Request, via []*http.Request) error {
-	from := via[len(via)-1].URL
-	switch {
-	case len(via) > maxRedirects:
-		return fmt.Errorf("%w: more than %d redirects", ErrAnswer, maxRedirects)
-	case next.URL.User != nil || !lists.SameServer(from, next.URL):
-		return fmt.Errorf("%w: its server redirects to %q, which is another host", ErrAnswer, lists.Cut(next.URL.Redacted()))
-	}
-	next.Header.Del("Referer")
-	return nil
+// passing returns a failure that may pass. Another request is made then.
+func passing(format string, args ...any) error {
+	return &fetch.Trouble{Kind: fetch.Broken, Err: fmt.Errorf(format, args...)}
 }
 
 // fetch has the file of a package be there, whole. A file that was put together of several
@@ -164,9 +140,12 @@ func (d *download) run(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		p := (*passing)(nil)
-		if !errors.As(err, &p) {
+		t, is := errors.AsType[*fetch.Trouble](err)
+		switch {
+		case !is:
 			return err
+		case t.Kind == fetch.Missing || t.Kind == fetch.Refused:
+			return fmt.Errorf("%w: %w", ErrAnswer, t)
 		}
 		if d.h.size-before >= d.c.cfg.least() {
 			wait, failures = d.c.cfg.Retry, 0
@@ -174,7 +153,7 @@ func (d *download) run(ctx context.Context) error {
 		if failures++; failures >= d.c.cfg.Attempts {
 			return fmt.Errorf("%w: %w, after %d attempts", ErrAnswer, err, failures)
 		}
-		pause := min(max(wait, p.after), d.c.cfg.RetryMax)
+		pause := min(max(wait, t.After), d.c.cfg.RetryMax)
 		d.c.cfg.Logger.Info("the download of a package broke off, and goes on", "uri", lists.Cut(d.h.note.URI),
 			"bytes", d.h.size, "reason", lists.Cut(err.Error()), "pause", pause)
 		if err := await.For(ctx, pause); err != nil {
@@ -185,33 +164,30 @@ func (d *download) run(ctx context.Context) error {
 }
 
 // ask makes one request, and takes what comes.
-func (d *download) ask(outer context.Context) error {
+func (d *download) ask(ctx context.Context) error {
 	if d.h.size > 0 && d.h.note.validator() == "" {
 		d.h.forget() // nobody can say whether a rest belongs to it
 	}
-	ctx, cancel := context.WithCancelCause(outer)
-	defer cancel(nil)
-	came := watch(ctx, cancel, &d.c.cfg)
-	resp, err := d.c.http.Do(d.request(ctx))
+	req, err := d.request(ctx)
 	if err != nil {
-		if errors.Is(err, ErrAnswer) {
-			return err
-		}
-		return broken(ctx, err)
+		return fmt.Errorf("%w: %w", ErrAnswer, err)
+	}
+	resp, err := d.c.http.Do(req)
+	if err != nil {
+		return err
 	}
 	defer resp.Body.Close()
 	if err := d.answer(resp); err != nil || d.unchanged {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
 		return err
 	}
-	return d.take(ctx, resp, came)
+	return d.take(resp.Body)
 }
 
-func (d *download) request(ctx context.Context) *http.Request {
+func (d *download) request(ctx context.Context) (*http.Request, error) {
 	n := &d.h.note
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URI, nil)
 	if err != nil {
-		req = (&http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx) // refused by Do
+		return nil, err
 	}
 	req.Header.Set("User-Agent", d.c.cfg.UserAgent)
 	req.Header.Set("Accept-Encoding", "identity")
@@ -225,7 +201,7 @@ func (d *download) request(ctx context.Context) *http.Request {
 		req.Header.Set("Range", "bytes="+strconv.FormatInt(d.h.size, 10)+"-")
 		req.Header.Set("If-Range", n.validator())
 	}
-	return req
+	return req, nil
 }
 
 // answer judges a response by its header, and prepares the file for its body.
@@ -244,7 +220,7 @@ func (d *download) answer(resp *http.Response) error {
 		tag := resp.Header.Get("ETag")
 		if !ok || from != h.size || h.note.Total >= 0 && total >= 0 && total != h.note.Total || tag != "" && h.note.ETag != "" && tag != h.note.ETag {
 			h.forget()
-			return &passing{err: errors.New("its server sends a part that does not follow on what is there")}
+			return passing("it sent a part that does not follow on what is there")
 		}
 		d.joined = true
 		h.note.Total = max(h.note.Total, total)
@@ -253,11 +229,9 @@ func (d *download) answer(resp *http.Response) error {
 		return nil
 	case code == http.StatusRequestedRangeNotSatisfiable && h.size > 0:
 		h.forget()
-		return &passing{err: errors.New("its server has fewer bytes than there were")}
-	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
-		return &passing{fmt.Errorf("its server answers %d", code), retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())}
+		return passing("it has fewer bytes than there were")
 	default:
-		return fmt.Errorf("%w: its server answers %s", ErrAnswer, strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))))
+		return fetch.Judge(resp)
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return fmt.Errorf("%w: its server sends it in the coding %q", ErrAnswer, lists.Cut(coding))
@@ -305,24 +279,23 @@ func contentRange(s string) (from, total int64, ok bool) {
 }
 
 // take appends what comes to the file.
-func (d *download) take(ctx context.Context, resp *http.Response, came *atomic.Int64) error {
+func (d *download) take(body io.Reader) error {
 	file, err := d.h.writer()
 	if err != nil {
 		return err
 	}
-	err = d.copy(ctx, file, resp.Body, came)
+	err = d.copy(file, body)
 	if closed := file.Close(); err == nil {
 		err = closed
 	}
 	return err
 }
 
-func (d *download) copy(ctx context.Context, file *os.File, body io.Reader, came *atomic.Int64) error {
+func (d *download) copy(file *os.File, body io.Reader) error {
 	buffer := make([]byte, copyBuffer)
 	for {
 		n, err := body.Read(buffer)
 		if n > 0 {
-			came.Add(int64(n))
 			d.c.cfg.Came(int64(n))
 			if d.h.size+int64(n) > d.limit {
 				return fmt.Errorf("%w: it has more than %d bytes", ErrDiffers, d.limit)
@@ -341,40 +314,9 @@ func (d *download) copy(ctx context.Context, file *os.File, body io.Reader, came
 		case errors.Is(err, io.EOF) && (d.h.note.Total < 0 || d.h.size == d.h.note.Total):
 			return nil
 		case errors.Is(err, io.EOF):
-			return &passing{err: fmt.Errorf("it ended after %d of %d bytes", d.h.size, d.h.note.Total)}
+			return passing("it ended after %d of %d bytes", d.h.size, d.h.note.Total)
 		case err != nil:
-			return broken(ctx, err)
+			return err
 		}
 	}
-}
-
-// watch ends a request that brings less than Config.MinRate in a Window.
-func watch(ctx context.Context, cancel context.CancelCauseFunc, cfg *Config) (came *atomic.Int64) {
-	came = &atomic.Int64{}
-	go func() {
-		tick := time.NewTicker(cfg.Window)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if came.Swap(0) < cfg.least() {
-				cancel(errSlow)
-			}
-		}
-	}()
-	return came
-}
-
-// broken says why a request brought nothing, or not all.
-func broken(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err
-	}
-	return &passing{err: fmt.Errorf("its server broke off: %w", err)}
 }

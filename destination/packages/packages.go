@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"carillon/destination/lists"
+	"carillon/internal/fetch"
 	"carillon/internal/unpack"
 	"carillon/payload"
 )
@@ -114,7 +115,7 @@ func (c *Config) least() int64 { return max(int64(float64(c.MinRate)*c.Window.Se
 // its own.
 type Client struct {
 	cfg  Config
-	http http.Client
+	http fetch.Client
 	dir  *directory
 }
 
@@ -123,7 +124,10 @@ func New(cfg Config) *Client {
 	cfg = cfg.withDefaults()
 	return &Client{
 		cfg: cfg, dir: &directory{name: cfg.Dir},
-		http: http.Client{Transport: cfg.Transport, CheckRedirect: mayRedirect},
+		http: fetch.Client{
+			Transport: cfg.Transport, Window: cfg.Window, Least: cfg.least(),
+			Redirects: maxRedirects, Lead: fetch.StayAtServer,
+		},
 	}
 }
 

@@ -3,7 +3,6 @@ package dump
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -13,7 +12,7 @@ import (
 	"time"
 
 	"carillon/internal/await"
-	"carillon/internal/retryafter"
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
@@ -30,12 +29,6 @@ const (
 	longestAsked = 30 * time.Second
 )
 
-// Causes for which a request is broken off.
-var (
-	errIdle    = errors.New("nothing more came")
-	errTooLong = errors.New("it took too long")
-)
-
 func newTransport() http.RoundTripper {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: perHost,
@@ -45,7 +38,7 @@ func newTransport() http.RoundTripper {
 
 // fetcher is a Source: the resources at their own addresses.
 type fetcher struct {
-	client    http.Client
+	client    fetch.Client
 	userAgent string
 
 	mu    sync.Mutex
@@ -62,26 +55,12 @@ type host struct {
 
 func newFetcher(cfg *Config) *fetcher {
 	return &fetcher{
-		client:    http.Client{Transport: cfg.Transport, CheckRedirect: mayRedirect},
+		client: fetch.Client{
+			Transport: cfg.Transport, Timeout: contentTime, Window: contentIdle,
+			Redirects: maxRedirects, Lead: fetch.StayAtServer,
+		},
 		userAgent: cfg.UserAgent, hosts: map[string]*host{},
 	}
-}
-
-// errRedirect: a redirect that is not followed.
-var errRedirect = errors.New("redirects")
-
-// mayRedirect lets redirects lead to the same host, and from http to https.
-func mayRedirect(next *http.Request, via []*http.Request) error {
-	from := via[len(via)-1].URL
-	switch {
-	case len(via) > maxRedirects:
-		return fmt.Errorf("its server %w more than %d times", errRedirect, maxRedirects)
-	case next.URL.User != nil || !strings.EqualFold(from.Hostname(), next.URL.Hostname()) ||
-		from.Scheme == next.URL.Scheme && from.Port() != next.URL.Port() || from.Scheme == "https" && next.URL.Scheme != "https":
-		return fmt.Errorf("its server %w to %.200q, which is another host", errRedirect, next.URL.Redacted())
-	}
-	next.Header.Del("Referer")
-	return nil
 }
 
 // of returns the host of a resource.
@@ -137,36 +116,25 @@ func (f *fetcher) Open(ctx context.Context, e *payload.Entry) (_ *Content, err e
 	if err := h.enter(ctx); err != nil {
 		return nil, err
 	}
-	outer := ctx
-	ctx, stop := context.WithTimeoutCause(ctx, contentTime, errTooLong)
-	ctx, cancel := context.WithCancelCause(ctx)
-	idle := time.AfterFunc(contentIdle, func() { cancel(errIdle) })
-	end := sync.OnceFunc(func() {
-		idle.Stop()
-		cancel(nil)
-		stop()
-		<-h.slots
-	})
+	leave := sync.OnceFunc(func() { <-h.slots })
 	defer func() {
 		if err != nil {
-			end()
+			leave()
 		}
 	}()
 	resp, err := f.ask(ctx, u, e)
 	if err != nil {
-		return nil, networkTrouble(outer, ctx, err)
+		return nil, leftOutBy(err)
 	}
-	if err := statusTrouble(resp, h); err != nil {
-		const drained = 16 << 10
-		_, _ = io.CopyN(io.Discard, resp.Body, drained) // so that the connection can be used again
-		resp.Body.Close()
-		return nil, err
+	if t := fetch.Judge(resp, http.StatusOK); t != nil {
+		if t.After > 0 {
+			h.leaveAlone(t.After)
+		}
+		_ = resp.Body.Close() // the status has said what counts
+		return nil, leftOutBy(t)
 	}
-	body := &fetchedBody{body: resp.Body, end: end, alive: func() { idle.Reset(contentIdle) }, trouble: func(err error) error {
-		return networkTrouble(outer, ctx, err)
-	}}
 	return &Content{
-		ReadCloser: body, Size: resp.ContentLength, Type: mediaType(resp.Header.Get("Content-Type")),
+		ReadCloser: &fetchedBody{resp.Body, leave}, Size: resp.ContentLength, Type: mediaType(resp.Header.Get("Content-Type")),
 		LastMod: lastModified(resp.Header.Get("Last-Modified")), Encoding: coding(resp.Header.Get("Content-Encoding")),
 	}, nil
 }
@@ -185,63 +153,35 @@ func (f *fetcher) ask(ctx context.Context, u *url.URL, e *payload.Entry) (*http.
 	return f.client.Do(r)
 }
 
-// statusTrouble is an answer without the resource in it.
-func statusTrouble(resp *http.Response, h *host) error {
-	code := resp.StatusCode
-	text := strings.TrimSpace(fmt.Sprintf("its server answers %d %s", code, http.StatusText(code)))
-	switch {
-	case code == http.StatusOK:
-		return nil
-	case code == http.StatusNotFound || code == http.StatusGone:
-		return leftOut(Missing, false, "%s", text)
-	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
-		if after := retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()); after > 0 {
-			h.leaveAlone(after)
-		}
-		return leftOut(Unreachable, true, "%s", text)
+// leftOutBy says why a resource that was asked for has no content. Other errors stay what they are.
+func leftOutBy(err error) error {
+	t, is := errors.AsType[*fetch.Trouble](err)
+	if !is {
+		return err
 	}
-	return leftOut(Refused, false, "%s", text)
+	switch t.Kind {
+	case fetch.Missing:
+		return leftOut(Missing, false, "%v", t)
+	case fetch.Refused:
+		return leftOut(Refused, false, "%v", t)
+	}
+	return leftOut(Unreachable, t.Kind != fetch.TooLong, "%v", t)
 }
 
-// networkTrouble says why there was no answer, or only a part of one.
-func networkTrouble(outer, ctx context.Context, err error) error {
-	if outer.Err() != nil {
-		return outer.Err()
-	}
-	if u, is := errors.AsType[*url.Error](err); is {
-		err = u.Err // without the loc, which the log line has
-	}
-	if errors.Is(err, errRedirect) {
-		return leftOut(Refused, false, "%v", err)
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return leftOut(Unreachable, errors.Is(cause, errIdle), "its server is too slow: %v", cause)
-	}
-	return leftOut(Unreachable, true, "its server cannot be asked: %v", err)
-}
-
-// fetchedBody is the body of an answer.
+// fetchedBody is the body of a response. Close gives its slot at the host back.
 type fetchedBody struct {
-	body    io.ReadCloser
-	alive   func()
-	trouble func(error) error
-	end     func()
+	io.ReadCloser
+	leave func()
 }
 
 func (b *fetchedBody) Read(p []byte) (int, error) {
-	n, err := b.body.Read(p)
-	if n > 0 {
-		b.alive()
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = b.trouble(err)
-	}
-	return n, err
+	n, err := b.ReadCloser.Read(p)
+	return n, leftOutBy(err)
 }
 
 func (b *fetchedBody) Close() error {
-	defer b.end()
-	return b.body.Close()
+	defer b.leave()
+	return b.ReadCloser.Close()
 }
 
 // mediaType is a Content-Type without its parameters; empty where it is none.

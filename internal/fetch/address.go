@@ -1,0 +1,55 @@
+package fetch
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// Web reports whether u is an absolute http or https address without a user name.
+func Web(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.Opaque == "" && u.User == nil
+}
+
+// Hostname returns the host of u in the form by which hosts are compared.
+func Hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
+
+// Port returns the port at which u is asked.
+func Port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+// Authority returns the host and the port of u, without a port where it is that of the scheme.
+// http and https at their own ports have the same one.
+func Authority(u *url.URL) string {
+	port := Port(u)
+	if port == Port(&url.URL{Scheme: u.Scheme}) {
+		port = ""
+	}
+	return net.JoinHostPort(Hostname(u), port)
+}
+
+// SameServer reports whether to is at the server of from, or at the same host by https where that
+// was http, both at their own ports. It is the rule for redirects and links where nobody has named other hosts.
+func SameServer(from, to *url.URL) bool {
+	if Hostname(from) != Hostname(to) {
+		return false
+	}
+	return from.Scheme == to.Scheme && Port(from) == Port(to) ||
+		from.Scheme == "http" && to.Scheme == "https" && Port(from) == "80" && Port(to) == "443"
+}
+
+// StayAtServer is a Client.Lead that refuses redirects to another server.
+func StayAtServer(from, to *url.URL) error {
+	if SameServer(from, to) {
+		return nil
+	}
+	return fmt.Errorf("%w to %.200q, which is another host", ErrRedirects, to)
+}

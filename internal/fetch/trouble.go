@@ -1,0 +1,87 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/internal/retryafter"
+)
+
+// Kind is what went wrong with a request.
+type Kind string
+
+// The kinds. Slow, Busy and Unreachable are trouble of the host; the others of the resource.
+const (
+	// Missing: 404 or 410.
+	Missing Kind = "missing"
+	// Refused: another status, or a redirect that is not followed. It will not pass by itself.
+	Refused Kind = "refused"
+	// Busy: 408, 425, 429 or 5xx.
+	Busy Kind = "busy"
+	// Unreachable: there is no response.
+	Unreachable Kind = "unreachable"
+	// Slow: less came than must in Client.Window.
+	Slow Kind = "slow"
+	// Broken: the response ended in the middle.
+	Broken Kind = "broken"
+	// TooLong: Client.Timeout was over.
+	TooLong Kind = "too long"
+)
+
+// ErrRedirects is in the Trouble of a redirect that Client.Redirects or the form of its address
+// forbids. What Client.Lead refuses has Lead's own error.
+var ErrRedirects = errors.New("its server redirects")
+
+// Trouble is why a resource was not fetched.
+type Trouble struct {
+	Kind Kind
+	// After is how long the server asks to be left alone (Retry-After); 0: it does not.
+	After time.Duration
+	Err   error
+}
+
+func (t *Trouble) Error() string {
+	switch t.Kind {
+	case Unreachable:
+		return "its server cannot be asked: " + t.Err.Error()
+	case Slow:
+		return "its server is too slow: " + t.Err.Error()
+	case Broken:
+		return "its server broke off: " + t.Err.Error()
+	}
+	return t.Err.Error()
+}
+
+// Unwrap returns Err.
+func (t *Trouble) Unwrap() error { return t.Err }
+
+// OfHost reports whether other resources of the host are likely to have the same trouble.
+func (t *Trouble) OfHost() bool {
+	return t != nil && (t.Kind == Busy || t.Kind == Unreachable || t.Kind == Slow)
+}
+
+// Judge says what a status means; nil for those that the caller wants.
+func Judge(resp *http.Response, want ...int) *Trouble {
+	code := resp.StatusCode
+	if slices.Contains(want, code) {
+		return nil
+	}
+	t := &Trouble{Kind: Refused, Err: fmt.Errorf("its server answers %s", Status(code))}
+	switch {
+	case code == http.StatusNotFound || code == http.StatusGone:
+		t.Kind = Missing
+	case code >= http.StatusInternalServerError || code == http.StatusTooManyRequests ||
+		code == http.StatusRequestTimeout || code == http.StatusTooEarly:
+		t.Kind, t.After = Busy, retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())
+	}
+	return t
+}
+
+// Status returns a status code with its name, where it has one: "404 Not Found".
+func Status(code int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
+}
