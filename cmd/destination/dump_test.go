@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -277,6 +278,36 @@ func TestPackagesThatOverlapInTime(t *testing.T) {
 			}
 			for i := range changes {
 				m.want(fmt.Sprintf("new/%d.txt", i), fmt.Sprint("new ", i))
+			}
+		})
+	}
+}
+
+// A package may be at a host that --trust-host names, also by a redirect; at no other.
+func TestDumpAtTrustedHost(t *testing.T) {
+	for name, trusted := range map[string]bool{"named": true, "not named": false} {
+		t.Run(name, func(t *testing.T) {
+			m, s := newDumper(t)
+			s.put("/f.txt", "text")
+			s.snapshot()
+			s.dump(1)
+			store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r) }))
+			t.Cleanup(store.Close)
+			s.mu.Lock()
+			s.before = func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, ".zip") {
+					return false
+				}
+				http.Redirect(w, r, store.URL+r.URL.Path, http.StatusTemporaryRedirect)
+				return true
+			}
+			s.mu.Unlock()
+			args, status, want := []string{"--dump", "only"}, 1, "nor a host that is trusted"
+			if trusted {
+				args, status, want = append(args, "--trust-host", strings.TrimPrefix(store.URL, "http://")), 0, "1 from 1 packages, 0 by GET"
+			}
+			if out, logs := m.run("baseline", status, args...); !strings.Contains(out+logs, want) {
+				t.Errorf("want %q:\n%s%s", want, out, logs)
 			}
 		})
 	}

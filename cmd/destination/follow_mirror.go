@@ -14,7 +14,7 @@ import (
 // mirrored has a mirror take the changes.
 func (h *following) mirrored(ctx context.Context) (outlet, error) {
 	h.dump = h.Dump
-	m, err := h.mirrorFlags.open(h.places.start, h.store, false, h.logger)
+	m, err := h.mirrorFlags.open(h.places.start, h.places.client, h.store, false, h.logger)
 	if err != nil {
 		return outlet{}, err
 	}

@@ -55,11 +55,11 @@ func (f *mirrorFlags) check() error {
 }
 
 // open opens the mirror of a Source that was found at an address; with readOnly to look at it only.
-func (f *mirrorFlags) open(at string, store *pebblestore.Destination, readOnly bool, logger *slog.Logger) (*mirror.Mirror, error) {
+func (f *mirrorFlags) open(at string, client *lists.Client, store *pebblestore.Destination, readOnly bool, logger *slog.Logger) (*mirror.Mirror, error) {
 	cfg := mirror.Config{
 		Dir: f.Mirror, Bases: f.Base, Chosen: len(f.Base) > 0, Catalog: store.Mirrored(), Ledger: store.Ledger(),
 		Homes: store.Mirrored(), Positions: store.Following(), ReadOnly: readOnly,
-		Dump:   f.dump,
+		Dump: f.dump, Trusts: client.Trusts,
 		Delete: f.Delete, MaxDelete: f.MostGone, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
 		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
 	}
@@ -140,7 +140,7 @@ func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, readOnly bool
 	if err != nil {
 		return p, err
 	}
-	p.mirror, err = f.open(s.Source, p.store, readOnly, in.logger)
+	p.mirror, err = f.open(s.Source, p.client, p.store, readOnly, in.logger)
 	return p, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -69,6 +70,9 @@ type Config struct {
 	// Dump says when Baseline takes content from the packages of a Resource Dump; default DumpNever.
 	// With DumpOnly no resource is fetched by itself, by no method.
 	Dump DumpMode
+	// Trusts returns an error where the server of a package must not redirect from one address to
+	// another, as lists.Client.Trusts does; default: another server.
+	Trusts func(from, to *url.URL) error
 
 	// Transport carries the requests; default a transport with limits of its own and the
 	// proxy of the environment. It must not unpack what it gets.

@@ -53,7 +53,7 @@ type Dumps interface {
 
 func (m *Mirror) newPackages() *packages.Client {
 	return packages.New(packages.Config{
-		Dir: filepath.Join(m.cfg.Dir, ownName, packagesName), Transport: m.cfg.Transport, UserAgent: m.cfg.UserAgent,
+		Dir: filepath.Join(m.cfg.Dir, ownName, packagesName), Transport: m.cfg.Transport, UserAgent: m.cfg.UserAgent, Trusts: m.cfg.Trusts,
 		Logger: m.cfg.Logger, Room: m.tree.room.take,
 		Came:   func(n int64) { m.counts.packageBytes.Add(n) },
 		Limits: unpack.Limits{Bytes: maxPackageBytes, EntryBytes: maxPackageBytes},

@@ -21,6 +21,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -58,6 +59,9 @@ type Config struct {
 	// Transport carries the requests. It must not unpack what it gets.
 	Transport http.RoundTripper
 	UserAgent string
+	// Trusts returns an error where the server of a package must not redirect from one address to
+	// another; default fetch.StayAtServer.
+	Trusts func(from, to *url.URL) error
 	// Logger reports downloads that are repeated. Default: nowhere.
 	Logger *slog.Logger
 	// Room reports whether the disk has room for so many bytes more; nil: nobody looks.
@@ -91,6 +95,9 @@ func (c Config) withDefaults() Config {
 	def(&c.RetryMax, DefaultRetryMax)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Trusts == nil {
+		c.Trusts = fetch.StayAtServer
 	}
 	if c.Room == nil {
 		c.Room = func(int64) error { return nil }
@@ -126,7 +133,7 @@ func New(cfg Config) *Client {
 		cfg: cfg, dir: &directory{name: cfg.Dir},
 		http: fetch.Client{
 			Transport: cfg.Transport, Window: cfg.Window, Least: cfg.least(),
-			Redirects: maxRedirects, Lead: fetch.StayAtServer,
+			Redirects: maxRedirects, Lead: cfg.Trusts,
 		},
 	}
 }
