@@ -58,6 +58,13 @@ func TestBaselineAtFiveMoments(t *testing.T) {
 			if !strings.Contains(out, fmt.Sprintf("the mirror has %d whole, 0 missing at their servers, 0 failed", len(m.past[moments[i]]))) {
 				t.Errorf("moment %d: %s%s", i, out, logs)
 			}
+			var fetched, unchanged int
+			before, after, _ := strings.Cut(out, " GET), ")
+			_, err := fmt.Sscanf(before, "baseline: %d fetched", &fetched)
+			_, err2 := fmt.Sscanf(after, "%d unchanged", &unchanged)
+			if all := len(m.past[moments[i]]); err != nil || err2 != nil || fetched+unchanged != all {
+				t.Errorf("moment %d: %d fetched and %d unchanged of %d: %s", i, fetched, unchanged, all, out)
+			}
 			if out, _ := r.run("audit", 0); !strings.HasPrefix(out, "audit: in sync: ") {
 				t.Errorf("moment %d: %s", i, out)
 			}

@@ -47,11 +47,12 @@ func (m *Mirror) BaselineAt(ctx context.Context, from Past, set lists.Set, at ti
 		err = m.keepAt(ctx, at)
 	}
 	m.counts.total.Add(int64(seen.Entries))
+	done := new(memory)
 	if err == nil && m.dumps() {
-		err = m.takeDumped(ctx, from, set, &seen)
+		done, err = m.takeDumped(ctx, from, set, &seen)
 	}
 	if err == nil {
-		err = m.bring(ctx, &seen, held)
+		err = m.bring(ctx, &seen, held, done)
 	}
 	if err != nil {
 		return Seen{}, err
@@ -213,11 +214,13 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// bring has the copies be what the Ledger has.
-func (m *Mirror) bring(ctx context.Context, seen *Seen, held error) error {
+// bring has the copies be what the Ledger has, as far as packages did not do so.
+func (m *Mirror) bring(ctx context.Context, seen *Seen, held error, done *memory) error {
 	p := m.newPool(ctx)
 	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
 		switch {
+		case r != nil && done.settled(r, c):
+			return nil
 		case r != nil:
 			return p.submit(&job{loc: r.Loc, told: r.Told})
 		case seen.partial() > 0, c.State == Gone && (!m.cfg.Delete || held != nil):

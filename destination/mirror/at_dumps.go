@@ -23,6 +23,8 @@ type wanted struct {
 	// begun is when the newest Resource Dump of before the moment was taken; what it lacks changed
 	// since. Without one it is the beginning of time.
 	begun time.Time
+	// done are the resources that packages had.
+	done memory
 	// row is how many packages in a row could not be used.
 	row int
 }
@@ -37,11 +39,14 @@ func (m *Mirror) dumps() bool {
 
 // takeDumped takes what dumps have of the Ledger: the newest Resource Dump of before the moment, what
 // Change Dumps have up to then, and what the first Resource Dump of after still has. A dump that cannot
-// be read is reported, and passed over: what it has is asked for by itself.
-func (m *Mirror) takeDumped(ctx context.Context, from Past, set lists.Set, seen *Seen) error {
+// be read is reported, and passed over: what it has is asked for by itself. It returns the resources
+// that packages had.
+func (m *Mirror) takeDumped(
+	ctx context.Context, from Past, set lists.Set, seen *Seen,
+) (done *memory, err error) {
 	w := &wanted{m: m, from: from, set: set, moment: seen.Position, begun: time.Unix(0, 0)}
 	if err := w.count(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	before, after, err := w.resourceDumps(ctx)
 	if err == nil && before.uri != "" {
@@ -57,7 +62,7 @@ func (m *Mirror) takeDumped(ctx context.Context, from Past, set lists.Set, seen 
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return errors.Join(err, m.EndDumps())
+	return &w.done, errors.Join(err, m.EndDumps())
 }
 
 // count counts what is missing.
@@ -187,6 +192,13 @@ func (w *wanted) entry(ctx context.Context, p *pool, from *packages.Package, e p
 	if err != nil || !asItWas(&r.Told, &manifest) {
 		return err
 	}
+	if w.done.has(e.Loc) { // an earlier package may have had it as it was
+		c, err := w.m.cfg.Catalog.Copy(ctx, e.Loc)
+		if w.done.settled(&r, &c) || err != nil && !errors.Is(err, ErrNone) {
+			return err
+		}
+	}
+	w.done.add(e.Loc)
 	return p.submit(&job{loc: r.Loc, told: r.Told, packed: &packed{from: from, path: e.Path, told: manifest}, packedOnly: true})
 }
 

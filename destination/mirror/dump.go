@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"path/filepath"
 	"slices"
 	"time"
@@ -36,9 +35,6 @@ const (
 	// maxPackageBytes bounds what a package may have unpacked: 1 TiB. What is unpacked is bounded by
 	// Config.MaxBytes and Config.MinFree too.
 	maxPackageBytes = 1 << 40
-	// maxRemembered is of how many resources a Baseline remembers that a dump had them, so that they
-	// are not looked at twice.
-	maxRemembered = 1 << 20
 	// maxPackages bounds how many packages a Resource Dump may list: they are in memory.
 	maxPackages = 100_000
 	// maxUnusable is after how many packages in a row that cannot be used a dump is given up, where
@@ -141,15 +137,14 @@ type dumped struct {
 	noting noting
 	// row is how many packages in a row could not be used.
 	row int
-	// done are the locs that packages had, by a hash of them, and deleted those that the Source
-	// deleted after the dump was made, as far as notOlder looked.
-	done, deleted map[uint64]struct{}
-	seed          maphash.Seed
+	// done are the resources that packages had, and deleted those that the Source deleted after the
+	// dump was made, as far as notOlder looked.
+	done, deleted memory
 }
 
 // fromDump takes what a Resource Dump has of the set, where it is to be used; nil where it is not.
 func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *Seen) (*dumped, error) {
-	d := &dumped{m: m, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: m}, done: map[uint64]struct{}{}, deleted: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+	d := &dumped{m: m, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: m}}
 	dumps, able := from.(Dumps)
 	switch {
 	case set.ResourceDump == "" || !able:
@@ -363,7 +358,7 @@ func (d *dumped) whole(p *pool, from *packages.Package, e packages.Entry) error 
 	d.m.counts.total.Add(1)
 	d.seen.Entries++
 	err := d.noting.note(e.Entry)
-	if err != nil || len(e.Loc) > maxLoc || !e.Packed || d.remembers(d.deleted, e.Loc) {
+	if err != nil || len(e.Loc) > maxLoc || !e.Packed || d.deleted.has(e.Loc) {
 		return err
 	}
 	told := toldBy(&e.Entry)
@@ -371,30 +366,13 @@ func (d *dumped) whole(p *pool, from *packages.Package, e packages.Entry) error 
 }
 
 func (d *dumped) submit(p *pool, loc string, told Told, content *packed) error {
-	d.remember(d.done, loc)
+	d.done.add(loc)
 	return p.submit(&job{loc: loc, told: told, packed: content})
 }
 
 // has reports whether a package had the resource as it is told, so that nothing is left to be done
 // for it.
-func (d *dumped) has(r *Resource, c *Copy) bool {
-	if d == nil || c == nil || c.State != Whole || c.Told != r.Told {
-		return false
-	}
-	return d.remembers(d.done, r.Loc)
-}
-
-// remember puts a loc into one of the sets of d, unless that is full.
-func (d *dumped) remember(in map[uint64]struct{}, loc string) {
-	if len(in) < maxRemembered {
-		in[maphash.String(d.seed, loc)] = struct{}{}
-	}
-}
-
-func (d *dumped) remembers(in map[uint64]struct{}, loc string) bool {
-	_, is := in[maphash.String(d.seed, loc)]
-	return is
-}
+func (d *dumped) has(r *Resource, c *Copy) bool { return d != nil && d.done.settled(r, c) }
 
 // current reports whether a content that a manifest tells of, packed at some moment or later, may be
 // what the Source told: by hashes, else by the time of the last modification, or of the change. It is

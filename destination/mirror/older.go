@@ -48,7 +48,7 @@ func (d *dumped) notOlder(ctx context.Context, from Lists, set lists.Set) error 
 	}
 	covered, err := from.Changes(ctx, set.ChangeList, at, func(e payload.Entry) error {
 		if e.Change == payload.Deleted {
-			d.remember(d.deleted, e.Loc)
+			d.deleted.add(e.Loc)
 		}
 		return nil
 	})
