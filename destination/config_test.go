@@ -3,6 +3,7 @@ package destination_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,4 +80,42 @@ func TestDataDirectory(t *testing.T) {
 	}
 	refused(w.config(dir), "made by a newer version")
 	refused(w.config(state), "not a directory")
+}
+
+// TestHalfWrittenState checks that states which a crash has left half written, secrets and all, are
+// removed, and that they stay where the directory is another topic's.
+func TestHalfWrittenState(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorld(t)
+	left := []string{filepath.Join(dir, "destination.json.new"), filepath.Join(dir, "destination.json.temp")}
+	for _, name := range left {
+		if err := os.WriteFile(name, []byte(`{"subscription":{"secret":"half`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := filepath.Join(dir, "destination.json")
+	if err := os.WriteFile(state, []byte(`{"topic": "http://other.example/"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := destination.New(w.config(dir)); !errors.Is(err, destination.ErrData) {
+		t.Fatalf("a directory of another topic: %v", err)
+	}
+	for _, name := range left {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("it was touched, and is another topic's: %v", err)
+		}
+	}
+	if err := os.Remove(state); err != nil {
+		t.Fatal(err)
+	}
+	d, err := destination.New(w.config(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, name := range left {
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", name, err)
+		}
+	}
 }

@@ -20,6 +20,8 @@ var ErrData = errors.New("data directory")
 const (
 	stateName = "destination.json"
 	lockName  = "LOCK"
+	// oldSuffix ended the name of a state that an earlier version of this program was writing.
+	oldSuffix = ".new"
 	// maxSeen is how many ids and digests are remembered, two for a notification.
 	// A hub that crashed repeats what it delivered shortly before; this is far more.
 	maxSeen = 1000
@@ -111,11 +113,24 @@ func openDirectory(path, topic string) (*directory, *state, error) {
 	}
 	d := &directory{path: path, lock: lock}
 	s, err := d.load(topic)
+	if err == nil {
+		err = d.sweep()
+	}
 	if err != nil {
 		d.close()
 		return nil, nil, fmt.Errorf("%w %s: %w", ErrData, path, err)
 	}
 	return d, s, nil
+}
+
+// sweep removes states that a crash has left half written: they have secrets.
+func (d *directory) sweep() error {
+	for _, suffix := range []string{oldSuffix, durable.Suffix} {
+		if err := os.Remove(filepath.Join(d.path, stateName+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *directory) load(topic string) (*state, error) {
