@@ -81,8 +81,7 @@ type Summary struct {
 type Limits struct {
 	// Requests is how many requests are made, redirects among them; default 1,000.
 	Requests int
-	// Bytes is how much is read, from the network and from files; default 1 GiB. Documents that
-	// come as gzip files may have as much again, unpacked.
+	// Bytes is how much is read, from the network and from files; default 1 GiB.
 	Bytes int64
 	// Memory is how many bytes of what documents list are remembered, about, and of the URIs that are
 	// compared as many again; default 64 MiB.
@@ -96,7 +95,7 @@ type Limits struct {
 	Redirects int
 	// Depth is how many links the walk follows from a place; default 10.
 	Depth int
-	// Unpacked is how many bytes a package may have unpacked; default 4 GiB.
+	// Unpacked is how many bytes are unpacked, of packages and gzip files together; default 4 GiB.
 	Unpacked int64
 }
 

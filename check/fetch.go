@@ -21,7 +21,11 @@ var (
 	errTime     = errors.New("the time is over")
 	errRequests = errors.New("as many requests as are allowed were made")
 	errBytes    = errors.New("as many bytes as are allowed were read")
+	errUnpacked = errors.New("as many bytes as are allowed were unpacked")
 )
+
+// errNoFile: a package cannot be put into a temporary file.
+var errNoFile = errors.New("no temporary file can be written")
 
 // errNotAllowed: Config.Allow refuses the address.
 var errNotAllowed = errors.New("not allowed")
@@ -60,7 +64,7 @@ func (w *walk) getAs(ctx context.Context, method string, at *url.URL, within tim
 		if !redirects(resp.StatusCode) || next == "" {
 			return &answer{
 				uri: at, status: resp.StatusCode, header: resp.Header,
-				body:  bufio.NewReader(&counted{w, resp.Body, &w.sum.Bytes}),
+				body:  bufio.NewReader(w.counted(resp.Body)),
 				close: func() { drain(resp.Body); cancel() },
 			}, nil
 		}
@@ -85,7 +89,7 @@ func (w *walk) ask(ctx context.Context, method string, at *url.URL, encoding str
 		return nil, fmt.Errorf("%w: there is no way to ask for addresses here", errNotAllowed)
 	case w.sum.Requests >= w.cfg.Limits.Requests:
 		return nil, errRequests
-	case w.sum.Bytes >= w.cfg.Limits.Bytes || w.grown >= w.cfg.Limits.Bytes:
+	case w.sum.Bytes >= w.cfg.Limits.Bytes:
 		return nil, errBytes
 	}
 	if allow != nil {
@@ -124,28 +128,43 @@ func (w *walk) openFile(name string) (*answer, error) {
 		f.Close()
 		return nil, err
 	}
-	return &answer{status: http.StatusOK, body: bufio.NewReader(&counted{w, f, &w.sum.Bytes}), close: func() { f.Close() }}, nil
+	return &answer{status: http.StatusOK, body: bufio.NewReader(w.counted(f)), close: func() { f.Close() }}, nil
 }
 
-// counted counts what is read, and ends it where Limits.Bytes is reached.
+// counted counts what is read, and fails with over where the sum would exceed most.
 type counted struct {
-	w   *walk
-	r   io.Reader
-	sum *int64
+	r    io.Reader
+	sum  *int64
+	most int64
+	over error
 }
 
 func (c *counted) Read(p []byte) (int, error) {
-	left := c.w.cfg.Limits.Bytes - *c.sum
-	if left <= 0 {
-		return 0, errBytes
+	if *c.sum < c.most {
+		p = p[:min(int64(len(p)), c.most-*c.sum)]
+	} else {
+		p = p[:min(len(p), 1)] // the end may be there
 	}
-	n, err := c.r.Read(p[:min(int64(len(p)), left)])
+	n, err := c.r.Read(p)
+	if *c.sum+int64(n) > c.most {
+		return 0, c.over
+	}
 	*c.sum += int64(n)
 	return n, err
 }
 
+// counted counts what is read from the network or a file.
+func (w *walk) counted(r io.Reader) io.Reader {
+	return &counted{r, &w.sum.Bytes, w.cfg.Limits.Bytes, errBytes}
+}
+
+// expanded counts what is unpacked, of gzip files and packages alike.
+func (w *walk) expanded(r io.Reader) io.Reader {
+	return &counted{r, &w.unpackedBytes, w.cfg.Limits.Unpacked, errUnpacked}
+}
+
 // unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are. Who reads it
-// bounds it; Limits.Bytes bounds all together.
+// bounds it; Limits.Unpacked bounds all together.
 func (w *walk) unpacked(a *answer) (io.Reader, error) {
 	if magic, _ := a.body.Peek(2); string(magic) != "\x1f\x8b" {
 		return a.body, nil
@@ -154,7 +173,7 @@ func (w *walk) unpacked(a *answer) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &counted{w, z, &w.grown}, nil
+	return w.expanded(z), nil
 }
 
 // isPackage reports whether a ZIP file comes.

@@ -61,6 +61,26 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// One bound holds for all that a walk unpacks: packages, each of them small enough, and gzip
+// files (TestLimitsOfWhatIsListed).
+func TestUnpackedTogether(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		most int64
+	}{
+		{"several packages", 3000},
+		{"the first package", 500},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t)
+			found, sum := s.look(check.Config{Limits: check.Limits{Unpacked: tt.most}}, "/")
+			if len(found) != 1 || sum.Complete || !limited(found, fmt.Sprintf("as many bytes as are allowed were unpacked (%d)", tt.most)) {
+				t.Errorf("%+v\n%s", sum, strings.Join(s.lines(found), "\n"))
+			}
+		})
+	}
+}
+
 // endless writes a document that never ends, until nobody reads it any more.
 func endless(head, again string) http.HandlerFunc {
 	again = strings.Repeat(again, 1+10_000/len(again))
@@ -373,6 +393,20 @@ func TestPackagesLeaveNothing(t *testing.T) {
 	}
 }
 
+// A package that cannot be kept here is not the Source's fault.
+func TestNoPlaceForPackages(t *testing.T) {
+	s := newSite(t)
+	s.open()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	var found []check.Finding
+	sum, err := check.Run(t.Context(), check.Config{Transport: transport, Dir: filepath.Join(t.TempDir(), "none")},
+		[]string{s.base + "/a/capabilitylist.xml"}, func(f check.Finding) { found = append(found, f) })
+	if err != nil || sum.Complete || len(found) != 1 || !limited(found, "packages were not looked at: no temporary file can be written: open ") {
+		t.Errorf("%v, %+v\n%s", err, sum, strings.Join(s.lines(found), "\n"))
+	}
+}
+
 // What is remembered, and what gzip files unpack to, has bounds too.
 func TestLimitsOfWhatIsListed(t *testing.T) {
 	for _, tt := range []struct {
@@ -382,7 +416,7 @@ func TestLimitsOfWhatIsListed(t *testing.T) {
 		says   string
 	}{
 		{"memory", check.Limits{Memory: 10_000}, func(*site) {}, "the documents list more than is remembered"},
-		{"gzip", check.Limits{Bytes: 100_000}, func(s *site) {
+		{"gzip", check.Limits{Unpacked: 100_000}, func(s *site) {
 			s.open()
 			var b bytes.Buffer
 			z := gzip.NewWriter(&b)
@@ -391,7 +425,7 @@ func TestLimitsOfWhatIsListed(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.files["a/resourcelist-1.xml"] = b.String()
-		}, "as many bytes as are allowed were read (100000)"},
+		}, "as many bytes as are allowed were unpacked (100000)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)

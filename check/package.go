@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -50,9 +53,13 @@ func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead)
 		p.isZIP = a.isPackage()
 		err = p.take(file, a)
 	}
+	var own *fs.PathError
 	switch {
 	case err != nil && w.limited(err, d.place(""), d.base):
 		d.broken = true
+		return
+	case errors.As(err, &own) && (file == nil || own.Path == file.Name()): // not the Source's fault
+		d.err = fmt.Errorf("%w: %w", errNoFile, err)
 		return
 	case err != nil:
 		d.broken = true
@@ -62,7 +69,7 @@ func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead)
 		d.broken = true
 		return // another format: judged beside the other packages
 	}
-	zip, err := unpack.Open(file, p.length, unpack.Limits{Bytes: w.cfg.Limits.Unpacked})
+	zip, err := unpack.Open(file, p.length, unpack.Limits{Bytes: math.MaxInt64, EntryBytes: math.MaxInt64}) // expanded bounds both
 	if err != nil {
 		d.broken = true
 		w.report(rulePackageSafe, d.place(""), w.dumpOf(d, l), "make the package anew", "%s", reason(err))
@@ -209,10 +216,12 @@ func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l
 	m := &document{uri: d.uri + "!/" + unpack.ManifestName, base: d.base, local: true, status: http.StatusOK}
 	d.pack.manifest = m
 	w.documents = append(w.documents, m)
-	bits, err := w.readManifest(m, manifest, l)
+	bits, err := w.readManifest(m, w.expanded(manifest), l)
 	if err != nil {
 		d.broken = true
-		w.unreadable(m, err)
+		if !w.limited(err, m.place(""), d.base) {
+			w.unreadable(m, err)
+		}
 		return
 	}
 	w.expand(m, l)
@@ -222,7 +231,9 @@ func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l
 			w.limited(context.Cause(ctx), m.place(""), d.base)
 			return
 		}
-		w.judgeBitstream(m, zip, &bits[i], listed)
+		if !w.judgeBitstream(m, zip, &bits[i], listed) {
+			return
+		}
 	}
 	unlisted := 0
 	for e := range zip.Names() {
@@ -273,21 +284,25 @@ func (w *walk) addBitstreams(m *document, e *payload.Entry, bits *[]bitstream) {
 	}
 }
 
-// judgeBitstream compares one bitstream with what the manifest says of it.
-func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, listed map[string]bool) {
+// judgeBitstream compares one bitstream with what the manifest says of it. It reports false where
+// a limit keeps it from that.
+func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, listed map[string]bool) bool {
 	content, err := zip.Open(b.path)
 	if err != nil {
 		w.report(rulePathThere, b.at, m, "put it into the package, or take the url away", "%s cannot be read from the package: %s", quote(b.path), reason(err))
-		return
+		return true
 	}
 	defer content.Close()
 	listed[trimSlash(b.path)] = true
 	known, _ := digests.Parse(b.hash)
 	sums := digests.New(known)
-	n, err := io.Copy(sums, content)
+	n, err := io.Copy(sums, w.expanded(content))
 	if err != nil {
+		if w.limited(err, b.at, m.base) {
+			return false
+		}
 		w.report(rulePackageSafe, b.at, m, "make the package anew", "%s cannot be read from the package: %s", quote(b.path), reason(err))
-		return
+		return true
 	}
 	if length, err := strconv.ParseInt(b.length, 10, 64); err == nil && length != n {
 		w.report(ruleBitstreamLength, b.at, m, "write what the package has", "length of %s is %s, and in the package it has %d bytes", quote(b.path), b.length, n)
@@ -295,6 +310,7 @@ func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, li
 	if wrong, have, is := sums.Differs(known); is {
 		w.report(ruleBitstreamHash, b.at, m, "write what the package has", "hash of %s is %s:%s, and in the package it is %s", quote(b.path), wrong.Algorithm, wrong.Hex, have)
 	}
+	return true
 }
 
 func trimSlash(path string) string {

@@ -30,10 +30,11 @@ type walk struct {
 	counts   map[countKey]int     // findings of a rule in a document
 	reported map[string]bool      // findings, as lines
 	kept     int                  // bytes of listed entries that are remembered
-	grown    int64                // bytes of documents that came as gzip files
 	compared int                  // bytes of URIs that are remembered
 	sample   reservoir[sampled]   // of resources
 	changes  reservoir[sampled]   // of changes with links
+
+	unpackedBytes int64
 }
 
 // lead is where a document, or the caller, leads.
@@ -272,6 +273,10 @@ func (w *walk) limited(err error, at place, to *url.URL) bool {
 		w.leftOut("requests", at, fmt.Sprintf("not everything was looked at: %v (%d)", errRequests, w.cfg.Limits.Requests), "allow more requests")
 	case errors.Is(err, errBytes):
 		w.leftOut("bytes", at, fmt.Sprintf("not everything was looked at: %v (%d)", errBytes, w.cfg.Limits.Bytes), "allow more bytes")
+	case errors.Is(err, errUnpacked):
+		w.leftOut("unpacked", at, fmt.Sprintf("not everything was looked at: %v (%d)", errUnpacked, w.cfg.Limits.Unpacked), "allow more unpacked bytes")
+	case errors.Is(err, errNoFile):
+		w.leftOut("packages", at, "packages were not looked at: "+reason(err), "see that the directory for temporary files (TMPDIR) can be written, and has space")
 	case errors.Is(err, context.Canceled):
 		w.sum.Complete = false // the caller knows
 	default:

@@ -23,7 +23,7 @@ type checkCommand struct {
 	TrustHost   []string         `placeholder:"HOST" help:"Host to which the Source's documents may lead besides their own, with or without a port; several by repeating the flag or separated by commas. What is at other hosts is not looked at." group:"What is looked at"`
 	MaxRequests int              `default:"1000" env:"-" help:"How many requests are made at most." group:"Limits" range:"1 or more"`
 	MaxRead     program.ByteSize `default:"1GiB" env:"-" placeholder:"SIZE" help:"How much is read at most, from the network and from files." group:"Limits" range:"1 or more"`
-	MaxUnpacked program.ByteSize `default:"4GiB" env:"-" placeholder:"SIZE" help:"How much one package may have unpacked." group:"Limits" range:"1 or more"`
+	MaxUnpacked program.ByteSize `default:"4GiB" env:"-" placeholder:"SIZE" help:"How much is unpacked at most, of all packages and gzip files together." group:"Limits" range:"1 or more"`
 	MaxTime     time.Duration    `default:"10m" env:"-" help:"How long it may take." group:"Limits" range:"more than 0"`
 	Timeout     time.Duration    `name:"answer-timeout" default:"1m" env:"-" help:"How long one answer may take. Packages and resources have all of --max-time." group:"Limits" range:"more than 0"`
 	Redirects   int              `name:"max-redirects" default:"5" env:"-" help:"How many redirects are followed from one address." group:"Limits" range:"1 or more"`

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"archive/zip"
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,6 +138,39 @@ func TestCheckAsksNoThirdHost(t *testing.T) {
 	status, text := look(p.ready["admin"], "/api/v1/check?url="+url.QueryEscape(source.URL+"/capabilitylist"))
 	if status != http.StatusOK || asked.Load() > 0 || hubAsked.Load() != 1 || strings.Count(text, "it is at another host") != 2 || !strings.Contains(text, `"complete":false`) {
 		t.Errorf("%d: %d and %d requests: %s", status, asked.Load(), hubAsked.Load(), text)
+	}
+}
+
+// TestCheckKeepsPackagesInTheStore checks a package where the system has no directory for temporary
+// files. Nothing of it is left, neither of this process nor of one that was killed.
+func TestCheckKeepsPackagesInTheStore(t *testing.T) {
+	var pack bytes.Buffer
+	z := zip.NewWriter(&pack)
+	f, err := z.Create("manifest.xml")
+	if err == nil {
+		_, err = io.WriteString(f, `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+<rs:md capability="resourcedump-manifest" at="2026-01-01T00:00:00Z"/></urlset>`)
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/zip")
+		_, _ = w.Write(pack.Bytes())
+	}))
+	t.Cleanup(source.Close)
+	store := t.TempDir()
+	if err := os.Mkdir(filepath.Join(store, "check.1.scratch"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+store)
+	status, text := look(p.ready["admin"], "/api/v1/check?url="+url.QueryEscape(source.URL+"/a.zip"))
+	if status != http.StatusOK || !strings.Contains(text, `"packages":1`) {
+		t.Errorf("%d: %s", status, text)
+	}
+	if left, err := filepath.Glob(filepath.Join(store, "*.scratch")); err != nil || len(left) > 0 {
+		t.Errorf("left: %q (%v)", left, err)
 	}
 }
 
