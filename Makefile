@@ -34,13 +34,20 @@ verify:
 	$(GO) mod verify
 	$(GO) -C tools mod verify
 
+# The longest rooms begin first, so that none of them is still running alone when the others
+# are done. Most of them wait for processes and for timers: one room more runs at a time than
+# there are processors.
+LONGEST = ./cmd/hub ./store/redisstore ./cmd/destination ./bench ./store/pebblestore ./delivery ./notifier/... ./subscription
+TEST = $(GO) test -count=1 -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+
 # The README's test command, and the same again under the race detector, but for the
 # packages that have no code of the programs in them: they are for tests, or theirs read files or run
 # programs that are built without it. Some tests build and run the commands, which the
-# cache of results does not know of.
-test:
-	$(GO) test -count=1 ./...
-	$(GO) test -count=1 -race $$($(GO) list ./... | grep -v -x -e carillon -e carillon/docs -e carillon/bench -e carillon/internal/faults -e carillon/internal/redistest)
+# cache of results does not know of. What `vet` has looked at is not looked at again; the second
+# run looks at what is only built under the race detector.
+test: vet
+	$(TEST) -vet=off $(LONGEST) ./...
+	$(TEST) -race $$($(GO) list $(LONGEST) ./... | grep -v -x -e carillon -e carillon/docs -e carillon/bench -e carillon/internal/faults -e carillon/internal/redistest)
 	$(GO) -C tools test ./...
 
 # Every fuzz target of the module for 30 s, with inputs drawn at random: run by hand, not
