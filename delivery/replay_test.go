@@ -176,12 +176,13 @@ func TestReplayRefused(t *testing.T) {
 // givenUp has the subscription fail until the first so many notifications are given up, in
 // one gap.
 func givenUp(t *testing.T, cfg delivery.Config, published int) *replaying {
+	cfg.RetryFor = 3 * time.Hour
 	r := newReplaying(t, cfg, 0)
 	r.s.setAnswer(func(context.Context, *delivery.Attempt) delivery.Outcome { return broken })
 	for range published {
 		r.publish("x")
 	}
-	time.Sleep(100 * time.Hour)
+	time.Sleep(5 * time.Hour)
 	synctest.Wait()
 	r.s.setAnswer(nil)
 	r.s.take()

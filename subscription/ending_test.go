@@ -112,6 +112,7 @@ func TestRenewalDoesNotKeepForEver(t *testing.T) {
 			h.only = append(h.only, shardOf(fmt.Sprintf("http://d%d.example/", i)))
 		}
 		h.cfg.SweepPortion, h.cfg.PerHost = 2, 1
+		h.cfg.Lease.Default = time.Hour
 		h.run()
 		for i := range 9 {
 			h.submit(subscribe(fmt.Sprintf("http://d%d.example/", i), ""))
@@ -120,7 +121,7 @@ func TestRenewalDoesNotKeepForEver(t *testing.T) {
 		h.confirm = func(ctx context.Context, r subscription.Request, challenge string) error {
 			return errAway
 		}
-		pass(subscription.DefaultLease - 2*time.Minute)
+		pass(h.cfg.Lease.Default - 2*time.Minute)
 		h.submit(subscribe("http://d8.example/", "fails in time"))
 		pass(119 * time.Second)
 		for i := range 5 {
