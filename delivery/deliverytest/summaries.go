@@ -3,6 +3,7 @@ package deliverytest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -259,7 +260,8 @@ func wantState(t *testing.T, l delivery.Log) {
 }
 
 // RunSummaries checks that a list of many notifications with bodies of the size costs a small part of
-// them: read is what the engine, or the process, has read or copied so far.
+// them: read is what the engine, or the process, has read or copied so far. What an engine does by
+// itself meanwhile counts too, so that the least of three lists is what one costs.
 func RunSummaries(t *testing.T, size int, open func(t *testing.T) Harness, read func(t *testing.T) int64) {
 	h := open(t)
 	const n = 8
@@ -269,18 +271,22 @@ func RunSummaries(t *testing.T, size int, open func(t *testing.T) Harness, read 
 		_, err := h.Log.Append(t.Context(), delivery.Publication{Topic: topicA, Body: body}, uuid.New(), start)
 		must(t, err)
 	}
-	log := h.Reopen(t).Log
-	before := read(t)
-	list, err := log.Summaries(t.Context(), topicA, 0, n)
-	must(t, err)
-	if len(list) != n || list[0].Bytes != int64(size) {
-		t.Fatalf("got %+v", list)
-	}
-	for _, s := range list {
-		_, err := log.Summary(t.Context(), topicA, s.Seq)
+	cost := int64(math.MaxInt64)
+	for range 3 {
+		log := h.Reopen(t).Log
+		before := read(t)
+		list, err := log.Summaries(t.Context(), topicA, 0, n)
 		must(t, err)
+		if len(list) != n || list[0].Bytes != int64(size) {
+			t.Fatalf("got %+v", list)
+		}
+		for _, s := range list {
+			_, err := log.Summary(t.Context(), topicA, s.Seq)
+			must(t, err)
+		}
+		cost = min(cost, read(t)-before)
 	}
-	if cost := read(t) - before; cost > int64(size)/2 {
+	if cost > int64(size)/2 {
 		t.Errorf("a list of %d bodies of %d bytes cost %d bytes", n, size, cost)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // TestStartLeavesTheCache: what a start reads of every subscription does not stay in
 // memory, but what is read later does.
 func TestStartLeavesTheCache(t *testing.T) {
-	const many, little = 40_000, 4 << 20
+	const many, little = 40_000 / slowness, 4 << 20 / slowness
 	cfg := pebblestore.Config{Dir: "store", FS: vfs.NewMem()}
 	settle(t, cfg, many)
 	db, err := pebblestore.Open(cfg)
