@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"carillon/destination/mirror"
 )
+
+// packagesName is the directory below --data for packages of which an audit reads the manifests.
+const packagesName = "packages"
 
 // auditCommand compares a mirror with its Source.
 type auditCommand struct {
@@ -20,7 +24,7 @@ type auditCommand struct {
 
 // Help says what the flags do not.
 func (*auditCommand) Help() string {
-	return "It compares every copy with the Source's Resource List, and the Change List since: what is missing, what is extra, what differs by lastmod, length or hash. It changes nothing. A mirror that is kept at a moment (baseline --at) is compared with what the Source had then. " +
+	return "It compares every copy with the Source's Resource List, and the Change List since: what is missing, what is extra, what differs by lastmod, length or hash. It changes nothing in the mirror. Of a Source that has dumps and no Resource List it downloads the packages to --data, reads their manifests and removes them. A mirror that is kept at a moment (baseline --at) is compared with what the Source had then. " +
 		"The exit status is 0 where the mirror is in sync, and 1 where it is not. Copies that were kept though the Source has deleted them are listed, and do not count; nor does what is outside of --base where that was given. A resource whose loc is not a URI that can be asked for is invalid, and always counts."
 }
 
@@ -30,6 +34,7 @@ func (c *auditCommand) Validate() error {
 }
 
 func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
+	c.dump, c.packages = mirror.DumpAuto, filepath.Join(c.Data, packagesName)
 	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, true, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {

@@ -82,6 +82,9 @@ func TestBaselineAtByDumpsOnly(t *testing.T) {
 		r := m.mirror()
 		r.run("baseline", 0, "--at", payload.FormatDatetime(at), "--retries", "0")
 		m.same(r, m.past[at])
+		if out, _ := r.run("audit", 0); !strings.HasPrefix(out, "audit: in sync: ") {
+			t.Errorf("%s: %s", at, out)
+		}
 	}
 }
 

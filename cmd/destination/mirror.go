@@ -28,6 +28,7 @@ type mirrorFlags struct {
 	MaxFile  program.ByteSize `default:"10GiB" placeholder:"SIZE" help:"Largest resource: a number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB." group:"Mirror" range:"1 or more"`
 	MinFree  program.ByteSize `default:"256MiB" placeholder:"SIZE" help:"What must stay free on the disks of --mirror and --data: nothing is fetched or kept that would leave less." group:"Mirror" range:"1 or more"`
 	dump     mirror.DumpMode  // of the commands that have the flag
+	packages string           // where packages are, if not in Mirror
 	Within   time.Duration    `name:"fetch-timeout" default:"1h" help:"How long fetching one resource may take." group:"Mirror" range:"more than 0"`
 }
 
@@ -59,7 +60,7 @@ func (f *mirrorFlags) open(at string, client *lists.Client, store *pebblestore.D
 	cfg := mirror.Config{
 		Dir: f.Mirror, Bases: f.Base, Chosen: len(f.Base) > 0, Catalog: store.Mirrored(), Ledger: store.Ledger(),
 		Homes: store.Mirrored(), Positions: store.Following(), ReadOnly: readOnly,
-		Dump: f.dump, Trusts: client.Trusts,
+		Dump: f.dump, Packages: f.packages, Trusts: client.Trusts,
 		Delete: f.Delete, MaxDelete: f.MostGone, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
 		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
 	}

@@ -188,6 +188,7 @@ func (m *Mirror) expectFrom(ctx context.Context, from Past, set lists.Set, s sta
 	var err error
 	if s.dump {
 		snapshot, err = n.noteDump(from, s.uri)
+		err = ofPast(err)
 	} else {
 		snapshot, err = from.Resources(ctx, s.uri, n.note)
 	}

@@ -32,9 +32,9 @@ type wanted struct {
 // errEnough ends the reading of dumps: nothing is missing any more, or what comes is of later.
 var errEnough = errors.New("enough was read")
 
-// dumps reports whether packages are used. They need room in the directory.
+// dumps reports whether packages are used.
 func (m *Mirror) dumps() bool {
-	return !m.cfg.ReadOnly && (m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly)
+	return (!m.cfg.ReadOnly || m.cfg.Packages != "") && (m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly)
 }
 
 // takeDumped takes what dumps have of the Ledger: the newest Resource Dump of before the moment, what
@@ -226,17 +226,17 @@ func (n *noting) noteDump(from Past, uri string) (lists.Snapshot, error) {
 				return n.note(e.Entry)
 			}), one.Close()) // its file is needed again
 		}
-		return n.m.ofPast(n.ctx, err)
+		if err != nil {
+			err = n.m.unusable(n.ctx, err)
+		}
+		return err
 	})
 	return snapshot, err
 }
 
 // ofPast marks an error of a package as one for which another state may do.
-func (m *Mirror) ofPast(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if err = m.unusable(ctx, err); errors.Is(err, ErrUnusable) {
+func ofPast(err error) error {
+	if errors.Is(err, ErrUnusable) {
 		return fmt.Errorf("%w: %w", ErrReach, err)
 	}
 	return err
@@ -250,7 +250,7 @@ func (c *changesUntil) changesIn(from Past, uri string, since time.Time) (lists.
 		}
 		b, err := c.m.OpenChanges(c.ctx, p)
 		if err != nil {
-			return c.m.ofPast(c.ctx, err)
+			return ofPast(err)
 		}
 		for _, e := range b.Entries {
 			if err == nil {

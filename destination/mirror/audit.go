@@ -76,10 +76,16 @@ type AuditOptions struct {
 }
 
 // Audit compares the copies with a Source's Resource List, and its Change List since: coverage, and
-// accuracy by lastmod, length and hash (core §5.2). It changes nothing. Findings come by the bytes of their locs, files that
-// are nobody's last. Copies that are kept at a moment are compared with what the Source had then.
+// accuracy by lastmod, length and hash (core §5.2). Copies that are kept at a moment are compared
+// with what the Source had then. Without a Resource List the manifests of dumps say what the Source
+// has, where Config.Dump and Config.Packages allow it.
+//
+// It changes nothing. Findings come by the bytes of their locs, files that are nobody's last.
 func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOptions, report func(Finding) error) (Audited, error) {
 	seen, err := m.expectNow(ctx, from, set)
+	if m.cfg.Packages != "" {
+		err = errors.Join(err, m.EndDumps())
+	}
 	if err != nil {
 		return Audited{}, err
 	}
@@ -111,7 +117,11 @@ func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOp
 func (m *Mirror) expectNow(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
 	at := m.Moment()
 	if at.IsZero() {
-		return m.expect(ctx, from, set)
+		seen, err := m.expect(ctx, from, set)
+		if err == nil && set.ResourceList == "" {
+			seen, err = m.expectDumped(ctx, from, set)
+		}
+		return seen, err
 	}
 	past, is := from.(Past)
 	if !is {

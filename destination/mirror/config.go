@@ -70,6 +70,9 @@ type Config struct {
 	// Dump says when Baseline takes content from the packages of a Resource Dump; default DumpNever.
 	// With DumpOnly no resource is fetched by itself, by no method.
 	Dump DumpMode
+	// Packages is the directory for packages of dumps; default one in Dir. An Audit, which touches
+	// nothing in Dir, reads packages only with a directory here.
+	Packages string
 	// Trusts returns an error where the server of a package must not redirect from one address to
 	// another, as lists.Client.Trusts does; default: another server.
 	Trusts func(from, to *url.URL) error

@@ -48,9 +48,13 @@ type Dumps interface {
 }
 
 func (m *Mirror) newPackages() *packages.Client {
+	dir, room := filepath.Join(m.cfg.Dir, ownName, packagesName), m.tree.room
+	if m.cfg.Packages != "" {
+		dir, room = m.cfg.Packages, newRoom(filepath.Dir(m.cfg.Packages), m.cfg.MinFree)
+	}
 	return packages.New(packages.Config{
-		Dir: filepath.Join(m.cfg.Dir, ownName, packagesName), Transport: m.cfg.Transport, UserAgent: m.cfg.UserAgent, Trusts: m.cfg.Trusts,
-		Logger: m.cfg.Logger, Room: m.tree.room.take,
+		Dir: dir, Transport: m.cfg.Transport, UserAgent: m.cfg.UserAgent, Trusts: m.cfg.Trusts,
+		Logger: m.cfg.Logger, Room: room.take,
 		Came:   func(n int64) { m.counts.packageBytes.Add(n) },
 		Limits: unpack.Limits{Bytes: maxPackageBytes, EntryBytes: maxPackageBytes},
 	})
@@ -58,7 +62,7 @@ func (m *Mirror) newPackages() *packages.Client {
 
 // listedByDump reports whether a Source without a Resource List has its Resource Dump say what it has.
 func (m *Mirror) listedByDump(set lists.Set) bool {
-	return set.ResourceDump != "" && (m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly)
+	return set.ResourceDump != "" && m.dumps()
 }
 
 // packed is a content in a package.
