@@ -67,7 +67,7 @@ var mayDial = map[string]struct {
 	"cmd/destination/exec_unix.go":   {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
 	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
 	"destination/mirror/config.go":   {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a mirror fetches what is below the URLs that its operator gave (--base, or the Source's own host), and follows redirects to the same host only"},
-	"destination/lists/config.go":    {[]string{"net/http.Client", "net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
+	"destination/lists/config.go":    {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination reads what the Source serves that its operator names, and goes to no other host than those that he trusts"},
 	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall", "syscall.RawSyscall6"}, "it reads and writes at connections that Config.Dial made"},
 
 	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/fetch"
 	"carillon/internal/weblink"
 	"carillon/payload"
 )
@@ -78,7 +79,7 @@ func (d *document) resolve(ref string) *url.URL {
 		base = &url.URL{}
 	}
 	u, err := base.Parse(strings.TrimSpace(ref))
-	if err != nil || !isWeb(u) {
+	if err != nil || !fetch.Web(u) {
 		return nil
 	}
 	return plain(u)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/fetch"
 	"carillon/internal/legible"
 )
 
@@ -29,10 +30,6 @@ var errNoFile = errors.New("no temporary file can be written")
 
 // errNotAllowed: Config.Allow refuses the address.
 var errNotAllowed = errors.New("not allowed")
-
-// maxDrain is how much of an unread answer is read so that its connection can be
-// used again, bytes.
-const maxDrain = 64 << 10
 
 // answer is what is at an address, or a file.
 type answer struct {
@@ -52,39 +49,51 @@ func (w *walk) get(ctx context.Context, method string, at *url.URL, within time.
 
 // getAs is get with the Accept-Encoding of the request.
 func (w *walk) getAs(ctx context.Context, method string, at *url.URL, within time.Duration, encoding string) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	first := at
-	for range w.cfg.Limits.Redirects + 1 {
-		resp, err := w.ask(ctx, method, at, encoding, w.cfg.Allow)
-		if err != nil {
-			cancel()
-			return nil, err
-		}
-		next := resp.Header.Get("Location")
-		if !redirects(resp.StatusCode) || next == "" {
-			return &answer{
-				uri: at, status: resp.StatusCode, header: resp.Header,
-				body:  bufio.NewReader(w.counted(resp.Body)),
-				close: func() { drain(resp.Body); cancel() },
-			}, nil
-		}
-		drain(resp.Body)
-		to, err := at.Parse(next)
-		if err != nil || !isWeb(to) {
-			cancel()
-			return nil, fmt.Errorf("it redirects to %s, which is no http or https address", quote(next))
-		}
-		at = plain(to)
+	c := fetch.Client{
+		Transport: asker{w, w.cfg.Allow}, Timeout: within, Redirects: w.cfg.Limits.Redirects,
+		Lead: func(_, to *url.URL) error {
+			*to = *plain(to)
+			return nil
+		},
 	}
-	cancel()
-	return nil, fmt.Errorf("it redirects more than %d times, at last to %s (from %s)", w.cfg.Limits.Redirects, quote(at.String()), quote(first.String()))
+	resp, err := w.ask(ctx, &c, method, at, encoding)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{
+		uri: resp.Request.URL, status: resp.StatusCode, header: resp.Header,
+		body:  bufio.NewReader(w.counted(resp.Body)),
+		close: func() { resp.Body.Close() },
+	}, nil
 }
 
-// ask makes one request, if allow lets it.
-func (w *walk) ask(ctx context.Context, method string, at *url.URL, encoding string, allow func(*url.URL) error) (*http.Response, error) {
+// ask makes a request. The caller closes the body of the response.
+func (w *walk) ask(ctx context.Context, c *fetch.Client, method string, at *url.URL, encoding string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", w.cfg.UserAgent)
+	req.Header.Set("Accept-Encoding", encoding)
+	resp, err := c.Do(req)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return nil, cause
+	}
+	if t, is := errors.AsType[*fetch.Trouble](err); is {
+		err = t.Err
+	}
+	return resp, err
+}
+
+// asker is the transport of a walk. It makes the requests that the limits and allow permit.
+type asker struct {
+	w     *walk
+	allow func(*url.URL) error
+}
+
+func (a asker) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := a.w
 	switch {
-	case context.Cause(ctx) != nil:
-		return nil, context.Cause(ctx)
 	case w.cfg.Transport == nil:
 		return nil, fmt.Errorf("%w: there is no way to ask for addresses here", errNotAllowed)
 	case w.sum.Requests >= w.cfg.Limits.Requests:
@@ -92,26 +101,13 @@ func (w *walk) ask(ctx context.Context, method string, at *url.URL, encoding str
 	case w.sum.Bytes >= w.cfg.Limits.Bytes:
 		return nil, errBytes
 	}
-	if allow != nil {
-		if err := allow(at); err != nil {
+	if a.allow != nil {
+		if err := a.allow(req.URL); err != nil {
 			return nil, fmt.Errorf("%w: %w", errNotAllowed, err)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("User-Agent", w.cfg.UserAgent)
-	req.Header.Set("Accept-Encoding", encoding)
 	w.sum.Requests++
-	resp, err := w.cfg.Transport.RoundTrip(req)
-	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, errTime) {
-			return nil, cause
-		}
-		return nil, err
-	}
-	return resp, nil
+	return w.cfg.Transport.RoundTrip(req)
 }
 
 // openFile opens a local file as an answer.
@@ -182,20 +178,6 @@ func (a *answer) isPackage() bool {
 	return string(magic) == "PK\x03\x04" || string(magic) == "PK\x05\x06"
 }
 
-func redirects(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
-		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return false
-}
-
-func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, maxDrain)
-	body.Close()
-}
-
 // plain is an address without its fragment, in the form by which addresses are compared: scheme
 // and host in lower case, no default port, and a path (RFC 3986 §6.2).
 func plain(u *url.URL) *url.URL {
@@ -209,10 +191,6 @@ func plain(u *url.URL) *url.URL {
 		p.Path = "/"
 	}
 	return &p
-}
-
-func isWeb(u *url.URL) bool {
-	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
 }
 
 // maxQuoted is how much of a stranger's text is repeated, characters.

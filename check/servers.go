@@ -3,6 +3,8 @@ package check
 import (
 	"errors"
 	"net/url"
+
+	"carillon/internal/fetch"
 )
 
 // AtServers returns a Config.Allow that allows the servers of places alone: the same host and port, or
@@ -10,7 +12,7 @@ import (
 func AtServers(places []string) func(*url.URL) error {
 	known := map[string]bool{}
 	for _, place := range places {
-		if u, err := url.Parse(place); err == nil && isWeb(u) {
+		if u, err := url.Parse(place); err == nil && fetch.Web(u) {
 			known[server(u)] = true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 
+	"carillon/internal/fetch"
 	"carillon/internal/weblink"
 	"carillon/payload"
 )
@@ -201,9 +202,8 @@ func (w *walk) lookAtHub(ctx context.Context, topic *document, hub string) {
 		w.report(ruleTopicHub, topic.place(""), topic, "name an http or https address", "the hub %s is no web address", quote(hub))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.Limits.Answer)
-	defer cancel()
-	resp, err := w.ask(ctx, http.MethodGet, to, "identity", w.cfg.AllowHub)
+	c := fetch.Client{Transport: asker{w, w.cfg.AllowHub}, Timeout: w.cfg.Limits.Answer}
+	resp, err := w.ask(ctx, &c, http.MethodGet, to, "identity")
 	if err != nil {
 		if !w.limited(err, topic.place(""), to) {
 			w.report(ruleHubAnswers, topic.place(""), topic, "see that the hub runs", "the hub %s does not answer: %s", quote(hub), reason(err))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
@@ -79,7 +80,7 @@ func (w *walk) start(ctx context.Context, at string) error {
 		return w.startFile(ctx, at)
 	}
 	u, err := url.Parse(at)
-	if err != nil || !isWeb(u) {
+	if err != nil || !fetch.Web(u) {
 		return fmt.Errorf("%s is not an absolute http or https address without a user name", quote(at))
 	}
 	u = plain(u)

@@ -84,8 +84,7 @@ const (
 // Client reads what Sources serve. Its methods may be called by several goroutines
 // at a time.
 type Client struct {
-	cfg  Config
-	http http.Client
+	cfg Config
 
 	mu    sync.Mutex
 	known map[string]known    // by address; guarded by mu
@@ -99,10 +98,6 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg.withDefaults(), known: map[string]known{}, told: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
-	c.http = http.Client{
-		Transport:     c.cfg.Transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	return c, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
@@ -268,7 +269,7 @@ func hubs(base *url.URL, links []payload.Link) (uris []string) {
 func absolute(base *url.URL, ref string) string {
 	u, err := base.Parse(ref)
 	switch given, _ := url.Parse(ref); {
-	case err != nil || !isWeb(u):
+	case err != nil || !fetch.Web(u):
 		return ""
 	case given.IsAbs():
 		return ref

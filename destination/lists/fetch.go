@@ -12,17 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"carillon/internal/retryafter"
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
-const (
-	// maxRetryAfter is how far a server's Retry-After is heeded.
-	maxRetryAfter = time.Hour
-	// maxDrain is how much of an unread answer is read so that its connection
-	// can be used again, bytes.
-	maxDrain = 64 << 10
-)
+// maxRetryAfter is how far a server's Retry-After is heeded.
+const maxRetryAfter = time.Hour
 
 // earliestHeader is where the change memory of a hub says from when on it has
 // something (410).
@@ -84,51 +79,12 @@ type answer struct {
 // get asks for a document, and goes where it is sent. What was read of it before is
 // in k, nil for nothing.
 func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.c.cfg.Timeout)
-	for range r.c.cfg.Limits.Redirects + 1 {
-		resp, err := r.ask(ctx, at, k)
-		if err != nil {
-			cancel()
-			return nil, fmt.Errorf("reading %s: %w", at, err)
-		}
-		next := resp.Header.Get("Location")
-		if !redirects(resp.StatusCode) || next == "" {
-			a, err := r.answer(at, resp, k != nil)
-			if err != nil {
-				resp.Body.Close()
-				cancel()
-				return nil, err
-			}
-			a.close = func() { resp.Body.Close(); cancel() }
-			return a, nil
-		}
-		drain(resp.Body)
-		if at, err = r.lead(at, next); err != nil {
-			cancel()
-			return nil, err
-		}
-	}
-	cancel()
-	return nil, fmt.Errorf("%w: %s is the last of more than %d redirects", ErrLoop, at, r.c.cfg.Limits.Redirects)
-}
-
-func redirects(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
-		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return false
-}
-
-// ask makes one request.
-func (r *reading) ask(ctx context.Context, at *url.URL, k *known) (*http.Response, error) {
-	if r.documents++; r.documents > r.c.cfg.Limits.Documents {
-		return nil, fmt.Errorf("%w: more than %d", ErrLoop, r.c.cfg.Limits.Documents)
-	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err == nil {
+		err = r.count()
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading %s: %w", at, err)
 	}
 	req.Header.Set("User-Agent", r.c.cfg.UserAgent)
 	req.Header.Set("Accept", "application/xml, text/xml;q=0.9, */*;q=0.5")
@@ -137,14 +93,46 @@ func (r *reading) ask(ctx context.Context, at *url.URL, k *known) (*http.Respons
 	if k != nil {
 		k.ask(req.Header)
 	}
-	resp, err := r.c.http.Do(req)
-	if broken, ok := errors.AsType[*url.Error](err); ok {
-		err = broken.Err // it names the address again
+	asked := fetch.Client{
+		Transport: r.c.cfg.Transport, Timeout: r.c.cfg.Timeout, Redirects: r.c.cfg.Limits.Redirects,
+		Lead: func(from, to *url.URL) error {
+			if err := r.count(); err != nil {
+				return err
+			}
+			return r.allow(from, to)
+		},
 	}
+	resp, err := asked.Do(req)
 	if err != nil {
-		return nil, &brokenError{err}
+		return nil, notRead(at, err)
 	}
-	return resp, nil
+	a, err := r.answer(resp.Request.URL, resp, k != nil)
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	a.close = func() { resp.Body.Close() }
+	return a, nil
+}
+
+// count counts a request.
+func (r *reading) count() error {
+	if r.documents++; r.documents > r.c.cfg.Limits.Documents {
+		return fmt.Errorf("%w: more than %d", ErrLoop, r.c.cfg.Limits.Documents)
+	}
+	return nil
+}
+
+// notRead says why there is no response.
+func notRead(at *url.URL, err error) error {
+	t, is := errors.AsType[*fetch.Trouble](err)
+	switch {
+	case errors.Is(err, fetch.ErrRedirects):
+		return fmt.Errorf("%w: %s: %w", ErrLoop, at, err)
+	case is && t.Kind == fetch.Refused && !errors.Is(err, ErrLoop) && !errors.Is(err, ErrOtherHost):
+		return fmt.Errorf("%w: %s: %w", ErrAnswer, at, err)
+	}
+	return fmt.Errorf("reading %s: %w", at, &brokenError{err})
 }
 
 // brokenError is why there was no answer. What net/http says of it may quote all
@@ -171,12 +159,11 @@ func (r *reading) answer(at *url.URL, resp *http.Response, conditional bool) (*a
 	case code == http.StatusGone:
 		earliest, _ := payload.ParseDatetime(resp.Header.Get(earliestHeader))
 		return nil, &GoneError{URI: at.String(), Earliest: earliest}
-	case code/100 == 5 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code == http.StatusTooEarly:
-		wait := min(retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()), maxRetryAfter)
-		return nil, &BusyError{at.String(), code, wait}
-	default:
-		return nil, &StatusError{at.String(), code}
 	}
+	if t := fetch.Judge(resp); t.Kind == fetch.Busy {
+		return nil, &BusyError{at.String(), resp.StatusCode, min(t.After, maxRetryAfter)}
+	}
+	return nil, &StatusError{at.String(), resp.StatusCode}
 }
 
 // unpacked returns the body without its coding. What is itself a gzip file, as
@@ -227,9 +214,4 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, fmt.Errorf("%w: more than %d bytes", payload.ErrTooLarge, b.limit)
 	}
 	return n, err
-}
-
-func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, maxDrain)
-	body.Close()
 }

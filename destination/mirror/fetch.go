@@ -60,7 +60,7 @@ func newFetcher(cfg *Config, t *tree, below func(*url.URL) bool) *fetcher {
 			if err := fetch.StayAtServer(from, to); err != nil || below(to) {
 				return err
 			}
-			return fmt.Errorf("%w to %.200q, which is outside of what is mirrored (--base)", fetch.ErrRedirects, to)
+			return fmt.Errorf("it redirects to %.200q, which is outside of what is mirrored (--base)", to)
 		},
 	}}
 }

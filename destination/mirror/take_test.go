@@ -159,7 +159,7 @@ func TestAnswers(t *testing.T) {
 		"/redirect":  {redirect("/real"), mirror.Whole, ""},
 		"/elsewhere": {redirect(other.URL + "/x"), mirror.Failed, "which is another host"},
 		"/scheme":    {redirect("file:///etc/passwd"), mirror.Failed, "which is no http or https address"},
-		"/loop":      {redirect("/loop"), mirror.Failed, "more than 5 redirects"},
+		"/loop":      {redirect("/loop"), mirror.Failed, "redirects more than 5 times"},
 		"/endless": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 100 {
 				_, _ = io.WriteString(w, strings.Repeat("x", 100))

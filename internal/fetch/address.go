@@ -51,5 +51,5 @@ func StayAtServer(from, to *url.URL) error {
 	if SameServer(from, to) {
 		return nil
 	}
-	return fmt.Errorf("%w to %.200q, which is another host", ErrRedirects, to)
+	return fmt.Errorf("it redirects to %.200q, which is another host", to)
 }

@@ -43,7 +43,8 @@ type Client struct {
 	// is 1 where it is 0.
 	Window time.Duration
 	Least  int64
-	// Redirects is how many redirects of a GET or HEAD are followed. One more is Refused.
+	// Redirects is how many redirects of a GET or HEAD are followed. One more is Refused; with 0 a
+	// redirect is a response like any other.
 	Redirects int
 	// Lead judges a redirect: an error refuses it. It may change to. Addresses other than http and
 	// https, and those with a user name, are refused before; nil: everything else is followed.
@@ -89,12 +90,12 @@ func (c *Client) follow(req *http.Request) (*http.Response, error) {
 		}
 		resp.Request = req
 		location := resp.Header.Get("Location")
-		if location == "" || !redirects(resp.StatusCode) || req.Method != http.MethodGet && req.Method != http.MethodHead {
+		if location == "" || c.Redirects == 0 || !redirects(resp.StatusCode) || req.Method != http.MethodGet && req.Method != http.MethodHead {
 			return resp, nil
 		}
 		drain(req.Context(), resp.Body)
 		if n == c.Redirects {
-			return nil, &Trouble{Kind: Refused, Err: fmt.Errorf("%w: more than %d redirects", ErrRedirects, c.Redirects)}
+			return nil, &Trouble{Kind: Refused, Err: fmt.Errorf("%w more than %d times", ErrRedirects, c.Redirects)}
 		}
 		to, err := c.lead(req.URL, location)
 		if err != nil {
@@ -110,7 +111,7 @@ func (c *Client) follow(req *http.Request) (*http.Response, error) {
 func (c *Client) lead(from *url.URL, location string) (*url.URL, error) {
 	to, err := from.Parse(strings.TrimSpace(location))
 	if err != nil || !Web(to) {
-		return nil, fmt.Errorf("%w to %.200q, which is no http or https address without a user name", ErrRedirects, location)
+		return nil, fmt.Errorf("it redirects to %.200q, which is no http or https address without a user name", location)
 	}
 	to.Fragment, to.RawFragment = "", ""
 	if c.Lead != nil {

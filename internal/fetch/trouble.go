@@ -32,9 +32,8 @@ const (
 	TooLong Kind = "too long"
 )
 
-// ErrRedirects is in the Trouble of a redirect that Client.Redirects or the form of its address
-// forbids. What Client.Lead refuses has Lead's own error.
-var ErrRedirects = errors.New("its server redirects")
+// ErrRedirects is in the Trouble of a request that was redirected more often than Client.Redirects.
+var ErrRedirects = errors.New("it redirects")
 
 // Trouble is why a resource was not fetched.
 type Trouble struct {
