@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,18 +100,6 @@ type Limits struct {
 	Unpacked int64
 }
 
-// Defaults of Limits.
-const (
-	DefaultRequests  = 1000
-	DefaultBytes     = 1 << 30
-	DefaultMemory    = 64 << 20
-	DefaultTime      = 10 * time.Minute
-	DefaultAnswer    = time.Minute
-	DefaultRedirects = 5
-	DefaultDepth     = 10
-	DefaultUnpacked  = 4 << 30
-)
-
 // Config says how to check.
 type Config struct {
 	// Transport carries the requests. It must be set where a place is an address.
@@ -137,34 +126,24 @@ type Config struct {
 // Validate says which setting is wrong.
 func (c *Config) Validate() error {
 	l := &c.Limits
-	if c.Sample < 0 || l.Requests < 0 || l.Bytes < 0 || l.Memory < 0 || l.Time < 0 || l.Answer < 0 || l.Redirects < 0 || l.Depth < 0 || l.Unpacked < 0 {
+	if min(c.Sample, l.Requests, l.Memory, l.Redirects, l.Depth) < 0 || min(l.Bytes, l.Unpacked) < 0 || min(l.Time, l.Answer) < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
 }
 
 func (c Config) withDefaults() Config {
-	l := &c.Limits
-	orDefault(&l.Requests, DefaultRequests)
-	orDefault(&l.Bytes, DefaultBytes)
-	orDefault(&l.Memory, DefaultMemory)
-	orDefault(&l.Time, DefaultTime)
-	orDefault(&l.Answer, DefaultAnswer)
-	orDefault(&l.Redirects, DefaultRedirects)
-	orDefault(&l.Depth, DefaultDepth)
-	orDefault(&l.Unpacked, DefaultUnpacked)
-	orDefault(&c.UserAgent, "Carillon-Check")
+	l := c.Limits
+	c.Limits = Limits{
+		Requests: cmp.Or(l.Requests, 1000), Bytes: cmp.Or(l.Bytes, 1<<30), Memory: cmp.Or(l.Memory, 64<<20),
+		Time: cmp.Or(l.Time, 10*time.Minute), Answer: cmp.Or(l.Answer, time.Minute), Redirects: cmp.Or(l.Redirects, 5),
+		Depth: cmp.Or(l.Depth, 10), Unpacked: cmp.Or(l.Unpacked, 4<<30),
+	}
+	c.UserAgent = cmp.Or(c.UserAgent, "Carillon-Check")
 	if c.AllowHub == nil {
 		c.AllowHub = c.Allow
 	}
 	return c
-}
-
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // Run looks at places and at everything that the standards connect with them, and calls found for each

@@ -149,7 +149,7 @@ func isPlainSitemap(d *document, l *lead) bool {
 func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload.Inspector, also func(*payload.Entry)) error {
 	odd.Head(d.head)
 	take := w.gatherer(d, l)
-	if d.listsDocuments() {
+	if payload.ListsDocuments(d.head.Capability, d.isIndex()) {
 		take = func(e *payload.Entry) { w.keep(d, e) }
 	}
 	for {
@@ -170,15 +170,6 @@ func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload
 		odd.End(d.head)
 	}
 	return err
-}
-
-// listsDocuments reports whether entries are documents or packages, and not resources.
-func (d *document) listsDocuments() bool {
-	switch d.head.Capability {
-	case payload.CapResourceList, payload.CapChangeList, payload.CapResourceDumpManifest, payload.CapChangeDumpManifest, payload.ChangeNotification, "":
-		return d.isIndex()
-	}
-	return true
 }
 
 // keep remembers an entry of a document that lists others.
@@ -332,11 +323,6 @@ func cloned(e *payload.Entry) *payload.Entry {
 		c.Links[i] = l
 	}
 	return &c
-}
-
-// isArchive reports whether a capability is that of an archive, and of which documents.
-func isArchive(capability string) (of string, is bool) {
-	return strings.CutSuffix(capability, "-archive")
 }
 
 // kindOf names the documents of a capability.

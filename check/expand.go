@@ -30,7 +30,7 @@ func (w *walk) expand(d *document, l *lead) {
 	for _, of := range [...]struct {
 		rel  string
 		role role
-	}{{"up", roleUp}, {"index", roleIndex}, {payload.RelArchives, roleArchives}} {
+	}{{payload.RelUp, roleUp}, {payload.RelIndex, roleIndex}, {payload.RelArchives, roleArchives}} {
 		led := 0
 		for i := range d.head.Links {
 			link := &d.head.Links[i]
@@ -106,7 +106,7 @@ func (d *document) lists(e *listed) (r role, ok bool) {
 	case capability == payload.CapResourceDump, capability == payload.CapChangeDump:
 		return rolePackage, true
 	}
-	if _, is := isArchive(d.head.Capability); is {
+	if _, is := payload.Archived(d.head.Capability); is {
 		return roleArchived, true
 	}
 	return 0, false

@@ -100,7 +100,7 @@ func (w *walk) judgePart(l *lead, d *document) {
 			w.says(l), kindOf(d.head.Capability, false), kindOf(index.head.Capability, true))
 		return
 	}
-	if back := d.link("index"); back == nil && !index.is(payload.CapDescription) {
+	if back := d.link(payload.RelIndex); back == nil && !index.is(payload.CapDescription) {
 		w.report(rulePartBack, d.place(""), d, "add a link with rel=index", "it is a part of the index %s, and has no link with rel=index", quote(index.uri))
 	}
 	w.judgeLastMod(l, d, ruleLastMod)
@@ -137,7 +137,7 @@ func (w *walk) judgeCapability(l *lead, d *document) {
 
 // judgeListedBy: a document links up to the Capability List that lists it, or to the same one at another address (core 6.2).
 func (w *walk) judgeListedBy(d *document) {
-	up, list := d.link("up"), d.listedBy
+	up, list := d.link(payload.RelUp), d.listedBy
 	if up == nil || list == nil || list.local {
 		return
 	}
@@ -154,8 +154,8 @@ func (w *walk) judgeArchives(l *lead, d *document) {
 	if !d.known {
 		return
 	}
-	of, is := isArchive(d.head.Capability)
-	from, _ := isArchive(l.from.head.Capability)
+	of, is := payload.Archived(d.head.Capability)
+	from, _ := payload.Archived(l.from.head.Capability)
 	if !is || of != from {
 		w.report(ruleArchives, l.at, l.from, "link to the archive of documents of this capability", "%s is a %s, and this a %s",
 			w.says(l), kindOf(d.head.Capability, d.isIndex()), kindOf(l.from.head.Capability, l.from.isIndex()))
@@ -167,7 +167,7 @@ func (w *walk) judgeArchived(l *lead, d *document) {
 	if !d.known {
 		return
 	}
-	of, _ := isArchive(l.from.head.Capability)
+	of, _ := payload.Archived(l.from.head.Capability)
 	if d.head.Capability != of {
 		w.report(ruleArchived, l.at, l.from, "list documents of one capability", "%s is a %s, and the archive is one of a %s",
 			w.says(l), kindOf(d.head.Capability, d.isIndex()), kindOf(of, false))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"carillon/internal/digests"
 	"carillon/internal/unpack"
@@ -88,7 +89,7 @@ func (w *walk) dumpOf(d *document, l *lead) *document {
 	case l.from == nil:
 		return &document{head: payload.Header{Capability: payload.CapResourceDumpManifest}}
 	}
-	return &document{head: payload.Header{Capability: l.from.head.Capability + "-manifest"}}
+	return &document{head: payload.Header{Capability: payload.ManifestOf(l.from.head.Capability)}}
 }
 
 // take copies a package into a file, and notes what is otherwise than told.
@@ -140,14 +141,14 @@ var packageRules = map[string]ruleID{"length": rulePackageLength, "hash": rulePa
 
 // judgeManifestOf: the manifest of a package has the capability of its dump, and its times.
 func (w *walk) judgeManifestOf(l *lead, m *document) {
-	if want := l.from.head.Capability + "-manifest"; m.head.Capability != want {
+	if want := payload.ManifestOf(l.from.head.Capability); m.head.Capability != want {
 		w.breaks(l.set)
 		w.report(ruleManifestIs, m.place(""), &document{head: payload.Header{Capability: want}}, "write capability="+want,
 			"the manifest of a package of a %s is a %s", kindOf(l.from.head.Capability, false), kindOf(m.head.Capability, m.isIndex()))
 		return
 	}
 	w.judgeTimes(l, m, rulePackageTimes)
-	if up, own := l.from.link("up"), m.link("up"); up != nil && own != nil {
+	if up, own := l.from.link(payload.RelUp), m.link(payload.RelUp); up != nil && own != nil {
 		if a, b := l.from.resolve(up.Href), m.resolve(own.Href); a != nil && b != nil {
 			if !w.isSame(a, b) {
 				w.report(ruleManifestUp, m.place("rs:ln[@rel='up']"), m, "link to the Capability List that the dump links to",
@@ -159,7 +160,7 @@ func (w *walk) judgeManifestOf(l *lead, m *document) {
 
 // judgeContents: the copy of a manifest is the one in the package (core 11.1, 13.1).
 func (w *walk) judgeContents(l *lead, d *document) {
-	if want := l.from.head.Capability + "-manifest"; d.known && d.head.Capability != want {
+	if want := payload.ManifestOf(l.from.head.Capability); d.known && d.head.Capability != want {
 		w.report(ruleContentsIs, l.at, l.from, "link to the copy of the package's manifest", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 		return
 	}
@@ -293,7 +294,7 @@ func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, li
 		return true
 	}
 	defer content.Close()
-	listed[trimSlash(b.path)] = true
+	listed[strings.TrimLeft(b.path, "/")] = true
 	known, _ := digests.Parse(b.hash)
 	sums := digests.New(known)
 	n, err := io.Copy(sums, w.expanded(content))
@@ -311,11 +312,4 @@ func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, li
 		w.report(ruleBitstreamHash, b.at, m, "write what the package has", "hash of %s is %s:%s, and in the package it is %s", quote(b.path), wrong.Algorithm, wrong.Hex, have)
 	}
 	return true
-}
-
-func trimSlash(path string) string {
-	for len(path) > 0 && path[0] == '/' {
-		path = path[1:]
-	}
-	return path
 }

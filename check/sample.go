@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -143,9 +144,7 @@ func (w *walk) hasChanged(s *sampled, got *fetched) bool {
 
 // fetch asks for a representation, and compares it with what is said of it.
 func (w *walk) fetch(ctx context.Context, at *url.URL, told claim) (*fetched, error) {
-	encoding := told.encoding
-	orDefault(&encoding, "identity")
-	a, err := w.getAs(ctx, http.MethodGet, at, w.cfg.Limits.Time, encoding)
+	a, err := w.getAs(ctx, http.MethodGet, at, w.cfg.Limits.Time, cmp.Or(told.encoding, "identity"))
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +188,14 @@ func mediaTypeOf(told string) string {
 
 // linkRules are the rules of what links of entries lead to (core 14).
 var linkRules = map[string]ruleID{
-	"duplicate": ruleDuplicate, "alternate": ruleAlternate, "canonical": ruleCanonical, payload.RelPatch: rulePatch,
-	"describedby": ruleDescribedBy, "describes": ruleDescribedBy, "memento": ruleMemento, "timegate": ruleMemento, "timemap": ruleMemento,
-	"collection": ruleCollection, "via": ruleVia,
+	payload.RelDuplicate: ruleDuplicate, payload.RelAlternate: ruleAlternate, payload.RelCanonical: ruleCanonical,
+	payload.RelPatch: rulePatch, payload.RelDescribedBy: ruleDescribedBy, payload.RelDescribes: ruleDescribedBy,
+	payload.RelMemento: ruleMemento, payload.RelTimegate: ruleMemento, payload.RelTimemap: ruleMemento,
+	payload.RelCollection: ruleCollection, payload.RelVia: ruleVia,
 }
 
-// compared are the relations whose targets are fetched, as what is said of them can be compared.
-var comparedRels = []string{"duplicate", "alternate", "canonical", payload.RelPatch}
+// comparedRels are the relations whose targets are fetched and compared with the link.
+var comparedRels = []string{payload.RelDuplicate, payload.RelAlternate, payload.RelCanonical, payload.RelPatch}
 
 // lookAtLinks looks at the targets of an entry's links.
 func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
@@ -208,9 +208,8 @@ func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
 		}
 		at := s.d.of(&s.listed, fmt.Sprintf("/rs:ln[%d]", i+1))
 		told := claim{link.Length, link.Hash, link.Type, link.Encoding}
-		if link.Rel == "duplicate" { // what is said of the resource holds of it too (core 14.2)
-			orDefault(&told.length, s.Length)
-			orDefault(&told.hash, s.Hash)
+		if link.Rel == payload.RelDuplicate { // what is said of the resource holds of it too (core 14.2)
+			told.length, told.hash = cmp.Or(told.length, s.Length), cmp.Or(told.hash, s.Hash)
 		}
 		got, err := w.lookAtLink(ctx, link.Rel, to, told)
 		switch {

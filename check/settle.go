@@ -67,8 +67,8 @@ func (w *walk) judgeListed(d *document) {
 	case payload.CapDescription, payload.CapCapabilityList, payload.CapResourceDumpManifest, payload.CapChangeDumpManifest, "":
 		return
 	}
-	up := d.link("up")
-	if up == nil || d.local || d.link("index") != nil || d.led(rolePart) || d.led(roleArchived) || d.led(roleCapability) || d.isTopic() {
+	up := d.link(payload.RelUp)
+	if up == nil || d.local || d.link(payload.RelIndex) != nil || d.led(rolePart) || d.led(roleArchived) || d.led(roleCapability) || d.isTopic() {
 		return
 	}
 	to := d.resolve(up.Href)
@@ -86,7 +86,7 @@ func (w *walk) judgeListed(d *document) {
 // isArchivedLink reports whether the document is an archive that other documents lead to by rel=archives alone: an
 // entry in the Capability List is optional then (archives 2.1).
 func (w *walk) isArchivedLink(d *document) bool {
-	_, is := isArchive(d.head.Capability)
+	_, is := payload.Archived(d.head.Capability)
 	return is && d.led(roleArchives)
 }
 

@@ -47,12 +47,8 @@ func (w *walk) judgeTimes(l *lead, d *document, rule ruleID) {
 }
 
 func (d *document) ofResources() bool {
-	of, _ := isArchive(d.head.Capability)
-	switch of {
-	case payload.CapResourceList, payload.CapResourceDump, payload.CapResourceDumpManifest:
-		return true
-	}
-	return false
+	of, _ := payload.Archived(d.head.Capability)
+	return payload.IsSnapshot(of)
 }
 
 // written is a time in the form that core 7 recommends.
@@ -94,7 +90,7 @@ func (w *walk) parts(index *document) []partOf {
 
 // judgeOrder judges the times of what a document lists: parts, packages, archived documents.
 func (w *walk) judgeOrder(d *document) {
-	of, archive := isArchive(d.head.Capability)
+	of, archive := payload.Archived(d.head.Capability)
 	switch {
 	case d.isIndex() && !archive:
 		w.judgeIndexTimes(d)
@@ -159,19 +155,19 @@ func (w *walk) judgeSnapshot(index *document, all []partOf) {
 func (w *walk) judgeChain(index *document, all []partOf, order ruleID) {
 	for i := 1; i < len(all); i++ {
 		before, p := &all[i-1], &all[i]
-		if before.told && p.told || before.from.IsZero() || p.from.IsZero() {
+		if before.told && p.told || before.from.IsZero() {
 			continue
 		}
 		at := index.of(p.listed, "")
-		switch {
-		case p.from.Before(before.from):
+		switch (payload.Interval{From: before.from, Until: before.until}).Join(p.from, before.until.IsZero()) {
+		case payload.Early:
 			w.report(order, at, index, "list the oldest first", "it begins at %s, and the one before it at %s", written(p.from), written(before.from))
-		case before.until.IsZero():
+		case payload.Open:
 			w.report(ruleChainOpen, index.of(before.listed, ""), index, "close it, or list it last", "it is open (it has no until), and another follows it")
-		case p.from.Before(before.until):
+		case payload.Overlap:
 			w.report(ruleChainOverlap, at, index, "begin it where the one before ends",
 				"it begins at %s, before the one before it ends at %s: changes may be in both", written(p.from), written(before.until))
-		case p.from.After(before.until):
+		case payload.Gap:
 			w.report(ruleChainGap, at, index, "begin it where the one before ends",
 				"it begins at %s, and the one before it ends at %s: no part has the changes between", written(p.from), written(before.until))
 		}
@@ -181,7 +177,7 @@ func (w *walk) judgeChain(index *document, all []partOf, order ruleID) {
 // judgeArchiveEnds: an archive of documents of changes reaches up to what the live document has (archives 5).
 func (w *walk) judgeArchiveEnds(live *document) {
 	link := live.link(payload.RelArchives)
-	if link == nil || live.ofResources() || live.head.FromTime.IsZero() {
+	if link == nil || live.ofResources() {
 		return
 	}
 	to := live.resolve(link.Href)
@@ -198,7 +194,7 @@ func (w *walk) judgeArchiveEnds(live *document) {
 			last = p.until
 		}
 	}
-	if !last.IsZero() && last.Before(live.head.FromTime) {
+	if (payload.Interval{Until: last}).Join(live.head.FromTime, false) == payload.Gap {
 		of := &document{head: payload.Header{Capability: archive.head.Capability}} // not of its index
 		w.report(ruleArchiveEnd, archive.place(""), of, "archive each document as it closes",
 			"it ends at %s, and the live document %s begins at %s: the changes between are in neither", written(last), quote(live.uri), written(live.head.FromTime))

@@ -58,7 +58,7 @@ func (w *walk) judgeTopic(l *lead, d *document) {
 		link := &l.entry.Links[i]
 		to := l.from.resolve(link.Href)
 		switch {
-		case link.Rel != "hub" || to == nil:
+		case link.Rel != payload.RelHub || to == nil:
 		case slices.Contains(hubs, to.String()):
 			return
 		default:

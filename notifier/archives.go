@@ -91,7 +91,7 @@ func (k *keeping) ofChanges() bool {
 
 // newKeeping opens the archive of documents of a capability.
 func (ch *channel) newKeeping(of, address, suffix string) (*keeping, error) {
-	k := &keeping{ch: ch, capability: of + "-archive", of: of, address: "/archive/" + of + "/" + address, touched: ch.n.clock.Now()}
+	k := &keeping{ch: ch, capability: payload.ArchiveOf(of), of: of, address: "/archive/" + of + "/" + address, touched: ch.n.clock.Now()}
 	entry, err := k.append(nil, archive.Kept{Begin: time.Unix(0, 0), End: time.Unix(0, 0)})
 	if err != nil {
 		return nil, err

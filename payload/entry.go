@@ -78,7 +78,7 @@ type Link struct {
 	Pri      string // 1 to 999999, lower is preferred
 }
 
-// Interval is what a change notification covers: every change with
+// Interval is what a document of changes covers. A change notification has every change with
 // From <= datetime < Until (CN §3).
 type Interval struct {
 	From, Until time.Time

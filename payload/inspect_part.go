@@ -57,23 +57,25 @@ func (i *Inspector) judgeChain(from, until time.Time, closed bool) {
 			i.ended.Time = until
 		}
 	}
-	switch {
-	case from.IsZero(), before.entry == 0, before.IsZero():
-	case from.Before(before.Time):
-		if i.lists() == packages { // core §13.1 only recommends the order
-			i.noteAs(Warning, oddPartOrder, i.clause(), "rs:md/@from", "it begins before entry %d; the oldest comes first", before.entry)
-			return
+	if before.IsZero() {
+		return
+	}
+	const at = "rs:md/@from"
+	switch (Interval{before.Time, ended.Time}).Join(from, ended.entry == 0) {
+	case Early:
+		level := rulings[oddPartOrder].level
+		if i.lists() == packages {
+			level = Warning // core §13.1 only recommends the order
 		}
-		i.note(oddPartOrder, i.clause(), "rs:md/@from", "it begins before entry %d; the oldest comes first", before.entry)
-	case ended.entry == 0:
+		i.noteAs(level, oddPartOrder, i.clause(), at, "it begins before entry %d; the oldest comes first", before.entry)
+	case Open:
 		i.now = before
 		i.note(oddPartOpen, i.clause(), "rs:md/@until", "it has no until, and is not the last")
 		i.now = now
-	case ended.IsZero():
-	case from.Before(ended.Time):
-		i.note(oddOverlap, i.clause(), "rs:md/@from", "it begins before entry %d ends: changes may be in both", ended.entry)
-	case from.After(ended.Time):
-		i.note(oddGap, i.clause(), "rs:md/@from", "it begins after entry %d ends: changes between them are in neither", ended.entry)
+	case Overlap:
+		i.note(oddOverlap, i.clause(), at, "it begins before entry %d ends: changes may be in both", ended.entry)
+	case Gap:
+		i.note(oddGap, i.clause(), at, "it begins after entry %d ends: changes between them are in neither", ended.entry)
 	}
 }
 

@@ -1,5 +1,7 @@
 package payload
 
+import "strings"
+
 // Capabilities, as documents name their own and those that they list (core §7). An index
 // has the capability of its parts. That of a channel is ChangeNotification.
 const (
@@ -40,7 +42,6 @@ const (
 	RelCanonical   = "canonical" // the generic address (core §14.3)
 	RelDescribedBy = "describedby"
 	RelDescribes   = "describes"
-	RelProfile     = "profile"
 	RelMemento     = "memento" // a version with its own address (core §14.6)
 	RelTimegate    = "timegate"
 	RelTimemap     = "timemap"
@@ -50,6 +51,35 @@ const (
 	// RelPatch leads to the difference from the version before (core §14.4).
 	RelPatch = "http://www.openarchives.org/rs/terms/patch"
 )
+
+// ofArchive and ofManifest end the capabilities of archives and manifests.
+const (
+	ofArchive  = "-archive"
+	ofManifest = "-manifest"
+)
+
+// ArchiveOf returns the capability of the archive of documents with a capability.
+func ArchiveOf(capability string) string { return capability + ofArchive }
+
+// Archived returns the capability of the documents that an archive lists, and whether the
+// capability is that of an archive; if not, it is returned as it is.
+func Archived(capability string) (of string, is bool) {
+	return strings.CutSuffix(capability, ofArchive)
+}
+
+// ManifestOf returns the capability of the manifests in the packages of a dump.
+func ManifestOf(capability string) string { return capability + ofManifest }
+
+// IsSnapshot reports whether documents with the capability state at and completed, and not from
+// and until.
+func IsSnapshot(capability string) bool { return kinds[capability].times == snapshot }
+
+// ListsDocuments reports whether the entries of a document are other documents, or packages. They are
+// in an index, whatever its capability.
+func ListsDocuments(capability string, index bool) bool {
+	l := kinds[capability].lists
+	return index || l == packages || l == documents || l == capabilities
+}
 
 // kind is what the clauses say of the documents of one capability.
 type kind struct {

@@ -1,6 +1,9 @@
 package payload
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+)
 
 // Errors of a Reader, wrapped with the line where reading stopped. The writer
 // uses ErrTooLarge too.
@@ -34,17 +37,8 @@ type Limits struct {
 const defaultDepth = 32
 
 func (l Limits) withDefaults() Limits {
-	if l.Bytes <= 0 {
-		l.Bytes = MaxReadBytes
+	return Limits{
+		Bytes: cmp.Or(max(l.Bytes, 0), MaxReadBytes), Entries: cmp.Or(max(l.Entries, 0), MaxEntries),
+		EntryBytes: cmp.Or(max(l.EntryBytes, 0), MaxEntryBytes), Depth: cmp.Or(max(l.Depth, 0), defaultDepth),
 	}
-	if l.Entries <= 0 {
-		l.Entries = MaxEntries
-	}
-	if l.EntryBytes <= 0 {
-		l.EntryBytes = MaxEntryBytes
-	}
-	if l.Depth <= 0 {
-		l.Depth = defaultDepth
-	}
-	return l
 }

@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"carillon/payload"
 )
-
-// ofArchive ends the capability of an archive; before it stands that of what is archived.
-const ofArchive = "-archive"
 
 // Archived is a document that an archive lists, and what the archive says of it. Times that it
 // does not say are zero.
@@ -30,7 +26,7 @@ type Archived struct {
 // it lists at hosts that are not trusted is left out, and logged. An error of visit ends
 // the reading, and is returned.
 func (c *Client) Archive(ctx context.Context, uri, capability string, visit func(Archived) error) error {
-	archived, is := strings.CutSuffix(capability, ofArchive)
+	archived, is := payload.Archived(capability)
 	if !is || !listsDocuments(capability) {
 		return fmt.Errorf("%q is not the capability of an archive, such as %s", capability, payload.CapChangeListArchive)
 	}
@@ -103,7 +99,7 @@ func (c *Client) WithArchives(ctx context.Context, set Set) (Set, error) {
 	for _, of := range [...]string{
 		payload.CapResourceList, payload.CapResourceDump, payload.CapChangeList, payload.CapChangeDump,
 	} {
-		live, to := *set.offered(of), set.offered(of+ofArchive)
+		live, to := *set.offered(of), set.offered(payload.ArchiveOf(of))
 		if live == "" || *to != "" {
 			continue
 		}
@@ -175,7 +171,7 @@ func (w *walk) bridge(ctx context.Context, l *list) (joined bool, err error) {
 		return false, w.passing(err)
 	}
 	var taking error // what the visit returned is the caller's, whatever it is
-	err = w.archive(ctx, at, w.want+ofArchive, func(d *document) error {
+	err = w.archive(ctx, at, payload.ArchiveOf(w.want), func(d *document) error {
 		var more bool
 		if more, taking = w.archivedLists(ctx, d, l); taking == nil && !more {
 			return errEnough
@@ -208,7 +204,7 @@ func (w *walk) findArchive(ctx context.Context) (*url.URL, error) {
 		return nil, err
 	}
 	set, err := w.capabilityList(ctx, up)
-	ref := *set.offered(w.want + ofArchive)
+	ref := *set.offered(payload.ArchiveOf(w.want))
 	if err != nil || ref == "" {
 		return nil, err
 	}

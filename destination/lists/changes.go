@@ -137,7 +137,7 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error)
 // joins tells whether the list begins no later than what was read ends: whether there is
 // no hole before it.
 func (w *walk) joins(l *list) bool {
-	return w.end.IsZero() || l.from.IsZero() || !l.from.After(w.end)
+	return (payload.Interval{Until: w.end}).Join(l.from, false) != payload.Gap
 }
 
 // take visits what the list has from end on, and moves end.

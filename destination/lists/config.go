@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -13,15 +14,6 @@ import (
 	"time"
 
 	"carillon/payload"
-)
-
-// Defaults of Config and Limits.
-const (
-	DefaultTimeout   = 5 * time.Minute
-	DefaultParts     = payload.MaxEntries
-	DefaultDocuments = 2 * payload.MaxEntries
-	DefaultSets      = 1000
-	DefaultRedirects = 5
 )
 
 // Config says how to read. Its zero value is one that works.
@@ -115,32 +107,21 @@ func (c *Config) validate() error {
 		}
 	}
 	l := c.Limits
-	if c.Timeout < 0 || l.Bytes < 0 || l.Entries < 0 || l.Parts < 0 || l.Documents < 0 || l.Sets < 0 || l.Redirects < 0 {
+	if c.Timeout < 0 || l.Bytes < 0 || min(l.Entries, l.Parts, l.Documents, l.Sets, l.Redirects) < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
+	l := c.Limits
+	c.Limits = Limits{
+		Bytes: cmp.Or(l.Bytes, payload.MaxReadBytes), Entries: cmp.Or(l.Entries, payload.MaxEntries),
+		Parts: cmp.Or(l.Parts, payload.MaxEntries), Documents: cmp.Or(l.Documents, 2*payload.MaxEntries),
+		Sets: cmp.Or(l.Sets, 1000), Redirects: cmp.Or(l.Redirects, 5),
 	}
-	def(&c.Limits.Entries, payload.MaxEntries)
-	def(&c.Limits.Parts, DefaultParts)
-	def(&c.Limits.Documents, DefaultDocuments)
-	def(&c.Limits.Sets, DefaultSets)
-	def(&c.Limits.Redirects, DefaultRedirects)
-	if c.Limits.Bytes == 0 {
-		c.Limits.Bytes = payload.MaxReadBytes
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = "Carillon-Destination"
-	}
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Minute)
+	c.UserAgent = cmp.Or(c.UserAgent, "Carillon-Destination")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

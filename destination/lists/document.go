@@ -58,15 +58,10 @@ type part struct {
 	from, until, at, completed time.Time
 }
 
-// listsDocuments reports whether the entries of such a document are documents or packages.
+// listsDocuments reports whether the entries of such a document are packages or archived documents.
 func listsDocuments(capability string) bool {
-	switch capability {
-	case payload.CapResourceDump, payload.CapChangeDump,
-		payload.CapResourceListArchive, payload.CapResourceDumpArchive,
-		payload.CapChangeListArchive, payload.CapChangeDumpArchive:
-		return true
-	}
-	return false
+	return capability != payload.CapDescription && capability != payload.CapCapabilityList &&
+		payload.ListsDocuments(capability, false)
 }
 
 func partOf(e *payload.Entry) part {

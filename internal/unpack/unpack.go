@@ -16,6 +16,7 @@
 package unpack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,15 +50,6 @@ var (
 	ErrNoEntry = errors.New("the ZIP file has no such entry")
 )
 
-// Defaults of Limits.
-const (
-	DefaultBytes      = 64 << 30
-	DefaultEntryBytes = 10 << 30
-	// DefaultEntries is twice what a manifest may list (core §7), for folders and what else tools add.
-	DefaultEntries = 100_000
-	DefaultRatio   = 200
-)
-
 // ratioFloor is how much may be unpacked, by an entry or by all, before Limits.Ratio counts, bytes:
 // a small file of zeros packs very well.
 const ratioFloor = 64 << 20
@@ -79,21 +71,11 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Bytes == 0 {
-		l.Bytes = DefaultBytes
+	// Sums of two must not overflow. Twice what a manifest may list (core §7) leaves room for folders.
+	return Limits{
+		Bytes: min(cmp.Or(l.Bytes, 64<<30), maxBytes), EntryBytes: min(cmp.Or(l.EntryBytes, 10<<30), maxBytes),
+		Entries: cmp.Or(l.Entries, 100_000), Ratio: cmp.Or(l.Ratio, 200),
 	}
-	if l.EntryBytes == 0 {
-		l.EntryBytes = DefaultEntryBytes
-	}
-	if l.Entries == 0 {
-		l.Entries = DefaultEntries
-	}
-	if l.Ratio == 0 {
-		l.Ratio = DefaultRatio
-	}
-	// So that sums do not overflow.
-	l.Bytes, l.EntryBytes = min(l.Bytes, maxBytes), min(l.EntryBytes, maxBytes)
-	return l
 }
 
 // check returns ErrBomb where so many bytes unpacked from so many are too many.
