@@ -55,3 +55,21 @@ func TestDumpOlderThanTheMirror(t *testing.T) {
 		})
 	}
 }
+
+// TestDumpOlderThanTheMoment checks that a mirror that is kept at a moment can be brought to the
+// present by an older dump, and goes on from there.
+func TestDumpOlderThanTheMoment(t *testing.T) {
+	m, s := newDumper(t)
+	s.put("/a.txt", "stays")
+	s.put("/b.txt", "is deleted")
+	s.snapshot()
+	s.dump(1)
+	s.put("/b.txt", "")
+	s.changesFrom = s.at
+	m.run("baseline", 0, "--at", payload.FormatDatetime(s.clock), "--delete")
+	m.want("b.txt", "")
+	m.run("baseline", 0, "--at", now, "--dump", "only", "--delete")
+	m.run("incremental", 0, "--delete")
+	m.want("b.txt", "")
+	m.run("audit", 0)
+}

@@ -25,8 +25,12 @@ func (m *Mirror) position(ctx context.Context) (time.Time, error) {
 	if m.cfg.Positions == nil {
 		return time.Time{}, nil
 	}
-	if begun, err := m.Begun(ctx); err != nil || !begun {
-		return time.Time{}, err // another program took the changes up to there
+	if m.cfg.Homes != nil {
+		// Unless it is begun, other programs took the changes up to the position. A mirror of a
+		// moment is brought to any other, as BaselineAt does.
+		if h, err := m.cfg.Homes.Home(ctx); err != nil || !h.Begun || !h.Moment.IsZero() {
+			return time.Time{}, err
+		}
 	}
 	at, err := m.cfg.Positions.Position(ctx)
 	return at.At, err
