@@ -18,6 +18,7 @@ import (
 type trouble struct {
 	state  State // Missing, Failed, Refused or Invalid
 	reason string
+	cause  error // a *fetch.Trouble, or nil
 	// host: it is its host's trouble, not that of the resource; after is how long that asks to be
 	// left alone.
 	host  bool
@@ -27,6 +28,8 @@ type trouble struct {
 }
 
 func (t *trouble) Error() string { return t.reason }
+
+func (t *trouble) Unwrap() error { return t.cause }
 
 func failed(format string, args ...any) error {
 	return &trouble{state: Failed, reason: fmt.Sprintf(format, args...)}
@@ -103,7 +106,7 @@ func troubleOf(err error) error {
 	if t.Kind == fetch.Missing {
 		state = Missing
 	}
-	return &trouble{state: state, reason: t.Error(), host: t.OfHost(), after: t.After}
+	return &trouble{state: state, reason: t.Error(), cause: t, host: t.OfHost(), after: t.After}
 }
 
 func (f *fetcher) request(ctx context.Context, u *url.URL, told *Told, old *File, fresh bool) (*http.Request, error) {

@@ -228,11 +228,11 @@ func (m *Mirror) ask(ctx context.Context, host string, j *job, old *File, fresh 
 	if m.cfg.Dump == DumpOnly {
 		return nil, failed("no package of the dump has it as the Source tells it, and with --dump only it is not fetched")
 	}
-	h := m.hosts.of(host)
-	if err := h.enter(ctx); err != nil {
-		return nil, err
+	h := m.hosts.Of(host)
+	if err := h.Enter(ctx); err != nil {
+		return nil, troubleOf(err)
 	}
-	defer h.leave()
+	defer h.Leave()
 	if err := m.slot(ctx); err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (m *Mirror) ask(ctx context.Context, host string, j *job, old *File, fresh 
 	got, err := m.fetch.fetch(ctx, j.url, &j.told, old, fresh)
 	var t *trouble
 	if errors.As(err, &t) || err == nil || errors.Is(err, errUnchanged) {
-		h.note(t)
+		h.Note(err)
 	}
 	return got, err
 }

@@ -15,6 +15,7 @@ import (
 	"carillon/destination/follow"
 	"carillon/destination/lists"
 	"carillon/destination/packages"
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
@@ -31,7 +32,7 @@ type Mirror struct {
 	fetch *fetcher
 	// packages are those of dumps that are being read.
 	packages *packages.Client
-	hosts    *hosts
+	hosts    *fetch.Hosts
 	slots    chan struct{} // that fetch, or read files
 	busy     keys
 	claims   claims
@@ -53,7 +54,7 @@ func New(cfg Config) (*Mirror, error) {
 	}
 	cfg = cfg.withDefaults()
 	m := &Mirror{
-		cfg: cfg, hosts: newHosts(cfg.PerHost, cfg.Logger), slots: make(chan struct{}, cfg.Parallel),
+		cfg: cfg, hosts: newHosts(&cfg), slots: make(chan struct{}, cfg.Parallel),
 		claims: claims{catalog: cfg.Catalog}, wake: make(chan struct{}, 1),
 	}
 	for _, raw := range cfg.Bases {

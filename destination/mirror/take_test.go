@@ -526,17 +526,6 @@ func TestBusyHost(t *testing.T) {
 	}
 }
 
-// A host that fails repeatedly is left alone for longer and longer.
-func TestFailingHost(t *testing.T) {
-	got := mirror.HostPauses(t, 12)
-	want := []time.Duration{0, 0, 0, 0, 0, 1, 2, 4, 8, -16, -32, -60, -60} // after so many failures; less than 0: nobody waits
-	for i := range want {
-		if want[i] *= time.Second; got[i] != want[i] {
-			t.Errorf("after %d failures: %s, want %s", i, got[i], want[i])
-		}
-	}
-}
-
 // What was modified within the second of its answer may be modified again in it: the server's word that
 // nothing has changed says nothing then.
 func TestSameSecond(t *testing.T) {

@@ -28,6 +28,8 @@ const (
 	Slow Kind = "slow"
 	// Broken: the response ended in the middle.
 	Broken Kind = "broken"
+	// Paused: the host is not asked for a time (Host.Enter).
+	Paused Kind = "paused"
 	// TooLong: Client.Timeout was over.
 	TooLong Kind = "too long"
 )

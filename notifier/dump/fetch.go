@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"carillon/internal/await"
 	"carillon/internal/fetch"
 	"carillon/payload"
 )
@@ -40,17 +39,7 @@ func newTransport() http.RoundTripper {
 type fetcher struct {
 	client    fetch.Client
 	userAgent string
-
-	mu    sync.Mutex
-	hosts map[string]*host // guarded by mu
-}
-
-// host is a server that is asked.
-type host struct {
-	slots chan struct{}
-
-	mu    sync.Mutex
-	until time.Time // guarded by mu: it is not asked before
+	hosts     fetch.Hosts
 }
 
 func newFetcher(cfg *Config) *fetcher {
@@ -59,64 +48,24 @@ func newFetcher(cfg *Config) *fetcher {
 			Transport: cfg.Transport, Timeout: contentTime, Window: contentIdle,
 			Redirects: maxRedirects, Lead: fetch.StayAtServer,
 		},
-		userAgent: cfg.UserAgent, hosts: map[string]*host{},
-	}
-}
-
-// of returns the host of a resource.
-func (f *fetcher) of(name string) *host {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.hosts[name]
-	if h == nil {
-		const mostHosts = 10_000
-		if len(f.hosts) >= mostHosts {
-			clear(f.hosts) // those that are in use stay so with who uses them
-		}
-		h = &host{slots: make(chan struct{}, perHost)}
-		f.hosts[name] = h
-	}
-	return h
-}
-
-// enter waits for a slot, and for as long as the host asked to be left alone.
-func (h *host) enter(ctx context.Context) error {
-	select {
-	case h.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	h.mu.Lock()
-	wait := time.Until(h.until)
-	h.mu.Unlock()
-	if wait > 0 && await.For(ctx, wait) != nil {
-		<-h.slots
-		return ctx.Err()
-	}
-	return nil
-}
-
-// leaveAlone has nobody ask the host for a while.
-func (h *host) leaveAlone(wait time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if until := time.Now().Add(min(wait, longestAsked)); until.After(h.until) {
-		h.until = until
+		userAgent: cfg.UserAgent,
+		// Failures alone pause no host: whoever makes the dump stops after many in a row.
+		hosts: fetch.Hosts{PerHost: perHost, MaxPause: longestAsked},
 	}
 }
 
 // Open implements Source.
 func (f *fetcher) Open(ctx context.Context, e *payload.Entry) (_ *Content, err error) {
 	u, err := url.Parse(e.Loc)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, leftOut(Refused, false, "its loc is no http or https address")
+	if err != nil || !fetch.Web(u) {
+		return nil, leftOut(Refused, false, "its loc is no http or https address without a user name")
 	}
 	u.Fragment, u.RawFragment = "", ""
-	h := f.of(u.Host)
-	if err := h.enter(ctx); err != nil {
+	h := f.hosts.Of(fetch.Authority(u))
+	if err := h.Enter(ctx); err != nil {
 		return nil, err
 	}
-	leave := sync.OnceFunc(func() { <-h.slots })
+	leave := sync.OnceFunc(h.Leave)
 	defer func() {
 		if err != nil {
 			leave()
@@ -127,9 +76,7 @@ func (f *fetcher) Open(ctx context.Context, e *payload.Entry) (_ *Content, err e
 		return nil, leftOutBy(err)
 	}
 	if t := fetch.Judge(resp, http.StatusOK); t != nil {
-		if t.After > 0 {
-			h.leaveAlone(t.After)
-		}
+		h.Note(t)
 		_ = resp.Body.Close() // the status has said what counts
 		return nil, leftOutBy(t)
 	}
