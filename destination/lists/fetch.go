@@ -91,7 +91,7 @@ func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*answer, erro
 	// Asked for by hand, so that what comes unpacked has a bound of ours.
 	req.Header.Set("Accept-Encoding", "gzip")
 	if k != nil {
-		k.ask(req.Header)
+		k.Ask(req.Header)
 	}
 	asked := fetch.Client{
 		Transport: r.c.cfg.Transport, Timeout: r.c.cfg.Timeout, Redirects: r.c.cfg.Limits.Redirects,

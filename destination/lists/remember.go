@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
@@ -16,27 +17,16 @@ const (
 	maxTold  = 4000
 	// maxKept is how long each text may be that is remembered, bytes.
 	maxKept = 2048
-	// settled is how old a Last-Modified must be to tell versions apart: it counts
-	// seconds, and a document may change twice in one (RFC 9110 §8.8.2.2).
-	settled = 2 * time.Second
 )
 
 // known is what a Client remembers of a list of changes whose entries were all
 // visited: enough to ask whether it has changed, and to go on from it if not.
 type known struct {
-	etag, modified string
+	fetch.Validators
 	// end is how far its entries were taken, and the rest what it said of itself.
 	end, from, until time.Time
 
 	index, up, archives string
-}
-
-func (k *known) ask(h http.Header) {
-	if k.etag != "" {
-		h.Set("If-None-Match", k.etag)
-		return
-	}
-	h.Set("If-Modified-Since", k.modified)
 }
 
 // recall returns what is known of the document, if whoever has taken all before
@@ -53,17 +43,10 @@ func (c *Client) recall(at *url.URL, since time.Time) *known {
 
 // remember keeps k, if the answer has something to ask by next time.
 func (c *Client) remember(at *url.URL, h http.Header, k known) {
-	k.etag = h.Get("ETag")
-	if k.etag == "" {
-		modified, err := http.ParseTime(h.Get("Last-Modified"))
-		date, errDate := http.ParseTime(h.Get("Date"))
-		if err == nil && errDate == nil && date.Sub(modified) >= settled {
-			k.modified = h.Get("Last-Modified")
-		}
-	}
+	k.Validators = fetch.ValidatorsOf(h)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.etag == "" && k.modified == "" || max(len(k.etag), len(at.String()), len(k.index), len(k.up), len(k.archives)) > maxKept {
+	if k.Validators == (fetch.Validators{}) || max(len(at.String()), len(k.index), len(k.up), len(k.archives)) > maxKept {
 		delete(c.known, at.String())
 		return
 	}

@@ -125,11 +125,8 @@ func (f *fetcher) request(ctx context.Context, u *url.URL, told *Told, old *File
 	if fresh {
 		req.Header.Set("Cache-Control", "no-cache")
 	}
-	if old != nil && old.ETag != "" {
-		req.Header.Set("If-None-Match", old.ETag)
-	}
-	if old != nil && old.LastModified != "" {
-		req.Header.Set("If-Modified-Since", old.LastModified)
+	if old != nil {
+		fetch.Validators{ETag: old.ETag, LastModified: old.LastModified}.Ask(req.Header)
 	}
 	return req, nil
 }
@@ -142,11 +139,12 @@ func headerSafe(s string) bool {
 // take reads the body into a file. Where it returns one with an error the body broke off, or is
 // not what was told.
 func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetched, error) {
-	got := &fetched{etag: header(resp, "ETag"), told: header(resp, "Last-Modified"), encoding: header(resp, "Content-Encoding")}
-	if at, err := http.ParseTime(got.told); err == nil {
-		if got.modified = at; !settled(resp, at) {
-			got.etag, got.told = "", ""
-		}
+	known := fetch.ValidatorsOf(resp.Header)
+	got := &fetched{etag: known.ETag, told: known.LastModified}
+	got.modified, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
+	const maxKept = 1024
+	if coding := resp.Header.Get("Content-Encoding"); len(coding) <= maxKept {
+		got.encoding = coding
 	}
 	err := f.write(got, body, resp.ContentLength, told)
 	if got.file == nil {
@@ -194,23 +192,6 @@ func (f *fetcher) write(got *fetched, body io.Reader, length int64, told *Told) 
 		return failed("its hash is %s:%s, and the Source told %s", wrong.Algorithm, have, wrong.Hex)
 	}
 	return nil
-}
-
-// settled tells whether a Last-Modified says which content it was (RFC 9110 §8.8.2.2): what was
-// modified within the second may be modified again in it. Many servers make their ETags of it, too.
-func settled(resp *http.Response, modified time.Time) bool {
-	const grain = 2 * time.Second
-	date, err := http.ParseTime(resp.Header.Get("Date"))
-	return err == nil && date.Sub(modified) >= grain
-}
-
-// header is a header's value that may be kept.
-func header(resp *http.Response, name string) string {
-	const maxKept = 1024
-	if value := resp.Header.Get(name); len(value) <= maxKept {
-		return value
-	}
-	return ""
 }
 
 // writeTrouble says why a file could not be written; ErrRoom stays what it is.

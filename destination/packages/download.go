@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"carillon/destination/lists"
 	"carillon/internal/await"
@@ -165,7 +164,7 @@ func (d *download) run(ctx context.Context) error {
 
 // ask makes one request, and takes what comes.
 func (d *download) ask(ctx context.Context) error {
-	if d.h.size > 0 && d.h.note.validator() == "" {
+	if d.h.size > 0 && d.h.note.validators() == (fetch.Validators{}) {
 		d.h.forget() // nobody can say whether a rest belongs to it
 	}
 	req, err := d.request(ctx)
@@ -193,13 +192,10 @@ func (d *download) request(ctx context.Context) (*http.Request, error) {
 	req.Header.Set("Accept-Encoding", "identity")
 	switch {
 	case d.h.size == 0:
-	case n.Whole && n.ETag != "":
-		req.Header.Set("If-None-Match", n.ETag)
 	case n.Whole:
-		req.Header.Set("If-Modified-Since", n.LastModified)
+		n.validators().Ask(req.Header)
 	default:
-		req.Header.Set("Range", "bytes="+strconv.FormatInt(d.h.size, 10)+"-")
-		req.Header.Set("If-Range", n.validator())
+		n.validators().Range(req.Header, d.h.size)
 	}
 	return req, nil
 }
@@ -213,7 +209,8 @@ func (d *download) answer(resp *http.Response) error {
 			return err
 		}
 		d.joined = false
-		h.note.ETag, h.note.LastModified = validators(resp)
+		known := fetch.ValidatorsOf(resp.Header).Strong()
+		h.note.ETag, h.note.LastModified = known.ETag, known.LastModified
 		h.note.Total = resp.ContentLength
 	case code == http.StatusPartialContent && h.size > 0 && !h.note.Whole:
 		from, total, ok := contentRange(resp.Header.Get("Content-Range"))
@@ -244,22 +241,6 @@ func (d *download) answer(resp *http.Response) error {
 		return err
 	}
 	return h.write()
-}
-
-// validators returns what says of a later response that it is of the same content. Weak ones say so
-// only of what it means, and a Last-Modified only where it was a while ago (RFC 9110 §8.8.2.2, §13.1.5).
-func validators(resp *http.Response) (etag, modified string) {
-	const grain, maxKept = 2 * time.Second, 1024
-	if etag = resp.Header.Get("ETag"); strings.HasPrefix(etag, "W/") || len(etag) > maxKept {
-		etag = ""
-	}
-	modified = resp.Header.Get("Last-Modified")
-	at, err := http.ParseTime(modified)
-	date, dateErr := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil || dateErr != nil || date.Sub(at) < grain {
-		modified = ""
-	}
-	return etag, modified
 }
 
 // contentRange reads that header; total is -1 where it is not told.

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"carillon/destination/lists"
+	"carillon/internal/fetch"
 )
 
 // Suffixes of the two files of a package.
@@ -112,12 +113,8 @@ func (n *note) of(p *lists.Package) bool {
 	return n.URI == p.URI && n.Length == p.Length && n.Hash == p.Hash && n.LastMod == p.LastMod
 }
 
-// validator is what the file can be compared with at the server.
-func (n *note) validator() string {
-	if n.ETag != "" {
-		return n.ETag
-	}
-	return n.LastModified
+func (n *note) validators() fetch.Validators {
+	return fetch.Validators{ETag: n.ETag, LastModified: n.LastModified}
 }
 
 // held is what the directory has of one package.
