@@ -19,12 +19,17 @@ type claims struct {
 	mu    sync.Mutex
 	files map[string]string // loc by claim; guarded by mu
 	dirs  map[string]int    // how many of them are below; guarded by mu
-	// lately are claims of directories that were looked up: no resource has them. guarded by mu.
-	lately map[string]struct{}
+	// lately are claims of directories that were looked up: no resource has them. Where nothing was
+	// below one, it has what was given in it since: the Catalog knows of nothing else there.
+	lately map[string]map[string]struct{} // guarded by mu
+	given  int                            // how much all of them have; guarded by mu
 }
 
-// maxLately is how many of those are kept.
-const maxLately = 10_000
+// maxLately is how many directories, and maxGiven how many claims in them, are kept.
+const (
+	maxLately = 10_000
+	maxGiven  = 100_000
+)
 
 // give finds the path of a resource that has none, and claims it until settle.
 func (c *claims) give(ctx context.Context, loc string, names []string) (at, claim string, err error) {
@@ -37,7 +42,7 @@ func (c *claims) give(ctx context.Context, loc string, names []string) (at, clai
 		if _, known := c.lately[dir]; known {
 			continue
 		}
-		owner, _, err := c.owner(ctx, dir)
+		owner, below, err := c.owner(ctx, dir)
 		if err != nil {
 			return "", "", err
 		}
@@ -45,10 +50,13 @@ func (c *claims) give(ctx context.Context, loc string, names []string) (at, clai
 			names[i] += dirMark
 			continue
 		}
-		if c.lately == nil || len(c.lately) >= maxLately {
-			c.lately = map[string]struct{}{}
+		if len(c.lately) >= maxLately || c.lately == nil {
+			c.forget()
 		}
-		c.lately[dir] = struct{}{}
+		c.lately[dir] = nil
+		if !below {
+			c.lately[dir] = map[string]struct{}{}
+		}
 	}
 	for try := range 2 {
 		at = path.Join(names...)
@@ -72,6 +80,13 @@ func (c *claims) owner(ctx context.Context, claim string) (loc string, below boo
 	if loc, below = c.files[claim], c.dirs[claim] > 0; loc != "" || below {
 		return loc, below, nil
 	}
+	if dir := strings.LastIndexByte(claim, '/'); dir > 0 {
+		if given := c.lately[claim[:dir]]; given != nil {
+			if _, is := given[claim]; !is {
+				return "", false, nil
+			}
+		}
+	}
 	loc, below, err = c.catalog.Owner(ctx, claim)
 	if err != nil && errors.Is(err, ErrNone) {
 		err = nil
@@ -85,10 +100,22 @@ func (c *claims) take(claim, loc string) {
 	}
 	c.files[claim] = loc
 	delete(c.lately, claim)
+	in := claim
 	for dir := range above(claim) {
 		c.dirs[dir]++
+		if given := c.lately[dir]; given != nil {
+			before := len(given)
+			given[in] = struct{}{}
+			c.given += len(given) - before
+		}
+		in = dir
+	}
+	if c.given > maxGiven {
+		c.forget()
 	}
 }
+
+func (c *claims) forget() { c.lately, c.given = map[string]map[string]struct{}{}, 0 }
 
 // settle forgets a claim that the Catalog knows, or that nobody has any more.
 func (c *claims) settle(claim string) {

@@ -125,6 +125,7 @@ func escape(name string) string {
 		return mark
 	}
 	var b strings.Builder
+	b.Grow(len(name))
 	edge := len(strings.TrimRight(name, ". "))
 	for i := 0; i < len(name); {
 		r, size := utf8.DecodeRuneInString(name[i:])
@@ -148,8 +149,8 @@ func plain(r rune, size int) bool {
 	switch {
 	case r == utf8.RuneError && size <= 1, strings.ContainsRune(`%/\<>:"|?*`, r):
 		return false
-	case r == ' ':
-		return true
+	case r < utf8.RuneSelf:
+		return r >= ' ' && r < 0x7f
 	}
 	// Some file systems take two names for one that differ in what nobody sees (Default_Ignorable).
 	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
@@ -204,7 +205,19 @@ func distinct(name, what string) string {
 // the same. It is Unicode's canonical caseless matching (D145: NFD before and after the folding), in
 // NFC, which distinguishes the same paths as NFD does and is shorter.
 func claimOf(path string) string {
+	if isASCII(path) {
+		return strings.ToLower(path) // the same
+	}
 	return norm.NFC.String(strings.Map(cherokee, cases.Fold().String(norm.NFD.String(path))))
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // cherokee folds what package cases exchanges: Cherokee, which Unicode folds to capitals, as those were there first.

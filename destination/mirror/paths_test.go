@@ -167,6 +167,15 @@ func TestClaimsFold(t *testing.T) {
 	}
 }
 
+// What is ASCII has the same claim beside other characters and without them.
+func TestClaimsOfASCII(t *testing.T) {
+	for r := range rune(unicode.MaxASCII + 1) {
+		if alone, beside := mirror.ClaimOf(string(r)), mirror.ClaimOf("\u00e9"+string(r)); "\u00e9"+alone != beside {
+			t.Errorf("%+q has the claim %+q, and behind another character %+q", r, alone, beside)
+		}
+	}
+}
+
 // Whatever a loc says, its path is a place below the directory that any file system takes, and
 // none of this package's own.
 func FuzzPath(f *testing.F) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -108,10 +109,19 @@ func (p *pool) enqueue(host string, j *job) {
 		p.queues[host] = q
 	}
 	q.jobs = append(q.jobs, j)
-	if q.workers < p.m.cfg.PerHost {
+	if q.workers < p.m.workersOf(host) {
 		q.workers++
 		p.workers.Go(func() { p.work(host, q) })
 	}
+}
+
+// workersOf is how many jobs of a host are in work at a time. What waits for no host and no disk waits
+// for processors: more workers would be in each other's way.
+func (m *Mirror) workersOf(host string) int {
+	if host == localHost && !m.cfg.Sync {
+		return min(m.cfg.PerHost, runtime.GOMAXPROCS(0))
+	}
+	return m.cfg.PerHost
 }
 
 // work does the jobs of one host until there are none.

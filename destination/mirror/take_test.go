@@ -359,6 +359,22 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
+// A directory that was removed as it was empty, or that somebody has removed, is made anew.
+func TestDirectoryMadeAnew(t *testing.T) {
+	s := newSource(t)
+	c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
+	c.take(s.put("/dir/a", "one"))
+	c.take(s.delete("/dir/a"))
+	c.take(s.put("/dir/b", "two"))
+	c.want("dir/b", "two")
+	if err := os.RemoveAll(filepath.Join(c.dir, c.host, "dir")); err != nil {
+		t.Fatal(err)
+	}
+	c.take(s.put("/dir/c", "three"))
+	c.want("dir/c", "three")
+	c.nothingHalf()
+}
+
 // A directory that was made to lead elsewhere leads nowhere.
 func TestSymlinks(t *testing.T) {
 	s := newSource(t)

@@ -40,6 +40,7 @@ type tree struct {
 	dir  string
 	root *os.Root
 	own  *os.Root // the directory ownName
+	out  *mover   // from there; nil: nothing is written
 	// Copies can be read by who can read the directory, whatever the process's umask is.
 	fileMode, dirMode fs.FileMode
 	lock              *os.File
@@ -85,6 +86,9 @@ func (t *tree) begin(readOnly bool) (err error) {
 	if err != nil || readOnly {
 		return err
 	}
+	if t.out, err = newMover(t.root); err != nil {
+		return err
+	}
 	own, err := fs.ReadDir(t.root.FS(), ownName)
 	for _, entry := range own {
 		if strings.HasSuffix(entry.Name(), partSuffix) {
@@ -102,7 +106,7 @@ func (t *tree) close() error {
 	if t.own != nil {
 		err = errors.Join(err, t.own.Close())
 	}
-	return errors.Join(err, t.root.Close())
+	return errors.Join(err, t.out.close(), t.root.Close())
 }
 
 const partSuffix = ".part"
@@ -143,7 +147,7 @@ func (p *part) place(to string, modified time.Time) (fs.FileInfo, error) {
 		return nil, roomError(err)
 	}
 	for range renameTries {
-		if err = p.tree.root.Rename(ownName+"/"+p.name, to); !errors.Is(err, fs.ErrNotExist) {
+		if err = p.tree.out.move(p.name, to); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if err = p.tree.makeDir(path.Dir(to)); err != nil {

@@ -15,13 +15,16 @@ import (
 )
 
 // algorithms are the known ones of core §7, by the names of the Atom Link Extensions draft.
-var algorithms = map[string]func() hash.Hash{
-	"md5":     md5.New,
-	"sha-1":   sha1.New,
-	"sha-224": sha256.New224,
-	"sha-256": sha256.New,
-	"sha-384": sha512.New384,
-	"sha-512": sha512.New,
+var algorithms = map[string]struct {
+	size int // of a hash, bytes
+	make func() hash.Hash
+}{
+	"md5":     {md5.Size, md5.New},
+	"sha-1":   {sha1.Size, sha1.New},
+	"sha-224": {sha256.Size224, sha256.New224},
+	"sha-256": {sha256.Size, sha256.New},
+	"sha-384": {sha512.Size384, sha512.New384},
+	"sha-512": {sha512.Size, sha512.New},
 }
 
 // Digest is one hash of a document: the algorithm's name, and lower-case hexadecimal digits.
@@ -37,8 +40,8 @@ func Parse(told string) (known []Digest, others bool) {
 		if d.Algorithm == "sha1" || d.Algorithm == "sha256" || d.Algorithm == "sha512" {
 			d.Algorithm = "sha-" + d.Algorithm[3:]
 		}
-		raw, err := hex.DecodeString(d.Hex)
-		if algorithms[d.Algorithm] == nil || err != nil || len(raw) != algorithms[d.Algorithm]().Size() {
+		size := algorithms[d.Algorithm].size
+		if size == 0 || len(d.Hex) != hex.EncodedLen(size) || !isHex(d.Hex) {
 			others = true
 			continue
 		}
@@ -47,6 +50,10 @@ func Parse(told string) (known []Digest, others bool) {
 		}
 	}
 	return known, others
+}
+
+func isHex(s string) bool {
+	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // Hashing computes SHA-256, and what the digests need, of what is written to it.
@@ -62,7 +69,7 @@ func New(told []Digest) *Hashing {
 	writers := []io.Writer{h.Writer}
 	for _, d := range told {
 		if h.sums[d.Algorithm] == nil {
-			h.sums[d.Algorithm] = algorithms[d.Algorithm]()
+			h.sums[d.Algorithm] = algorithms[d.Algorithm].make()
 			writers = append(writers, h.sums[d.Algorithm])
 		}
 	}
