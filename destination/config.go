@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,24 +101,13 @@ func webURL(name, raw string) error {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&c.VerifyWithin, DefaultVerifyWithin)
-	def(&c.StopWithin, DefaultStopWithin)
-	def(&c.RetryFirst, DefaultRetryFirst)
-	def(&c.RetryMax, DefaultRetryMax)
-	if c.MaxBody == 0 {
-		c.MaxBody = DefaultMaxBody
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = "Carillon-Destination"
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.VerifyWithin = cmp.Or(c.VerifyWithin, DefaultVerifyWithin)
+	c.StopWithin = cmp.Or(c.StopWithin, DefaultStopWithin)
+	c.RetryFirst = cmp.Or(c.RetryFirst, DefaultRetryFirst)
+	c.RetryMax = cmp.Or(c.RetryMax, DefaultRetryMax)
+	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
+	c.UserAgent = cmp.Or(c.UserAgent, "Carillon-Destination")
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Transport == nil {
 		c.Transport = &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,

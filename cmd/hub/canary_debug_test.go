@@ -34,14 +34,14 @@ func TestNoSecretInDebugOutput(t *testing.T) {
 
 func noSecretInDebugOutput(t *testing.T, store string) {
 	var c commands
-	chosen, err := program.ParseCommand("hub", summary, &c, []string{
+	chosen, err := program.Read("hub", summary, &c, []string{
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--publishers", "registered",
 		"--proxy", "http://u:" + canaryPassword + "@127.0.0.1:1024/", "--proxy-filters",
 	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := chosen.(*serveCommand)
+	f := chosen.Command.(*serveCommand)
 	h, err := open(t.Context(), *f, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

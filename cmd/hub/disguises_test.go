@@ -275,7 +275,7 @@ func (w *town) startHub(t *testing.T, args ...string) *townHub {
 	args = append([]string{
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", townURL, "--store", "pebble:" + t.TempDir(),
 	}, args...)
-	if _, err := program.ParseCommand("hub", summary, &c, args, t.Output()); err != nil {
+	if _, err := program.Read("hub", summary, &c, args, t.Output()); err != nil {
 		t.Fatal(err)
 	}
 	c.Serve.resolver = w.names.resolver()

@@ -126,7 +126,7 @@ func houseOn(t *testing.T, disk vfs.FS, dir string) (hub string, log *logText, s
 	t.Helper()
 	var c commands
 	args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + dir, "--retry-first", "100ms", "--retry-max", "1s"}
-	if _, err := program.ParseCommand("hub", summary, &c, args, io.Discard); err != nil {
+	if _, err := program.Read("hub", summary, &c, args, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	c.Serve.pebble.FS = disk

@@ -217,7 +217,7 @@ func startDoor(t *testing.T, store string) (listen string, log *lines, ready <-c
 	var c commands
 	listen = fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	args := []string{"--listen", listen, "--admin", "127.0.0.1:0", "--url", "http://127.0.0.1:9/websub/", "--store", store}
-	if _, err := program.ParseCommand("hub", summary, &c, args, t.Output()); err != nil {
+	if _, err := program.Read("hub", summary, &c, args, t.Output()); err != nil {
 		t.Fatal(err)
 	}
 	log = newLines()

@@ -21,7 +21,7 @@ func gather(t *testing.T, store string, args ...string) []*dto.MetricFamily {
 	t.Helper()
 	c := commands{}
 	args = append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store)
-	if _, err := program.ParseCommand("hub", summary, &c, args, io.Discard); err != nil {
+	if _, err := program.Read("hub", summary, &c, args, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	h, err := open(t.Context(), c.Serve, slog.New(slog.DiscardHandler))

@@ -37,11 +37,11 @@ func TestByteSize(t *testing.T) {
 
 func parseServe(t *testing.T, args ...string) serveCommand {
 	t.Helper()
-	command, err := program.ParseCommand("hub", "", &commands{}, args, os.Stdout)
+	read, err := program.Read("hub", "", &commands{}, args, os.Stdout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return *command.(*serveCommand)
+	return *read.Command.(*serveCommand)
 }
 
 // A size may come from everywhere where flags come from.

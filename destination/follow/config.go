@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -135,34 +136,17 @@ func (c *Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&c.Poll, DefaultPoll)
-	def(&c.PollGone, min(DefaultPollGone, c.Poll))
-	def(&c.Settle, DefaultSettle)
-	def(&c.RetryFirst, DefaultRetryFirst)
-	def(&c.RetryMax, DefaultRetryMax)
-	def(&c.Skew, DefaultSkew)
-	if c.Start == "" {
-		c.Start = StartNow
-	}
-	if c.OnGap == "" {
-		c.OnGap = GapStop
-	}
-	if c.Inbox == 0 {
-		c.Inbox = DefaultInbox
-	}
-	if c.InboxBytes == 0 {
-		c.InboxBytes = DefaultInboxBytes
-	}
-	if c.GapAttempts == 0 {
-		c.GapAttempts = DefaultGapAttempts
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Poll = cmp.Or(c.Poll, DefaultPoll)
+	c.PollGone = cmp.Or(c.PollGone, min(DefaultPollGone, c.Poll))
+	c.Settle = cmp.Or(c.Settle, DefaultSettle)
+	c.RetryFirst = cmp.Or(c.RetryFirst, DefaultRetryFirst)
+	c.RetryMax = cmp.Or(c.RetryMax, DefaultRetryMax)
+	c.Skew = cmp.Or(c.Skew, DefaultSkew)
+	c.Start = cmp.Or(c.Start, StartNow)
+	c.OnGap = cmp.Or(c.OnGap, GapStop)
+	c.Inbox = cmp.Or(c.Inbox, DefaultInbox)
+	c.InboxBytes = cmp.Or(c.InboxBytes, DefaultInboxBytes)
+	c.GapAttempts = cmp.Or(c.GapAttempts, DefaultGapAttempts)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,19 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-)
-
-// Defaults of Config.
-const (
-	DefaultParallel   = 16
-	DefaultPerHost    = 8
-	DefaultMaxBytes   = 10 << 30
-	DefaultMinFree    = 256 << 20
-	DefaultMaxDelete  = 50 // percent
-	DefaultTimeout    = time.Hour
-	DefaultIdle       = 30 * time.Second
-	DefaultRetryFirst = 2 * time.Second
-	DefaultRetryMax   = 6 * time.Hour
 )
 
 const (
@@ -133,21 +121,19 @@ func (c *Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	def(&c.Parallel, DefaultParallel)
-	def(&c.PerHost, DefaultPerHost)
-	def(&c.MaxBytes, DefaultMaxBytes)
-	def(&c.MaxDelete, Share{Percent: DefaultMaxDelete})
-	def(&c.MinFree, DefaultMinFree)
-	def(&c.Timeout, DefaultTimeout)
-	def(&c.Idle, DefaultIdle)
-	def(&c.RetryFirst, DefaultRetryFirst)
-	def(&c.RetryMax, DefaultRetryMax)
-	def(&c.UserAgent, "Carillon-Destination")
+	c.Parallel = cmp.Or(c.Parallel, 16)
+	c.PerHost = cmp.Or(c.PerHost, 8)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 10<<30)
+	c.MaxDelete = cmp.Or(c.MaxDelete, Share{Percent: 50})
+	c.MinFree = cmp.Or(c.MinFree, 256<<20)
+	c.Timeout = cmp.Or(c.Timeout, time.Hour)
+	c.Idle = cmp.Or(c.Idle, 30*time.Second)
+	c.RetryFirst = cmp.Or(c.RetryFirst, 2*time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, 6*time.Hour)
+	c.UserAgent = cmp.Or(c.UserAgent, "Carillon-Destination")
 	c.PerHost = min(c.PerHost, c.Parallel)
 	c.MaxBytes = min(c.MaxBytes, math.MaxInt64-1)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Transport == nil {
 		c.Transport = &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
@@ -163,11 +149,4 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	return c
-}
-
-func def[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }

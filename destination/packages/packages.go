@@ -15,6 +15,7 @@
 package packages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,17 +30,6 @@ import (
 	"carillon/internal/fetch"
 	"carillon/internal/unpack"
 	"carillon/payload"
-)
-
-// Defaults of Config.
-const (
-	DefaultMaxBytes = 64 << 30
-	DefaultMinRate  = 1 << 10
-	DefaultWindow   = 30 * time.Second
-	DefaultTimeout  = 24 * time.Hour
-	DefaultAttempts = 5
-	DefaultRetry    = time.Second
-	DefaultRetryMax = 30 * time.Second
 )
 
 // Errors of Open and Manifest, wrapped with the package's address.
@@ -86,19 +76,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def(&c.MaxBytes, DefaultMaxBytes)
-	def(&c.MinRate, DefaultMinRate)
-	def(&c.Window, DefaultWindow)
-	def(&c.Timeout, DefaultTimeout)
-	def(&c.Attempts, DefaultAttempts)
-	def(&c.Retry, DefaultRetry)
-	def(&c.RetryMax, DefaultRetryMax)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Trusts == nil {
-		c.Trusts = fetch.StayAtServer
-	}
+	c.MaxBytes = cmp.Or(c.MaxBytes, 64<<30)
+	c.MinRate = cmp.Or(c.MinRate, 1<<10)
+	c.Window = cmp.Or(c.Window, 30*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 24*time.Hour)
+	c.Attempts = cmp.Or(c.Attempts, 5)
+	c.Retry = cmp.Or(c.Retry, time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, 30*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Room == nil {
 		c.Room = func(int64) error { return nil }
 	}
@@ -106,13 +91,6 @@ func (c Config) withDefaults() Config {
 		c.Came = func(int64) {}
 	}
 	return c
-}
-
-func def[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // least is how many bytes must come in a Window.

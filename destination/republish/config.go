@@ -1,6 +1,7 @@
 package republish
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,12 +13,6 @@ import (
 	"time"
 
 	"carillon/payload"
-)
-
-// Defaults of Config.
-const (
-	DefaultRetryFirst = time.Second
-	DefaultRetryMax   = time.Minute
 )
 
 const (
@@ -103,15 +98,9 @@ func plainURL(u *url.URL) bool {
 }
 
 func (c Config) withDefaults() Config {
-	if c.RetryFirst == 0 {
-		c.RetryFirst = DefaultRetryFirst
-	}
-	if c.RetryMax == 0 {
-		c.RetryMax = DefaultRetryMax
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.RetryFirst = cmp.Or(c.RetryFirst, time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Minute)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Transport == nil {
 		c.Transport = &http.Transport{
 			Proxy: nil, TLSClientConfig: c.TLS, MaxResponseHeaderBytes: maxAnswer, ForceAttemptHTTP2: true,

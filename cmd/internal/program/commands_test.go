@@ -40,8 +40,11 @@ type oilCommand struct {
 
 func parseTower(args ...string) (any, string, error) {
 	var out bytes.Buffer
-	command, err := program.ParseCommand("tower", "A tower.", &tower{}, args, &out)
-	return command, out.String(), err
+	read, err := program.Read("tower", "A tower.", &tower{}, args, &out)
+	if err != nil {
+		return nil, out.String(), err
+	}
+	return read.Command, out.String(), nil
 }
 
 // Without a word the default command is meant, with its flags; a setting in the

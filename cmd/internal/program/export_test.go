@@ -22,7 +22,9 @@ func Over(ln net.Listener, e Endpoint, most, perClient int) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wrap(ln, e, keeper, limits{most: most, perClient: perClient, perNetwork: 2 * perClient}), nil
+	l := newListener(e, keeper, limits{most: most, perClient: perClient, perNetwork: 2 * perClient})
+	l.use(ln)
+	return l, nil
 }
 
 // Connections returns how many connections are open.

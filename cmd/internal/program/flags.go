@@ -23,33 +23,16 @@ type Common struct {
 // status 0.
 var ErrDone = errors.New("done")
 
-// Parse fills flags, a pointer to a struct with kong tags, from args, from the
-// environment (NAME_FLAG, with underscores) and from the file that --config
-// names, in this order of precedence. Any error but ErrDone is one line that
-// says what to change.
-func Parse(name, summary string, flags any, args []string, stdout io.Writer) error {
-	_, err := Read(name, summary, flags, args, stdout)
-	return err
-}
-
-// ParseCommand is Parse for a program with several commands: the fields of flags
-// with the tag cmd, each a struct with flags of its own. It returns a pointer to
-// the field of the command that was chosen. The one with the tag
-// default:"withargs" is chosen where none is named, and --help shows its flags
-// with those of the program. A variable or a setting in the file is for every
-// command that has the flag.
-func ParseCommand(name, summary string, flags any, args []string, stdout io.Writer) (command any, err error) {
-	read, err := Read(name, summary, flags, args, stdout)
-	if err != nil {
-		return nil, err
-	}
-	return read.Command, nil
-}
-
-// Read is ParseCommand, or Parse where there are no commands, and tells what each
-// setting is and where it comes from. Its error has all that is wrong with the values in
-// the environment and in the file; a command that takes problems (CheckCommand) gets them
-// instead.
+// Read fills flags, a pointer to a struct with kong tags, from args, from the environment
+// (NAME_FLAG, with underscores) and from the file that --config names, in this order of precedence.
+// It returns what each setting is and where it comes from.
+//
+// Fields with the tag cmd, each a struct with flags of its own, are commands; the one with the tag
+// default:"withargs" is chosen where none is named, and --help shows its flags with those of the
+// program. A variable or a setting in the file is for every command that has the flag.
+//
+// An error other than ErrDone says what to change, and has all that is wrong with the values in the
+// environment and in the file. A command that takes problems (CheckCommand) gets them instead.
 func Read(name, summary string, flags any, args []string, stdout io.Writer) (*Settings, error) {
 	done := false
 	r := &reading{}

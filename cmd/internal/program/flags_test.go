@@ -39,7 +39,7 @@ func parse(t *testing.T, args ...string) (flags, string, error) {
 	t.Helper()
 	var f flags
 	var out bytes.Buffer
-	err := program.Parse("bell", "A bell.", &f, args, &out)
+	_, err := program.Read("bell", "A bell.", &f, args, &out)
 	return f, out.String(), err
 }
 

@@ -100,13 +100,6 @@ func (l *Listener) Open(ctx context.Context) error {
 	return nil
 }
 
-// wrap puts bounds and TLS around a listener.
-func wrap(ln net.Listener, e Endpoint, keeper *keeper, within limits) *Listener {
-	l := newListener(e, keeper, within)
-	l.use(ln)
-	return l
-}
-
 func newListener(e Endpoint, keeper *keeper, within limits) *Listener {
 	within.exempt = func(a netip.Addr) bool {
 		return e.Operators || a.IsLoopback() || slices.ContainsFunc(e.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
