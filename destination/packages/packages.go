@@ -84,6 +84,9 @@ func (c Config) withDefaults() Config {
 	c.Retry = cmp.Or(c.Retry, time.Second)
 	c.RetryMax = cmp.Or(c.RetryMax, 30*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Trusts == nil {
+		c.Trusts = fetch.StayAtServer
+	}
 	if c.Room == nil {
 		c.Room = func(int64) error { return nil }
 	}
