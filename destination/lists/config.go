@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
@@ -61,17 +62,8 @@ type Limits struct {
 	Redirects int
 }
 
-const (
-	// maxHeader bounds the header of an answer, bytes.
-	maxHeader = 64 << 10
-	// dialTimeout bounds the handshake of TLS, and the wait for the header of an
-	// answer; Timeout bounds all of it.
-	dialTimeout = 30 * time.Second
-	// idleTimeout is how long a connection is kept for the next document.
-	idleTimeout = time.Minute
-	// maxIdlePerHost is how many connections to one host are kept.
-	maxIdlePerHost = 4
-)
+// maxIdlePerHost is how many connections to one host are kept.
+const maxIdlePerHost = 4
 
 // Client reads what Sources serve. Its methods may be called by several goroutines
 // at a time.
@@ -132,15 +124,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if c.Transport == nil {
-		c.Transport = &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			TLSHandshakeTimeout:    dialTimeout,
-			ResponseHeaderTimeout:  dialTimeout,
-			MaxResponseHeaderBytes: maxHeader,
-			MaxIdleConnsPerHost:    maxIdlePerHost,
-			IdleConnTimeout:        idleTimeout,
-			ForceAttemptHTTP2:      true,
-		}
+		c.Transport = fetch.NewTransport(maxIdlePerHost)
 	}
 	return c
 }

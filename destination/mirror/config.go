@@ -9,19 +9,15 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"carillon/internal/fetch"
 )
 
 const (
 	// maxParallel bounds Config.Parallel: each has a connection and a file open.
 	maxParallel = 1024
-	// maxHeader bounds the header of an answer, bytes.
-	maxHeader = 64 << 10
 	// maxRedirects is how many are followed for one resource.
 	maxRedirects = 5
-	// dialTimeout bounds the handshake of TLS.
-	dialTimeout = 30 * time.Second
-	// idleConn is how long a connection is kept for the next resource.
-	idleConn = time.Minute
 )
 
 // Config says what to mirror, and where to.
@@ -135,18 +131,9 @@ func (c Config) withDefaults() Config {
 	c.MaxBytes = min(c.MaxBytes, math.MaxInt64-1)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Transport == nil {
-		c.Transport = &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			TLSHandshakeTimeout:    dialTimeout,
-			ResponseHeaderTimeout:  c.Idle,
-			MaxResponseHeaderBytes: maxHeader,
-			MaxIdleConns:           2 * c.Parallel,
-			MaxIdleConnsPerHost:    c.PerHost,
-			IdleConnTimeout:        idleConn,
-			DisableCompression:     true, // hash and length are of what is sent
-			ForceAttemptHTTP2:      true,
-			ReadBufferSize:         copyBuffer,
-		}
+		t := fetch.NewTransport(c.PerHost)
+		t.MaxIdleConns, t.ReadBufferSize = 2*c.Parallel, copyBuffer
+		c.Transport = t
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	"carillon/destination/lists"
 	"carillon/internal/digests"
+	"carillon/internal/fetch"
 	"carillon/payload"
 )
 
@@ -56,7 +57,7 @@ func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
 	if j.packed != nil {
 		return localHost, nil
 	}
-	return authority(j.url), nil
+	return fetch.Authority(j.url), nil
 }
 
 // localHost is the queue of what needs no host; none has the name.
@@ -199,7 +200,7 @@ func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 		if done, err := m.takePacked(ctx, j); done || err != nil || j.packedOnly {
 			return err
 		}
-		host = authority(j.url)
+		host = fetch.Authority(j.url)
 	}
 	if known, _ := digests.Parse(j.told.Hash); m.kept() && len(known) == 0 {
 		return errUnproven

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"carillon/internal/dots"
+	"carillon/internal/fetch"
 )
 
 // Limits of names. File systems take 255 bytes for a name; Linux takes 4,096 for a path.
@@ -60,22 +61,9 @@ func parseLoc(loc string) (*url.URL, error) {
 	return u, nil
 }
 
-// hostPort is the host in lower case, and the port where it is not the scheme's.
-func hostPort(u *url.URL) (host, port string) {
-	if port = u.Port(); port == defaultPort[u.Scheme] {
-		port = ""
-	}
-	return strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port
-}
-
-// authority is both as one; nothing else has the same.
-func authority(u *url.URL) string { return net.JoinHostPort(hostPort(u)) }
-
-var defaultPort = map[string]string{"http": "80", "https": "443"}
-
 // naturalPath is where the copy would be if no other was in its way, as names below the directory.
 func naturalPath(u *url.URL) []string {
-	host, port := hostPort(u)
+	host, port, _ := net.SplitHostPort(fetch.Authority(u)) // which has both
 	if port != "" {
 		host += "+" + port
 	}
@@ -245,14 +233,14 @@ func parseBase(raw string) (base, error) {
 	if err != nil || strings.ContainsAny(raw, " ") || u.RawQuery != "" || u.Fragment != "" {
 		return base{}, fmt.Errorf("base: %.200q is not an absolute http or https URL, without user name, query and fragment", raw)
 	}
-	return base{u.Scheme == "https", authority(u), strings.TrimSuffix(plainPath(u), "/")}, nil
+	return base{u.Scheme == "https", fetch.Authority(u), strings.TrimSuffix(plainPath(u), "/")}, nil
 }
 
 // has tells whether the base has a resource: of the same host and port (https for http is
 // good, the other way round is not), and below its path when dots are resolved, in whatever
 // encoding.
 func (b base) has(u *url.URL) bool {
-	if b.host != authority(u) || b.secure && u.Scheme != "https" {
+	if b.host != fetch.Authority(u) || b.secure && u.Scheme != "https" {
 		return false
 	}
 	at := plainPath(u)

@@ -218,7 +218,7 @@ func TestConnection(t *testing.T) {
 		fmt.Fprint(w, strings.Repeat("x", 10_000))
 	}))
 	defer server.Close()
-	c := fetch.Client{Transport: server.Client().Transport, Redirects: 1}
+	c := fetch.Client{Transport: fetch.NewTransport(1), Redirects: 1}
 	defer c.CloseIdleConnections()
 	for range 2 {
 		resp, err := c.Do(request(t.Context(), t, http.MethodGet, server.URL+"/old"))
@@ -231,6 +231,26 @@ func TestConnection(t *testing.T) {
 	}
 	if len(from) != 4 || from[0] != from[3] {
 		t.Errorf("requests came from %q, want one connection", from)
+	}
+}
+
+// The header of a response is bounded, and what is sent is not unpacked.
+func TestTransport(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/header" {
+			w.Header().Set("X-Long", strings.Repeat("x", 100<<10))
+		}
+		if coding := r.Header.Get("Accept-Encoding"); coding != "" {
+			t.Errorf("asked for the coding %q", coding)
+		}
+	}))
+	defer server.Close()
+	c := fetch.Client{Transport: fetch.NewTransport(1)}
+	defer c.CloseIdleConnections()
+	for path, bad := range map[string]bool{"/header": true, "/": false} {
+		if err := get(c, request(t.Context(), t, http.MethodGet, server.URL+path)); (err != nil) != bad {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

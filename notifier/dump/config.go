@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/internal/fetch"
 	"carillon/notifier"
 	"carillon/payload"
 )
@@ -93,7 +94,7 @@ func (c Config) withDefaults() Config {
 		c.MinFree = DefaultMinFree
 	}
 	if c.Transport == nil {
-		c.Transport = newTransport()
+		c.Transport = fetch.NewTransport(perHost)
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = "Carillon"

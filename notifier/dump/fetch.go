@@ -21,19 +21,9 @@ const (
 	contentTime  = time.Hour        // for one resource
 	contentIdle  = 30 * time.Second // without a byte
 	maxRedirects = 5
-	maxHeader    = 64 << 10
-	dialTimeout  = 30 * time.Second
-	idleConn     = time.Minute
 	// longestAsked bounds how long a host is left alone because it asks for that.
 	longestAsked = 30 * time.Second
 )
-
-func newTransport() http.RoundTripper {
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: perHost,
-		IdleConnTimeout: idleConn, MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
-	}
-}
 
 // fetcher is a Source: the resources at their own addresses.
 type fetcher struct {
