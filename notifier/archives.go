@@ -12,111 +12,114 @@ import (
 
 	"carillon/internal/await"
 	"carillon/notifier/archive"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
-// archives are those of one set, and the loop that adds to them and lets old documents go.
-// A set without archives has a nil one.
+// archives are the archives of one set, and the loop that adds documents to them and drops old
+// ones. A set that is not archived has nil.
 type archives struct {
 	ch        *channel
 	wake      chan struct{}
+	all       []*keeping
 	changes   *keeping
 	resources *keeping
-	others    []*keeping // of companions
 }
 
 // keeping is one archive.
 type keeping struct {
 	*archive.Archive
-	ch *channel
-	// own is what a companion does for it; its fields are nil where it is the channel's own.
+	ch  *channel
 	own Archivable
-	// capability is the archive's own, of that which it lists.
-	capability, of string
-	// address is that of a document below the set's; its one verb is the time that it begins at.
+	// capability is that of the archive.
+	capability string
+	// address is that of a document below the set's; its one verb is the moment when it begins.
 	address string
 
 	mu      sync.Mutex
-	touched time.Time // guarded by mu: when this process has seen it change last
+	touched time.Time // guarded by mu: when this process has last changed it
 }
 
-// newArchives finds what an earlier run has left, and removes what no journal goes on from.
+// newArchives loads the archives of Change Lists and Resource Lists.
 func newArchives(ctx context.Context, ch *channel) (*archives, error) {
-	cfg := &ch.n.cfg
-	if !slices.Contains(cfg.Archives, ch.set) {
+	if !slices.Contains(ch.n.cfg.Archives, ch.set) {
 		return nil, nil
 	}
 	a := &archives{ch: ch, wake: make(chan struct{}, 1)}
 	var err error
-	if a.changes, err = ch.newKeeping(payload.CapChangeList, "%s.xml", ".xml.gz"); err != nil {
+	if a.resources, err = a.open(ctx, Archivable{
+		Capability: payload.CapResourceList, Waiting: a.lastingLists,
+	}, "%s/list.xml", ""); err != nil {
 		return nil, err
 	}
-	if a.resources, err = ch.newKeeping(payload.CapResourceList, "%s/list.xml", ""); err != nil {
-		return nil, err
-	}
-	return a, a.continued(ctx, a.changes, a.resources)
+	a.changes, err = a.open(ctx, Archivable{
+		Capability: payload.CapChangeList, Waiting: a.closedLists, Kept: func() {
+			ch.metrics.archiveWaiting.Dec()
+			await.Wake(ch.lists.wake) // the journal may drop it now
+		},
+	}, "%s.xml", ".xml.gz")
+	return a, err
 }
 
-// continued removes what is of a time that the journal has not seen.
-func (a *archives) continued(ctx context.Context, all ...*keeping) error {
-	journal := a.ch.n.cfg.Journal
-	lists, err := journal.ChangeLists(ctx, a.ch.set)
+// open loads an archive. It removes documents of a time that the journal has not seen.
+func (a *archives) open(ctx context.Context, own Archivable, address, suffix string) (*keeping, error) {
+	cfg := &a.ch.n.cfg
+	k := &keeping{
+		ch: a.ch, own: own, capability: payload.ArchiveOf(own.Capability), touched: a.ch.n.clock.Now(),
+		address: "/archive/" + own.Capability + "/" + address,
+	}
+	entry, err := k.append(nil, archive.Kept{Begin: time.Unix(0, 0), End: time.Unix(0, 0)})
+	if err != nil {
+		return nil, err
+	}
+	k.Archive, err = archive.Open(archive.Config{
+		Dir: filepath.Join(cfg.ArchiveDir, a.ch.set, own.Capability), Root: filepath.Dir(cfg.ArchiveDir),
+		Suffix: suffix, Moments: !k.ofChanges(),
+		Most: min(cfg.ArchiveEntries, (payload.MaxBytes-maxHead)/len(entry)), Logger: a.ch.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.all = append(a.all, k)
+	return k, a.cut(ctx, k)
+}
+
+// cut removes the documents of a time that the journal has not seen: they belong to another.
+func (a *archives) cut(ctx context.Context, k *keeping) error {
+	lists, err := a.ch.n.cfg.Journal.ChangeLists(ctx, a.ch.set)
 	if err != nil {
 		return err
 	}
 	if len(lists) == 0 {
 		return errNoList
 	}
-	last, err := journal.Last(ctx)
+	last, err := a.ch.n.cfg.Journal.Last(ctx)
 	if err != nil {
 		return err
 	}
 	open := lists[len(lists)-1].From
-	for _, k := range all {
-		foreign := func(one archive.Kept) bool { return one.Begin.After(last) }
+	n, err := k.CutWhile(func(one archive.Kept) bool {
 		if k.ofChanges() {
-			foreign = func(one archive.Kept) bool { return one.End.After(open) }
+			return one.End.After(open)
 		}
-		if err := k.cut(foreign); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ofChanges tells an archive of what covers intervals from one of moments.
-func (k *keeping) ofChanges() bool {
-	return k.of == payload.CapChangeList || k.of == payload.CapChangeDump
-}
-
-// newKeeping opens the archive of documents of a capability.
-func (ch *channel) newKeeping(of, address, suffix string) (*keeping, error) {
-	k := &keeping{ch: ch, capability: payload.ArchiveOf(of), of: of, address: "/archive/" + of + "/" + address, touched: ch.n.clock.Now()}
-	entry, err := k.append(nil, archive.Kept{Begin: time.Unix(0, 0), End: time.Unix(0, 0)})
-	if err != nil {
-		return nil, err
-	}
-	k.Archive, err = archive.Open(archive.Config{
-		Dir: filepath.Join(ch.n.cfg.ArchiveDir, ch.set, of), Root: filepath.Dir(ch.n.cfg.ArchiveDir), Suffix: suffix,
-		Most: min(ch.n.cfg.ArchiveEntries, (payload.MaxBytes-maxHead)/len(entry)), Logger: ch.log,
+		return one.Begin.After(last)
 	})
-	return k, err
-}
-
-// maxHead is more than what an archive document has besides its entries.
-const maxHead = 16 << 10
-
-// cut removes what is of another journal.
-func (k *keeping) cut(foreign func(archive.Kept) bool) error {
-	n, err := k.CutWhile(foreign)
 	if n > 0 {
-		k.ch.log.Warn("archived documents are of a time that the journal has not seen, as of another journal, and are removed",
-			"archive", k.capability, "documents", n)
+		a.ch.log.Warn("archived documents are of a time that the journal has not seen, as of another journal, "+
+			"and are removed", "archive", k.capability, "documents", n)
 	}
 	return err
 }
 
-// changed notes that what the archive has is another.
+// ofChanges reports whether the documents cover intervals. Else they are of moments.
+func (k *keeping) ofChanges() bool {
+	return k.own.Capability == payload.CapChangeList || k.own.Capability == payload.CapChangeDump
+}
+
+// maxHead is more than the bytes of an archive document besides its entries.
+const maxHead = 16 << 10
+
+// changed notes that documents have come or gone.
 func (k *keeping) changed() {
 	k.mu.Lock()
 	k.touched = k.ch.n.clock.Now()
@@ -126,7 +129,7 @@ func (k *keeping) changed() {
 
 func (k *keeping) show() { k.ch.metrics.archived[k.capability].Set(float64(k.Len())) }
 
-// modified is when the archive changed last, or later.
+// modified returns when the archive changed last, or later.
 func (k *keeping) modified() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,20 +143,20 @@ func (a *archives) poke() {
 	await.Wake(a.wake)
 }
 
-// all are the archives that there are.
-func (a *archives) all() []*keeping {
+// each returns the archives of the set; none if it is not archived.
+func (a *archives) each() []*keeping {
 	if a == nil {
 		return nil
 	}
-	return append([]*keeping{a.resources, a.changes}, a.others...)
+	return a.all
 }
 
-// run archives, and lets old documents go, until ctx ends.
+// run archives documents, and drops old ones, until ctx ends.
 func (a *archives) run(ctx context.Context) {
 	if a == nil {
 		return
 	}
-	for _, k := range a.all() {
+	for _, k := range a.all {
 		k.show()
 	}
 	pause := newBackOff()
@@ -175,22 +178,21 @@ func (a *archives) run(ctx context.Context) {
 	}
 }
 
-// step does all that is to be done now, and returns when to look again.
+// step does all that is due, and returns how long until the next step. An error of one archive does
+// not hold up the others.
 func (a *archives) step(ctx context.Context) (wait time.Duration, err error) {
 	now := a.ch.n.clock.Now()
 	expired := now.Add(-a.ch.n.cfg.ArchiveFor)
 	wait = longestLook
-	err = errors.Join(a.keepResources(), a.keepChanges(ctx, expired))
-	for _, k := range a.others {
-		err = errors.Join(err, k.keepWaiting(expired))
-	}
-	for _, k := range a.all() {
+	for _, k := range a.all {
+		keepErr := k.keepWaiting(ctx, expired)
 		n, dropErr := k.DropUntil(expired)
+		err = errors.Join(err, keepErr, dropErr)
 		if n > 0 {
 			k.changed()
-			a.ch.log.Info("archived documents have gone, as --archive-for says", "archive", k.capability, "documents", n)
+			a.ch.log.Info("archived documents have gone, as --archive-for says",
+				"archive", k.capability, "documents", n)
 		}
-		err = errors.Join(err, dropErr)
 		if oldest, _, some := k.Ends(); some {
 			wait = min(wait, oldest.End.Sub(expired))
 		}
@@ -198,47 +200,69 @@ func (a *archives) step(ctx context.Context) (wait time.Duration, err error) {
 	return wait, err
 }
 
-// keepChanges archives the Change Lists that are closed and not archived yet, oldest first.
-func (a *archives) keepChanges(ctx context.Context, expired time.Time) error {
-	v, err := a.ch.lists.view(ctx)
+// keepWaiting archives the documents that wait for it, oldest first.
+func (k *keeping) keepWaiting(ctx context.Context, expired time.Time) error {
+	waiting, err := k.own.Waiting(ctx)
 	if err != nil {
 		return err
 	}
-	waiting := a.waiting(v.lists, expired)
-	defer func() { a.ch.metrics.archiveWaiting.Set(float64(len(waiting))) }()
-	for len(waiting) > 0 {
-		l := waiting[0]
-		if _, newest, some := a.changes.Ends(); some && newest.End.Before(l.From) {
-			a.ch.log.Warn("the archive has a hole: there are no Change Lists of that time any more",
-				"from", payload.FormatDatetime(newest.End), "until", payload.FormatDatetime(l.From))
+	if k.own.Sparse && len(waiting) > 0 {
+		waiting = waiting[len(waiting)-1:]
+	}
+	for _, one := range waiting {
+		_, newest, some := k.Ends()
+		switch {
+		case !one.End.After(expired), !k.Follows(one.Kept):
+			continue
+		case k.own.Sparse && some && one.Begin.Sub(newest.Begin) < k.ch.n.cfg.ArchiveEvery:
+			continue
+		case k.ofChanges() && some && newest.End.Before(one.Begin):
+			k.ch.log.Warn("the archive has a hole: nothing of that time is there any more", "archive", k.capability,
+				"from", payload.FormatDatetime(newest.End), "until", payload.FormatDatetime(one.Begin))
 		}
-		d := a.ch.archivedDocument(l)
-		err := a.changes.Add(archive.Kept{Begin: l.From, End: l.Until}, func(path string) error {
-			_, err := packDocument(ctx, path, d)
-			return err
-		})
+		err := k.Add(one.Kept, func(path string) error { return one.Write(ctx, path) })
 		if err != nil {
 			return err
 		}
-		waiting = waiting[1:]
-		a.changes.changed()
-		await.Wake(a.ch.lists.wake) // it may go from the journal now
+		k.changed()
+		k.ch.log.Info("a document was archived", "archive", k.capability, "begins", payload.FormatDatetime(one.Begin))
+		if k.own.Kept != nil {
+			k.own.Kept()
+		}
 	}
 	return nil
 }
 
-// waiting are the closed lists that are to be archived.
+// closedLists returns the Change Lists that are to be archived.
+func (a *archives) closedLists(ctx context.Context) (all []Archiving, err error) {
+	v, err := a.ch.lists.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range a.waiting(v.lists, a.ch.n.clock.Now().Add(-a.ch.n.cfg.ArchiveFor)) {
+		all = append(all, Archiving{
+			Kept: archive.Kept{Begin: l.From, End: l.Until},
+			Write: func(ctx context.Context, path string) error {
+				_, err := packDocument(ctx, path, a.ch.archivedDocument(l))
+				return err
+			},
+		})
+	}
+	a.ch.metrics.archiveWaiting.Set(float64(len(all)))
+	return all, nil
+}
+
+// waiting returns the closed lists that are not archived yet, and not too old for it.
 func (a *archives) waiting(lists []ChangeList, expired time.Time) []ChangeList {
-	_, newest, some := a.changes.Ends()
 	for i, l := range lists {
-		if !l.Until.IsZero() && l.Until.After(expired) && !(some && l.From.Before(newest.End)) {
+		if !l.Until.IsZero() && l.Until.After(expired) && a.changes.Follows(archive.Kept{Begin: l.From, End: l.Until}) {
 			return lists[i : len(lists)-1]
 		}
 	}
 	return nil
 }
 
-// hasChanges tells whether a Change List is archived.
+// hasChanges reports whether a Change List is archived.
 func (a *archives) hasChanges(from time.Time) bool {
 	if a == nil {
 		return false
@@ -247,7 +271,8 @@ func (a *archives) hasChanges(from time.Time) bool {
 	return found
 }
 
-// secured bounds up to where Change Lists may go from the journal: what is to be archived stays.
+// secured returns the moment up to which the journal may drop Change Lists: keepFrom, or less, as
+// what is to be archived stays.
 func (a *archives) secured(lists []ChangeList, keepFrom, now time.Time) time.Time {
 	if a == nil {
 		return keepFrom
@@ -259,8 +284,8 @@ func (a *archives) secured(lists []ChangeList, keepFrom, now time.Time) time.Tim
 	return keepFrom
 }
 
-// resourcesIn is how long it is until a Resource List is to be made that stays; false where none
-// ever is.
+// resourcesIn returns how long it is until a Resource List is to be made for the archive. It reports
+// false if none ever is.
 func (a *archives) resourcesIn(now time.Time) (time.Duration, bool) {
 	if a == nil {
 		return 0, false
@@ -280,54 +305,45 @@ func (a *archives) resourcesIn(now time.Time) (time.Duration, bool) {
 	return last.Add(a.ch.n.cfg.ArchiveEvery).Sub(now), true
 }
 
-// keepResources archives the Resource Lists that were made to stay.
-func (a *archives) keepResources() error {
+// lastingLists returns the Resource Lists that were made for the archive.
+func (a *archives) lastingLists(context.Context) (all []Archiving, _ error) {
 	for _, g := range a.ch.resources.all() {
-		if a.hasResources(g) {
-			continue
+		if g.Lasting {
+			all = append(all, Archiving{Kept: archive.Kept{Begin: g.At, End: g.Completed}, Write: g.linkTo})
 		}
-		if err := a.resources.Add(archive.Kept{Begin: g.At, End: g.Completed}, g.linkTo); err != nil {
-			return err
-		}
-		a.resources.changed()
-		a.ch.log.Info("a Resource List was archived", "at", payload.FormatDatetime(g.At), "resources", g.entries())
 	}
-	return nil
+	return all, nil
 }
 
-// hasResources tells whether the files of a Resource List are not needed any more for the archive.
+// hasResources reports whether the archive needs the files of a Resource List no more.
 func (a *archives) hasResources(g *generation) bool {
-	if a == nil || !g.Lasting || !g.Completed.After(a.ch.n.clock.Now().Add(-a.ch.n.cfg.ArchiveFor)) {
-		return true
-	}
-	_, newest, some := a.resources.Ends()
-	return some && !g.At.After(newest.Begin)
+	return a == nil || !g.Lasting || !g.Completed.After(a.ch.n.clock.Now().Add(-a.ch.n.cfg.ArchiveFor)) ||
+		!a.resources.Follows(archive.Kept{Begin: g.At, End: g.Completed})
 }
 
 // linkTo makes a directory with the same files.
-func (g *generation) linkTo(dir string) error {
+func (g *generation) linkTo(ctx context.Context, dir string) error {
 	names := []string{manifestName}
 	for n := range len(g.Parts) + 1 {
 		if g.stored(n) != nil {
 			names = append(names, filepath.Base(g.file(n)))
 		}
 	}
-	return archive.Link(dir, g.dir, names...)
+	return archive.Link(ctx, dir, g.dir, names...)
 }
 
-// url is where the archive is, partURL where one of its parts is, and keptURL where what it
-// keeps is.
+// url is the address of the archive, partURL that of a part of it, and keptURL that of a document.
 func (k *keeping) url() string { return k.ch.n.publicURL(k.ch.set + "/" + k.capability + ".xml") }
 
 func (k *keeping) partURL(part archive.Part) string {
-	return k.ch.n.publicURL(k.ch.set + "/" + k.capability + "/" + part.First.UTC().Format(listAddress) + ".xml")
+	return k.ch.n.publicURL(k.ch.set + "/" + k.capability + "/" + moments.Name(part.First) + ".xml")
 }
 
 func (k *keeping) keptURL(begin time.Time) string {
-	return k.ch.n.publicURL(k.ch.set + fmt.Sprintf(k.address, begin.UTC().Format(listAddress)))
+	return k.ch.n.publicURL(k.ch.set + fmt.Sprintf(k.address, moments.Name(begin)))
 }
 
-// append appends the entry of a document that the archive keeps (archives §3 to §6).
+// append appends the entry of an archived document (archives §3 to §6).
 func (k *keeping) append(dst []byte, one archive.Kept) ([]byte, error) {
 	p := payload.Part{Loc: k.keptURL(one.Begin), At: one.Begin, Completed: one.End}
 	if k.ofChanges() {
@@ -336,7 +352,7 @@ func (k *keeping) append(dst []byte, one archive.Kept) ([]byte, error) {
 	return payload.AppendListed(dst, &p)
 }
 
-// header is the value of a Link header that tells where older documents are, too.
+// header returns the value of a Link header, with the archive of a capability after the links.
 func (a *archives) header(of string, links ...string) []string {
 	for _, l := range a.links(nil, of) {
 		links = append(links, "<"+l.Href+`>; rel="archives"`)
@@ -344,10 +360,10 @@ func (a *archives) header(of string, links ...string) []string {
 	return []string{strings.Join(links, ", ")}
 }
 
-// links adds to the links of a document that is served now where older ones are.
+// links appends the link from a live document to its archive, if that has a document.
 func (a *archives) links(links []payload.Link, of string) []payload.Link {
-	for _, k := range a.all() {
-		if k.of == of && k.Len() > 0 {
+	for _, k := range a.each() {
+		if k.own.Capability == of && k.Len() > 0 {
 			links = append(links, payload.Link{Rel: payload.RelArchives, Href: k.url()})
 		}
 	}

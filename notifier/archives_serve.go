@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"carillon/notifier/archive"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -34,17 +35,18 @@ const (
 // and the same with resourcelist. The documents of an archived Resource List are with its own
 // (resourceLists.route).
 func (a *archives) route(router *mux.Router, prefix string) {
-	for _, k := range a.all() {
+	for _, k := range a.each() {
 		router.Path(prefix + k.ch.set + "/" + k.capability + ".xml").Handler(k.ch.n.readDocument(kindArchive, k.serve))
 		router.Path(prefix + k.ch.set + "/" + k.capability + "/{first:[0-9TZ.]+}.xml").Handler(k.ch.n.readDocument(kindArchive, k.servePart))
+		if k.own.Serve != nil {
+			router.Path(prefix + k.ch.set + "/archive/" + k.own.Capability + "/{begin:[0-9TZ.]+}/{name}").
+				Handler(k.ch.n.readDocument(kindArchived, k.serveOther))
+		}
 	}
-	if a == nil {
-		return
+	if a != nil {
+		router.Path(prefix + a.ch.set + "/archive/changelist/{begin:[0-9TZ.]+}.xml").
+			Handler(a.ch.n.readDocument(kindArchived, a.serveChanges))
 	}
-	for _, k := range a.others {
-		router.Path(prefix + k.ch.set + "/archive/" + k.of + "/{begin:[0-9TZ.]+}/{name}").Handler(k.ch.n.readDocument(kindArchived, k.serveOther))
-	}
-	router.Path(prefix + a.ch.set + "/archive/changelist/{begin:[0-9TZ.]+}.xml").Handler(a.ch.n.readDocument(kindArchived, a.serveChanges))
 }
 
 func (k *keeping) serve(w http.ResponseWriter, r *http.Request) error {
@@ -59,7 +61,7 @@ func (k *keeping) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (k *keeping) servePart(w http.ResponseWriter, r *http.Request) error {
-	first, err := time.Parse(listAddress, mux.Vars(r)["first"])
+	first, err := moments.Parse(mux.Vars(r)["first"])
 	parts := k.Parts()
 	i, found := slices.BinarySearchFunc(parts, first, func(p archive.Part, first time.Time) int { return p.First.Compare(first) })
 	switch {
@@ -157,7 +159,7 @@ func packDocument(ctx context.Context, path string, d document) (size int64, err
 }
 
 func (a *archives) serveChanges(w http.ResponseWriter, r *http.Request) error {
-	from, err := time.Parse(listAddress, mux.Vars(r)["begin"])
+	from, err := moments.Parse(mux.Vars(r)["begin"])
 	if err != nil {
 		return refuse(http.StatusNotFound, "There is nothing at this path.")
 	}
@@ -210,7 +212,7 @@ func openPacked(path string) (_ *storedReader, err error) {
 
 // capabilities are what the Capability List tells of the archives (archives §2.1).
 func (a *archives) capabilities() (all []payload.Capability) {
-	for _, k := range a.all() {
+	for _, k := range a.each() {
 		if k.Len() > 0 {
 			all = append(all, payload.Capability{Loc: k.url(), Capability: k.capability})
 		}

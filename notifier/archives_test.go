@@ -1,14 +1,17 @@
 package notifier_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"carillon/notifier"
-	"carillon/notifier/archive"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -349,6 +352,68 @@ func TestArchiveLater(t *testing.T) {
 	})
 }
 
+// TestArchiveAfterAStepOfTheClock checks that Resource Lists are archived also after a clock that was
+// ahead while one of them was made: that one was completed later than those that follow.
+func TestArchiveAfterAStepOfTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		var runs atomic.Bool
+		w := archiving(t, notifier.Config{
+			ResourceListEntries: 1, ResourceListEvery: time.Minute, ArchiveEvery: time.Minute,
+			Now: func() time.Time {
+				if runs.Load() { // by less than what is believed at once
+					ahead.Add(int64(50 * time.Second))
+				}
+				return time.Now().Add(time.Duration(ahead.Load()))
+			},
+			Logger: slog.New(slog.NewTextHandler(writer(func(line []byte) {
+				if bytes.Contains(line, []byte("a Resource List was made")) && runs.Swap(false) {
+					ahead.Store(0)
+				}
+			}), nil)),
+		})
+		for i := range 10 {
+			w.tells(told(payload.Created, fmt.Sprint(i), ""))
+		}
+		time.Sleep(9 * time.Second)
+		runs.Store(true)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		before := w.archived("resourcelist")
+		slow := before[len(before)-1]
+		if moment(t, slow.Completed).Sub(moment(t, slow.At)) < 5*time.Minute {
+			t.Fatalf("the newest archived list is %+v, which should have taken minutes", slow)
+		}
+		time.Sleep(moment(t, slow.At).Add(3 * time.Minute).Sub(time.Now()))
+		synctest.Wait()
+		after := w.archived("resourcelist")
+		if n := len(before); len(after) < n+2 || after[n].At <= slow.At || after[n].At >= slow.Completed {
+			t.Fatalf("after the clock was set right there are %+v", after)
+		}
+		w.restart()
+		if got := w.archived("resourcelist"); len(got) < len(after) {
+			t.Errorf("after a start there are %+v", got)
+		}
+	})
+}
+
+// writer takes what is written.
+type writer func([]byte)
+
+func (w writer) Write(line []byte) (int, error) {
+	w(line)
+	return len(line), nil
+}
+
+func moment(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
 // copyOf copies a file system in memory.
 func copyOf(t *testing.T, fs vfs.FS) vfs.FS {
 	t.Helper()
@@ -420,7 +485,7 @@ func TestManyArchivedLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lists = 100_000
 		first := time.Date(1999, 12, 30, 0, 0, 0, 0, time.UTC) // before the journal was begun
-		name := func(i int) string { return first.Add(time.Duration(i) * time.Second).Format(archive.Layout) }
+		name := func(i int) string { return first.Add(time.Duration(i) * time.Second).Format(moments.Layout) }
 		w := archiving(t, notifier.Config{ChangeListEntries: 1})
 		w.stop()
 		for i := range lists {

@@ -10,12 +10,9 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
-
-// listAddress is how the address of a Change List tells its from: in UTC, with
-// microseconds.
-const listAddress = "20060102T150405.000000Z"
 
 func (ch *channel) changeListURL() string { return ch.n.publicURL(ch.set + "/changelist.xml") }
 
@@ -25,7 +22,7 @@ func (ch *channel) changeListIndexURL() string {
 
 // listURL is where the list from from is for as long as it is kept.
 func (ch *channel) listURL(from time.Time) string {
-	return ch.n.publicURL(ch.set + "/changelist/" + from.UTC().Format(listAddress) + ".xml")
+	return ch.n.publicURL(ch.set + "/changelist/" + moments.Name(from) + ".xml")
 }
 
 // routeChangeLists adds the addresses of the Change Lists of a set:
@@ -74,7 +71,7 @@ func (ch *channel) serveIndex(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (ch *channel) serveListFrom(w http.ResponseWriter, r *http.Request) error {
-	from, err := time.Parse(listAddress, mux.Vars(r)["from"])
+	from, err := moments.Parse(mux.Vars(r)["from"])
 	if err != nil {
 		return refuse(http.StatusNotFound, "There is nothing at this path.")
 	}

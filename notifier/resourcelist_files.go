@@ -5,28 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"carillon/internal/durable"
+	"carillon/notifier/moments"
 )
 
-// What a generation has in its directory, whose name is its at:
+// The files of a generation, in a directory of package moments that is named for its at:
 //
 //	1.xml.gz, 2.xml.gz, …   the Resource Lists
 //	index.xml.gz            their Index, where there are several
 //	generation.json         the rest of what is here
-//
-// A directory whose name ends in .making is not whole.
 const (
 	manifestName  = "generation.json"
-	makingSuffix  = ".making"
 	maxManifest   = 32 << 20 // for 50,000 parts, many times over
 	manifestKnown = 1
 )
@@ -95,67 +90,40 @@ func (g *generation) remove() error {
 	return nil
 }
 
-// loadGenerations finds the lists in the directory of a set, oldest first, and removes
-// what is not whole, or is of a time that the journal, whose last datetime is last,
-// has not seen: it belongs to another journal.
-func loadGenerations(dir string, last time.Time, log *slog.Logger) ([]*generation, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// loadGenerations loads the lists in the directory of a set, oldest first. It removes those that are
+// not whole, and those of a moment after last, the last datetime of the journal: they belong to
+// another journal.
+func loadGenerations(dir string, last time.Time, log *slog.Logger) (all []*generation, _ error) {
+	found, err := moments.List(dir)
 	if err != nil {
 		return nil, fmt.Errorf("find the Resource Lists: %w", err)
 	}
-	var all []*generation
-	for _, entry := range entries {
-		name := entry.Name()
-		at, err := time.Parse(listAddress, strings.TrimSuffix(name, makingSuffix))
-		if err != nil || !entry.IsDir() {
-			continue // not ours
-		}
-		g := &generation{dir: filepath.Join(dir, name)}
-		if strings.HasSuffix(name, makingSuffix) {
-			err = errUnfinishedList
-		} else if err = g.load(); err == nil && !g.At.Equal(at) {
-			err = errors.New("it is of another time than its name")
-		}
-		if err == nil && at.After(last) {
-			err = errors.New("it is of another journal")
-		}
-		if err == nil {
-			all = append(all, g)
-			continue
-		}
-		if !errors.Is(err, errUnfinishedList) {
+	for _, f := range found {
+		g := &generation{At: f.At, dir: f.Path}
+		if f.Whole {
+			err := g.load()
+			switch {
+			case err == nil && !g.At.Equal(f.At):
+				err = errors.New("it is of another time than its name")
+			case err == nil && f.At.After(last):
+				err = errors.New("it is of another journal")
+			case err == nil:
+				all = append(all, g)
+				continue
+			}
 			log.Warn("a Resource List is of no use, and removed", "directory", g.dir, "error", err)
 		}
-		g.At = at
 		if err := g.remove(); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(all, func(a, b *generation) int { return a.At.Compare(b.At) })
 	return all, nil
 }
 
-var errUnfinishedList = errors.New("its making was cut short")
-
-// load reads what is in g.dir.
+// load reads the manifest in g.dir, and checks that its files are there.
 func (g *generation) load() error {
-	name := filepath.Join(g.dir, manifestName)
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > maxManifest {
-		err = fmt.Errorf("%s has more than %d bytes", manifestName, maxManifest)
-	}
-	if err != nil {
+	if err := moments.ReadJSON(filepath.Join(g.dir, manifestName), maxManifest, g); err != nil {
 		return err
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, g); err != nil {
-		return fmt.Errorf("%s: %w", manifestName, err)
 	}
 	if g.Version != manifestKnown || len(g.Parts) == 0 || (g.Index != nil) != (len(g.Parts) > 1) {
 		return errors.New(manifestName + " tells of no list")

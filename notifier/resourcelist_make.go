@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"carillon/internal/durable"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -48,7 +48,6 @@ func (l *resourceLists) make(ctx context.Context, now time.Time) (_ *generation,
 type listWriter struct {
 	lists   *resourceLists
 	g       *generation
-	final   string // where g.dir will be
 	entries *os.File
 	out     *bufio.Writer // to entries
 	scratch []byte
@@ -61,9 +60,8 @@ type listWriter struct {
 const entriesBuffer = 256 << 10
 
 func (w *listWriter) begin() error {
-	w.final = filepath.Join(w.lists.dir, w.g.At.Format(listAddress))
-	w.g.dir = w.final + makingSuffix
-	err := os.MkdirAll(w.g.dir, 0o700)
+	var err error
+	w.g.dir, err = moments.Begin(filepath.Dir(w.lists.ch.n.cfg.ResourceListDir), w.lists.dir, w.g.At)
 	if err == nil {
 		w.entries, err = os.OpenFile(filepath.Join(w.g.dir, "entries"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	}
@@ -209,14 +207,11 @@ func (w *listWriter) finish() error {
 	if err := w.g.save(); err != nil {
 		return err
 	}
-	if err := durable.SyncDirectory(w.g.dir); err != nil {
-		return err
+	whole, err := moments.Finish(w.g.dir)
+	if err == nil {
+		w.g.dir = whole
 	}
-	if err := os.Rename(w.g.dir, w.final); err != nil {
-		return err
-	}
-	w.g.dir = w.final
-	return durable.SyncDirectory(filepath.Dir(w.final))
+	return err
 }
 
 // pack writes a file that is packed, and durable, and returns its size.

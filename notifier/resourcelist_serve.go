@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -37,7 +38,7 @@ func (l *resourceLists) partURL(g *generation, n int) string {
 	if n > 0 {
 		name = strconv.Itoa(n)
 	}
-	return l.ch.n.publicURL(l.ch.set + below + g.At.UTC().Format(listAddress) + "/" + name + ".xml")
+	return l.ch.n.publicURL(l.ch.set + below + moments.Name(g.At) + "/" + name + ".xml")
 }
 
 // route adds the addresses of the Resource Lists of a set:
@@ -65,7 +66,7 @@ func (l *resourceLists) serveNewest(w http.ResponseWriter, r *http.Request) erro
 }
 
 func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error {
-	at, err := time.Parse(listAddress, mux.Vars(r)["at"])
+	at, err := moments.Parse(mux.Vars(r)["at"])
 	if err != nil {
 		return refuse(http.StatusNotFound, "There is nothing at this path.")
 	}
@@ -97,7 +98,7 @@ func (l *resourceLists) serveStored(w http.ResponseWriter, r *http.Request, g *g
 
 // serveLasting answers for a list that is archived, or will be.
 func (l *resourceLists) serveLasting(w http.ResponseWriter, r *http.Request) error {
-	at, err := time.Parse(listAddress, mux.Vars(r)["at"])
+	at, err := moments.Parse(mux.Vars(r)["at"])
 	if err != nil {
 		return refuse(http.StatusNotFound, "There is nothing at this path.")
 	}

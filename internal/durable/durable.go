@@ -4,6 +4,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,6 +32,25 @@ func WriteFile(name string, write func(io.Writer) error) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return SyncDirectory(filepath.Dir(name))
+}
+
+// MkdirAll makes a directory, which only its owner can read, and those between it and root. Their
+// names are durable when MkdirAll returns nil, also of directories that a process has made before
+// it was killed. root is above dir; it exists already, and its own name is durable.
+func MkdirAll(root, dir string) error {
+	below, err := filepath.Rel(root, dir)
+	if err != nil || !filepath.IsLocal(below) {
+		return fmt.Errorf("%s is not below %s", dir, root)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for ; below != "."; below = filepath.Dir(below) {
+		if err := SyncDirectory(filepath.Join(root, filepath.Dir(below))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SyncDirectory makes the names in a directory durable: of files that are new, renamed or removed.

@@ -22,13 +22,8 @@ import (
 	"time"
 
 	"carillon/internal/durable"
+	"carillon/notifier/moments"
 )
-
-// Layout is how names tell a time: in UTC, with microseconds, in the order of the times.
-const Layout = "20060102T150405.000000Z"
-
-// making ends the names of what is not whole.
-const making = ".making"
 
 // Kept is what is known of a document besides its bytes: the time that it covers, or when the
 // making of it began and ended. Whole microseconds.
@@ -58,11 +53,13 @@ func (p Part) At(i int) Kept { return p.spans[i].kept() }
 
 // Config says where an archive is, and what is in it.
 type Config struct {
-	// Dir is its directory, made with the first document. Root is one above it, which is there
-	// already.
+	// Dir is its directory, made with the first document. Root is above it, and exists already.
 	Dir, Root string
 	// Suffix ends the name of each document: ".xml.gz"; empty where a document is a directory.
 	Suffix string
+	// Moments: a document is of the moment when it begins, and may end when others have begun, as
+	// the clock may have been set back. Else documents are of intervals, which do not overlap.
+	Moments bool
 	// Most is how many documents a part has at most.
 	Most int
 	// Logger hears of what is in the directory and of no use.
@@ -89,7 +86,7 @@ func Open(cfg Config) (*Archive, error) {
 		return nil, fmt.Errorf("find the archive: %w", err)
 	}
 	for _, entry := range entries { // in the order of their names, which is that of the times
-		first, err := time.Parse(Layout, entry.Name())
+		first, err := moments.Parse(entry.Name())
 		if err != nil || !entry.IsDir() {
 			continue // not ours
 		}
@@ -108,13 +105,9 @@ func (a *Archive) load(first time.Time) error {
 		return err
 	}
 	part := Part{First: first}
-	var last int64
-	if n := len(a.parts); n > 0 {
-		spans := a.parts[n-1].spans
-		last = spans[len(spans)-1].end
-	}
+	_, newest, some := a.Ends()
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), making) {
+		if strings.HasSuffix(entry.Name(), moments.Making) {
 			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
 				return err
 			}
@@ -124,12 +117,12 @@ func (a *Archive) load(first time.Time) error {
 		if !ok || entry.IsDir() != (a.cfg.Suffix == "") {
 			continue // not ours
 		}
-		if s.begin < last || s.end < s.begin {
+		if some && !a.follows(s.kept(), newest) || s.end < s.begin {
 			a.cfg.Logger.Warn("an archived document is left out: the time that it covers is another's too",
 				"file", filepath.Join(dir, entry.Name()))
 			continue
 		}
-		last = s.end
+		newest, some = s.kept(), true
 		part.spans = append(part.spans, s)
 	}
 	if len(part.spans) == 0 {
@@ -145,18 +138,32 @@ func (a *Archive) load(first time.Time) error {
 func (a *Archive) parse(name string) (span, bool) {
 	name, is := strings.CutSuffix(name, a.cfg.Suffix)
 	begin, end, cut := strings.Cut(name, "_")
-	from, err := time.Parse(Layout, begin)
-	until, err2 := time.Parse(Layout, end)
+	from, err := moments.Parse(begin)
+	until, err2 := moments.Parse(end)
 	return spanOf(Kept{from, until}), is && cut && err == nil && err2 == nil
 }
 
 func (a *Archive) partDir(first time.Time) string {
-	return filepath.Join(a.cfg.Dir, first.UTC().Format(Layout))
+	return filepath.Join(a.cfg.Dir, moments.Name(first))
 }
 
 func (a *Archive) path(part Part, s span) string {
 	k := s.kept()
-	return filepath.Join(a.partDir(part.First), k.Begin.Format(Layout)+"_"+k.End.Format(Layout)+a.cfg.Suffix)
+	return filepath.Join(a.partDir(part.First), moments.Name(k.Begin)+"_"+moments.Name(k.End)+a.cfg.Suffix)
+}
+
+// follows reports whether a document may stand behind another.
+func (a *Archive) follows(k, newest Kept) bool {
+	if a.cfg.Moments {
+		return k.Begin.After(newest.Begin)
+	}
+	return !k.Begin.Before(newest.End)
+}
+
+// Follows reports whether Add takes a document, for its time.
+func (a *Archive) Follows(k Kept) bool {
+	_, newest, some := a.Ends()
+	return !some || a.follows(k, newest)
 }
 
 // Parts returns what there is, oldest first.

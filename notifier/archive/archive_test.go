@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/notifier/archive"
+	"carillon/notifier/moments"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -222,6 +223,39 @@ func TestHandedOut(t *testing.T) {
 	}
 }
 
+// TestMoments checks that documents of moments follow each other by when they begin, also where one
+// ends later than others begin, and that a start finds them so.
+func TestMoments(t *testing.T) {
+	p := place{dir: t.TempDir(), most: 2}
+	open := func() *archive.Archive {
+		a, err := archive.Open(archive.Config{
+			Dir: filepath.Join(p.dir, "a"), Root: p.dir, Moments: true, Most: p.most,
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a, want := open(), []archive.Kept{kept(0, 9), kept(1, 2), kept(2, 2), kept(5, 7), kept(6, 6)}
+	for _, k := range want {
+		if err := a.Add(k, p.write("")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, k := range []archive.Kept{kept(6, 8), kept(5, 20)} {
+		if err := a.Add(k, p.write("")); !errors.Is(err, archive.ErrOverlap) {
+			t.Errorf("what does not begin behind the newest is answered %v", err)
+		}
+	}
+	for range 2 {
+		if got := all(a); !slices.Equal(got, want) {
+			t.Errorf("the archive has %v", got)
+		}
+		a = open()
+	}
+}
+
 // TestDiskFails: an error of the disk leaves the archive as it was, and passes.
 func TestDiskFails(t *testing.T) {
 	p := place{t.TempDir(), ".xml.gz", 1}
@@ -229,7 +263,7 @@ func TestDiskFails(t *testing.T) {
 	if err := a.Add(kept(0, 1), p.write("")); err != nil {
 		t.Fatal(err)
 	}
-	part := filepath.Join(p.dir, "archives", "a", "changelist", kept(1, 2).Begin.Format(archive.Layout))
+	part := filepath.Join(p.dir, "archives", "a", "changelist", kept(1, 2).Begin.Format(moments.Layout))
 	if err := os.WriteFile(part, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +288,7 @@ func TestStrangers(t *testing.T) {
 	_, path, _ := a.Find(epoch)
 	dir := filepath.Dir(path)
 	name := func(k archive.Kept) string {
-		return filepath.Join(dir, k.Begin.Format(archive.Layout)+"_"+k.End.Format(archive.Layout)+".xml.gz")
+		return filepath.Join(dir, k.Begin.Format(moments.Layout)+"_"+k.End.Format(moments.Layout)+".xml.gz")
 	}
 	strangers := []string{
 		name(kept(3, 7)), name(kept(9, 8)), name(kept(5, 6)) + ".bak",
@@ -280,9 +314,9 @@ func TestManyDocuments(t *testing.T) {
 	p := place{t.TempDir(), ".xml.gz", 50_000}
 	const documents = 100_000
 	for i := range documents {
-		dir := filepath.Join(p.dir, "archives", "a", "changelist", kept(i-i%p.most, 0).Begin.Format(archive.Layout))
+		dir := filepath.Join(p.dir, "archives", "a", "changelist", kept(i-i%p.most, 0).Begin.Format(moments.Layout))
 		k := kept(i, i+1)
-		path := filepath.Join(dir, k.Begin.Format(archive.Layout)+"_"+k.End.Format(archive.Layout)+".xml.gz")
+		path := filepath.Join(dir, k.Begin.Format(moments.Layout)+"_"+k.End.Format(moments.Layout)+".xml.gz")
 		if i%p.most == 0 {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +12,17 @@ import (
 	"time"
 
 	"carillon/internal/durable"
+	"carillon/notifier/moments"
 )
 
-// ErrOverlap: a document begins before the newest ends.
+// ErrOverlap: a document begins before the newest ends, or with it where they are of moments.
 var ErrOverlap = errors.New("the archive has a document of that time already")
 
-// Add adds a document behind the newest. write makes it at the path that it is given, which does
-// not exist, and leaves it durable; it may make a file or a directory. The document is in the
-// archive, durable, when Add returns nil. After an error it is not.
+// Add appends a document to the archive. write makes it, a file or a directory, at a path where
+// nothing is, and leaves it durable. When Add returns nil the document is in the archive, and
+// durable. After an error it is not.
 func (a *Archive) Add(k Kept, write func(path string) error) error {
-	if _, newest, some := a.Ends(); some && k.Begin.Before(newest.End) {
+	if !a.Follows(k) {
 		return fmt.Errorf("%w: %s", ErrOverlap, k.Begin.Format(time.RFC3339Nano))
 	}
 	part, fresh := a.room(k)
@@ -53,23 +55,15 @@ func (a *Archive) room(k Kept) (part Part, fresh bool) {
 	return Part{First: k.Begin}, true
 }
 
-// put has a document written, and gives it its name.
+// put writes a document, and gives it its name.
 func (a *Archive) put(dir, path string, fresh bool, write func(string) error) error {
 	if fresh {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := durable.MkdirAll(a.cfg.Root, dir); err != nil {
 			return err
 		}
-		for above := a.cfg.Dir; len(above) >= len(a.cfg.Root); above = filepath.Dir(above) {
-			if err := durable.SyncDirectory(above); err != nil {
-				return err
-			}
-			if above == filepath.Dir(above) {
-				break
-			}
-		}
 	}
-	unfinished := path + making
-	// An attempt before this one may have left either, unknown to anybody.
+	unfinished := path + moments.Making
+	// A failed attempt may have left either; nothing refers to them.
 	if err := errors.Join(os.RemoveAll(unfinished), os.RemoveAll(path)); err != nil {
 		return err
 	}
@@ -83,8 +77,8 @@ func (a *Archive) put(dir, path string, fresh bool, write func(string) error) er
 	return errors.Join(err, os.RemoveAll(unfinished))
 }
 
-// DropUntil removes the oldest documents as far as they end at keepFrom or before, and returns how
-// many went.
+// DropUntil removes the oldest documents while they end at keepFrom or before. It returns how many
+// it has removed.
 func (a *Archive) DropUntil(keepFrom time.Time) (dropped int, err error) {
 	for err == nil {
 		parts := a.Parts()
@@ -101,8 +95,8 @@ func (a *Archive) DropUntil(keepFrom time.Time) (dropped int, err error) {
 	return dropped, err
 }
 
-// CutWhile removes the newest documents as far as foreign says so, and returns how many went: they
-// are of a history that is not continued.
+// CutWhile removes the newest documents while foreign reports true: they belong to a history that
+// does not go on. It returns how many it has removed.
 func (a *Archive) CutWhile(foreign func(Kept) bool) (cut int, err error) {
 	for err == nil {
 		parts := a.Parts()
@@ -117,14 +111,14 @@ func (a *Archive) CutWhile(foreign func(Kept) bool) (cut int, err error) {
 		}
 		if err = a.remove(a.path(newest, newest.spans[end])); err == nil {
 			cut++
-			newest.spans = newest.spans[:end:end] // what is added next must not touch what was handed out
+			newest.spans = newest.spans[:end:end] // so that Add does not write into a Part that a caller has
 			a.replace(n, newest)
 		}
 	}
 	return cut, err
 }
 
-// replace puts a part that has become shorter in the place of part i.
+// replace replaces part i by the same part with fewer documents.
 func (a *Archive) replace(i int, part Part) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,14 +132,14 @@ func (a *Archive) replace(i int, part Part) {
 	a.parts = parts
 }
 
-// remove takes its name from a document first, so that none of a directory is ever found in parts.
+// remove renames a document first, so that no start finds a directory that is half removed.
 func (a *Archive) remove(path string) error {
-	err := os.Rename(path, path+making)
+	err := os.Rename(path, path+moments.Making)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // somebody else has removed it
+		err = nil // an operator has removed it
 	}
 	if err == nil {
-		err = os.RemoveAll(path + making)
+		err = os.RemoveAll(path + moments.Making)
 	}
 	if err != nil {
 		return fmt.Errorf("remove an archived document: %w", err)
@@ -153,9 +147,9 @@ func (a *Archive) remove(path string) error {
 	return nil
 }
 
-// Link makes a directory with the named files of another, and leaves it durable: by hard links, or
-// copies where there can be none, as on another disk.
-func Link(dir, from string, names ...string) error {
+// Link makes a directory with the named files of another, and leaves it durable. It makes hard
+// links, or copies where the file system has none, as from another disk. It stops when ctx ends.
+func Link(ctx context.Context, dir, from string, names ...string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -164,15 +158,15 @@ func Link(dir, from string, names ...string) error {
 		if os.Link(file, link) == nil {
 			continue
 		}
-		if err := copyFile(link, file); err != nil {
+		if err := copyFile(ctx, link, file); err != nil {
 			return err
 		}
 	}
 	return durable.SyncDirectory(dir)
 }
 
-// copyFile makes a file with the content of another, and leaves the content durable.
-func copyFile(to, from string) error {
+// copyFile copies a file, and leaves the content durable.
+func copyFile(ctx context.Context, to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -182,9 +176,22 @@ func copyFile(to, from string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out, stopping{ctx, in})
 	if err == nil {
 		err = out.Sync()
 	}
 	return errors.Join(err, out.Close())
+}
+
+// stopping is a reader that fails when ctx has ended.
+type stopping struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (s stopping) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.Reader.Read(p)
 }

@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,12 +19,12 @@ const archivedName = "dump.xml"
 func (s *set) Archives() []notifier.Archivable {
 	of := func(kind Kind, capability string, kept func()) notifier.Archivable {
 		return notifier.Archivable{
-			Capability: capability, Document: archivedName, Kept: kept,
-			Waiting: func() (all []notifier.Archiving) {
+			Capability: capability, Document: archivedName, Sparse: kind == Resources, Kept: kept,
+			Waiting: func(context.Context) (all []notifier.Archiving, _ error) {
 				for _, g := range s.of(kind) {
 					all = append(all, notifier.Archiving{Kept: g.covers(), Write: g.linkTo})
 				}
-				return all
+				return all, nil
 			},
 			Serve: func(w http.ResponseWriter, r *http.Request, one notifier.ArchivedFiles, name string) error {
 				return s.serveArchived(w, r, kind, one, name)
@@ -49,12 +50,12 @@ func (g *Generation) covers() archive.Kept {
 }
 
 // linkTo makes a directory with the same files.
-func (g *Generation) linkTo(dir string) error {
+func (g *Generation) linkTo(ctx context.Context, dir string) error {
 	names := []string{generationName}
 	for n := range g.Packages {
 		names = append(names, packageName(n+1))
 	}
-	return archive.Link(dir, g.dir, names...)
+	return archive.Link(ctx, dir, g.dir, names...)
 }
 
 // serveArchived answers with an archived dump, a package of it, or a copy of a manifest.

@@ -37,7 +37,9 @@ type archived struct {
 	// source has the content; nil: texts.
 	source dump.Source
 	log    lockedBuffer
-	stop   func()
+	// without: the set is not archived.
+	without bool
+	stop    func()
 }
 
 // texts is a Source of which every resource has its own address as content.
@@ -57,9 +59,15 @@ func (a *archived) start() {
 	}
 	journal, err := pebblestore.OpenJournal(pebblestore.Config{Dir: "journal", FS: a.fs, MemTableBytes: 1 << 20, CacheBytes: 1 << 20})
 	must(err)
+	archives := []string{"a"}
+	if a.without {
+		archives = nil
+	}
+	logger := slog.New(slog.NewTextHandler(&a.log, nil))
 	a.Notifier, err = notifier.New(context.Background(), notifier.Config{
-		URL: "http://source.example/", Hub: "http://hub.example/", Journal: journal, Transport: taking{}, Sets: []string{"a"},
-		ResourceLists: []string{"a"}, Archives: []string{"a"}, ArchiveDir: filepath.Join(a.dir, "archives"),
+		Logger: logger,
+		URL:    "http://source.example/", Hub: "http://hub.example/", Journal: journal, Transport: taking{}, Sets: []string{"a"},
+		ResourceLists: []string{"a"}, Archives: archives, ArchiveDir: filepath.Join(a.dir, "archives"),
 		ChangeListEntries: cmp.Or(a.lists, 2), Keep: a.keep, ArchiveEvery: 3 * time.Hour, ArchiveFor: 24 * time.Hour,
 	})
 	must(err)
@@ -70,7 +78,7 @@ func (a *archived) start() {
 	dumps, err := dump.New(context.Background(), dump.Config{
 		Notifier: a.Notifier, Store: journal, Dir: filepath.Join(a.dir, "dumps"),
 		Sets:  []dump.Set{{Name: "a", Source: source}},
-		Every: time.Hour, Keep: time.Minute, Logger: slog.New(slog.NewTextHandler(&a.log, nil)),
+		Every: time.Hour, Keep: time.Minute, Logger: logger,
 	})
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -224,6 +232,27 @@ func TestArchives(t *testing.T) {
 			if answer := a.ask(one.Loc); answer.Code != http.StatusGone {
 				t.Errorf("%s is answered %d", one.Loc, answer.Code)
 			}
+		}
+	})
+}
+
+// TestArchiveWithAHole checks that a hole in the archive of the Change Dump is in the log: of a time
+// when the set was not archived.
+func TestArchiveWithAHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &archived{t: t, fs: vfs.NewMem(), dir: t.TempDir(), keep: 2 * time.Hour}
+		const line = `msg="the archive has a hole: nothing of that time is there any more" set=a archive=changedump-archive`
+		for i := range 3 {
+			a.without = i == 1
+			a.start()
+			a.resources(fmt.Sprintf("%d.example", i), 2)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if had := strings.Contains(a.log.String(), line); had != (i == 2) {
+				t.Errorf("after start %d the log has the hole: %t\n%s", i, had, &a.log)
+			}
+			time.Sleep(3 * time.Hour) // beyond --keep
+			a.stop()
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"carillon/notifier"
@@ -125,8 +124,7 @@ func (s *set) planChanges(ctx context.Context, l notifier.ChangeList) (dir strin
 	if count != l.Entries {
 		return "", p, fmt.Errorf("the Change List of %s has %d entries, and %d are in the journal", payload.FormatDatetime(l.From), l.Entries, count)
 	}
-	dir = filepath.Join(s.dirOf(Changes), l.From.UTC().Format(address)+makingSuffix)
-	w, err := newPlan(dir, plan{Set: s.name, Kind: Changes, From: l.From, Until: l.Until}, s.d.room)
+	w, err := s.newPlan(plan{Kind: Changes, From: l.From, Until: l.Until})
 	if err != nil {
 		return "", p, err
 	}
@@ -146,10 +144,7 @@ func (s *set) planChanges(ctx context.Context, l notifier.ChangeList) (dir strin
 		seen[e.Loc] = true
 		return w.add(&end, same)
 	})
-	if err = w.end(err); err != nil {
-		return "", p, errors.Join(err, s.d.room.remove(dir))
-	}
-	return dir, w.plan, nil
+	return w.end(err)
 }
 
 func (s *set) eachChange(ctx context.Context, l notifier.ChangeList, visit func(*payload.Entry) error) error {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon/internal/durable"
 	"carillon/notifier"
 )
 
@@ -39,7 +40,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(cfg.Dir), cfg.Dir); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	d := &Dumps{

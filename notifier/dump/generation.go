@@ -2,7 +2,6 @@ package dump
 
 import (
 	"compress/flate"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -25,18 +25,13 @@ const (
 	Changes Kind = "change"
 )
 
-// address is the form of a moment in the name of a directory, and in a URI.
-const address = "20060102T150405.000000Z"
-
-// Files of a generation's directory. Its name is the moment when it begins; while the name ends in
-// makingSuffix the generation is not whole.
+// Files of a generation, in a directory of package moments that is named for when it begins.
 //
 //	1.zip, 2.zip, …   the packages
 //	generation.json   the Generation; in a directory that is being made, 1.json, 2.json, …
 //	                  each say that a package is finished
 const (
 	generationName = "generation.json"
-	makingSuffix   = ".making"
 	versionKnown   = 1
 	maxGeneration  = 64 << 20 // bytes of generation.json; 50,000 packages need a third of that
 )
@@ -94,7 +89,7 @@ func (g *Generation) begins() time.Time {
 }
 
 // Name is the generation's name in URIs, and that of its directory.
-func (g *Generation) Name() string { return g.begins().UTC().Format(address) }
+func (g *Generation) Name() string { return moments.Name(g.begins()) }
 
 // File returns the name of the file of package n, counted from 1.
 func (g *Generation) File(n int) string { return filepath.Join(g.dir, packageName(n)) }
@@ -181,7 +176,7 @@ func openManifest(file string, at Extent) (io.ReadCloser, error) {
 
 // load reads the generation in g.dir, and looks whether its files are there.
 func (g *Generation) load() error {
-	if err := readJSON(filepath.Join(g.dir, generationName), g); err != nil {
+	if err := moments.ReadJSON(filepath.Join(g.dir, generationName), maxGeneration, g); err != nil {
 		return err
 	}
 	if g.Version != versionKnown || g.Kind != Resources && g.Kind != Changes {
@@ -191,24 +186,6 @@ func (g *Generation) load() error {
 		if info, err := os.Stat(g.File(n + 1)); err != nil || info.Size() != g.Packages[n].Bytes {
 			return fmt.Errorf("%s is not there whole", packageName(n+1))
 		}
-	}
-	return nil
-}
-
-func readJSON(name string, into any) error {
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > maxGeneration {
-		err = fmt.Errorf("%s has more than %d bytes", filepath.Base(name), maxGeneration)
-	}
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(name), err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"carillon/internal/durable"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -42,7 +42,7 @@ var errMostLeftOut = errors.New("more than half of the content could not be had"
 // maker makes one generation.
 type maker struct {
 	set    *set
-	dir    string // ends in makingSuffix
+	dir    string // of moments.Begin
 	plan   plan
 	packer packer
 	shown  *progress
@@ -129,7 +129,7 @@ func (m *maker) enough() error {
 func (m *maker) resume() error {
 	for n := 1; ; n++ {
 		var f finished
-		err := readJSON(m.note(n), &f)
+		err := moments.ReadJSON(m.note(n), maxGeneration, &f)
 		if errors.Is(err, os.ErrNotExist) {
 			return m.sweep(n)
 		}
@@ -475,15 +475,12 @@ func (m *maker) finish() error {
 			return err
 		}
 	}
-	if err := durable.SyncDirectory(m.dir); err != nil {
-		return err
-	}
-	whole := filepath.Join(filepath.Dir(m.dir), m.gen.Name())
-	if err := os.Rename(m.dir, whole); err != nil {
+	whole, err := moments.Finish(m.dir)
+	if err != nil {
 		return err
 	}
 	m.gen.dir, m.gen.since = whole, time.Now()
-	return durable.SyncDirectory(filepath.Dir(whole))
+	return nil
 }
 
 func (m *maker) progress() { m.shown.begin(m.plan, m.gen) }

@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"time"
 
-	"carillon/internal/durable"
 	"carillon/notifier"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -59,20 +59,26 @@ type planWriter struct {
 	room    *room
 }
 
-// newPlan creates the directory for a generation that begins.
-func newPlan(dir string, p plan, room *room) (*planWriter, error) {
-	p.Version = versionKnown
-	if err := room.look(); err != nil {
+// newPlan begins a generation: it creates its directory, and the plan in it.
+func (s *set) newPlan(p plan) (*planWriter, error) {
+	p.Version, p.Set = versionKnown, s.name
+	if err := s.d.room.look(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	begins := p.At
+	if p.Kind == Changes {
+		begins = p.From
+	}
+	dir, err := moments.Begin(filepath.Dir(s.d.cfg.Dir), s.dirOf(p.Kind), begins)
+	if err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, planName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &planWriter{plan: p, dir: dir, file: f, out: bufio.NewWriterSize(room.writer(f), planBuffer), room: room}, nil
+	out := bufio.NewWriterSize(s.d.room.writer(f), planBuffer)
+	return &planWriter{plan: p, dir: dir, file: f, out: out, room: s.d.room}, nil
 }
 
 func (w *planWriter) add(e *payload.Entry, same bool) error {
@@ -104,15 +110,12 @@ func (w *planWriter) finish() error {
 	if err = errors.Join(err, w.file.Close()); err != nil {
 		return err
 	}
-	if err := w.room.writeJSON(filepath.Join(w.dir, planInfo), w.plan); err != nil {
-		return err
-	}
-	return durable.SyncDirectory(filepath.Dir(w.dir))
+	return w.room.writeJSON(filepath.Join(w.dir, planInfo), w.plan)
 }
 
 // loadPlan reads what is known of the plan in a directory.
 func loadPlan(dir string) (p plan, err error) {
-	if err = readJSON(filepath.Join(dir, planInfo), &p); err == nil && p.Version != versionKnown {
+	if err = moments.ReadJSON(filepath.Join(dir, planInfo), maxGeneration, &p); err == nil && p.Version != versionKnown {
 		err = errors.New("it is of another version of the program")
 	}
 	return p, err
@@ -171,10 +174,16 @@ func readPlanned(in *bufio.Reader) (*planned, int64, error) {
 	return one, int64(size) + int64(len(binary.AppendUvarint(nil, size))), nil
 }
 
-// end is finish, or what came before it went wrong.
-func (w *planWriter) end(err error) error {
+// end makes the plan durable, and returns it with its directory. After an error, also one that came
+// before, nothing is left of it.
+func (w *planWriter) end(err error) (dir string, p plan, _ error) {
 	if err != nil {
-		return errors.Join(err, w.file.Close())
+		err = errors.Join(err, w.file.Close())
+	} else {
+		err = w.finish()
 	}
-	return w.finish()
+	if err != nil {
+		return "", p, errors.Join(err, w.room.remove(w.dir))
+	}
+	return w.dir, w.plan, nil
 }

@@ -3,7 +3,6 @@ package dump
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -86,8 +85,7 @@ func (s *set) planResources(ctx context.Context) (dir string, p plan, err error)
 	if err != nil {
 		return "", p, err
 	}
-	dir = filepath.Join(s.dirOf(Resources), at.UTC().Format(address)+makingSuffix)
-	w, err := newPlan(dir, plan{Set: s.name, Kind: Resources, At: at}, s.d.room)
+	w, err := s.newPlan(plan{Kind: Resources, At: at})
 	if err != nil {
 		return "", p, err
 	}
@@ -102,10 +100,7 @@ func (s *set) planResources(ctx context.Context) (dir string, p plan, err error)
 	if err == nil && w.Entries == 0 && s.newest() == nil {
 		err = ErrNoResources
 	}
-	if err = w.end(err); err != nil {
-		return "", p, errors.Join(err, s.d.room.remove(dir))
-	}
-	return dir, w.plan, nil
+	return w.end(err)
 }
 
 // forget drops Resource Dumps that were replaced long enough ago.

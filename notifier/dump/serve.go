@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"carillon/notifier"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -111,7 +112,7 @@ func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
 func (s *set) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error {
 	nothing := notifier.Refuse(http.StatusNotFound, "There is nothing at this path.", nil)
 	dir, file := path.Split(r.URL.Path)
-	at, err := time.Parse(address, path.Base(dir))
+	at, err := moments.Parse(path.Base(dir))
 	number, suffix, _ := strings.Cut(file, ".")
 	n, numberErr := strconv.Atoi(number)
 	if err != nil || numberErr != nil || strconv.Itoa(n) != number || suffix != "zip" && suffix != "xml" ||

@@ -3,19 +3,16 @@ package dump
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"carillon/internal/await"
+	"carillon/notifier/moments"
 	"carillon/payload"
 )
 
@@ -101,49 +98,36 @@ func (s *set) load(ctx context.Context) error {
 	return nil
 }
 
-// loadKind finds the generations of a kind. What is of no use is removed: what is not whole, but
-// for what can be gone on with, and what is of a time that the journal has not seen.
-func (s *set) loadKind(kind Kind, last time.Time) ([]*Generation, error) {
-	entries, err := os.ReadDir(s.dirOf(kind))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// loadKind loads the generations of a kind. It removes those that are of no use: what is not whole
+// and cannot be resumed, and what is of a time that the journal has not seen.
+func (s *set) loadKind(kind Kind, last time.Time) (all []*Generation, _ error) {
+	found, err := moments.List(s.dirOf(kind))
 	if err != nil {
 		return nil, err
 	}
 	now := s.d.cfg.Notifier.Now()
-	var all []*Generation
-	for _, entry := range entries {
-		dir := filepath.Join(s.dirOf(kind), entry.Name())
-		base, making := strings.CutSuffix(entry.Name(), makingSuffix)
-		at, err := time.Parse(address, base)
-		g := &Generation{dir: dir}
-		switch {
-		case err != nil:
-			err = fmt.Errorf("%q is not the name of a dump", entry.Name())
-		case making:
-			if _, err = s.resumable(kind, dir, last); err == nil {
+	for _, f := range found {
+		g := &Generation{dir: f.Path}
+		var err error
+		if !f.Whole {
+			if _, err = s.resumable(kind, f.Path, last); err == nil {
 				continue
 			}
-		default:
-			if err = g.load(); err == nil && (g.Kind != kind || !g.begins().Equal(at)) {
-				err = errors.New("it is of another time than its name")
-			}
-			if err == nil && at.After(last) {
-				err = errors.New("it is of another journal")
-			}
+		} else if err = g.load(); err == nil && (g.Kind != kind || !g.begins().Equal(f.At)) {
+			err = errors.New("it is of another time than its name")
+		} else if err == nil && f.At.After(last) {
+			err = errors.New("it is of another journal")
 		}
 		if err == nil {
 			g.since = time.Now().Add(-max(now.Sub(g.Completed), 0))
 			all = append(all, g)
 			continue
 		}
-		s.log.Warn("a dump is of no use, and removed", "directory", dir, "error", err)
-		if err := s.d.room.remove(dir); err != nil {
+		s.log.Warn("a dump is of no use, and removed", "directory", f.Path, "error", err)
+		if err := s.d.room.remove(f.Path); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(all, func(a, b *Generation) int { return a.begins().Compare(b.begins()) })
 	return all, nil
 }
 
@@ -163,12 +147,9 @@ func (s *set) resumable(kind Kind, dir string, last time.Time) (plan, error) {
 	return p, nil
 }
 
-// begun finds what was begun and is not whole.
+// begun finds a generation that was begun, and can be resumed.
 func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found bool, err error) {
-	entries, err := os.ReadDir(s.dirOf(kind))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", p, false, nil
-	}
+	all, err := moments.List(s.dirOf(kind))
 	if err != nil {
 		return "", p, false, err
 	}
@@ -176,15 +157,14 @@ func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found b
 	if err != nil {
 		return "", p, false, err
 	}
-	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), makingSuffix) {
+	for _, f := range all {
+		if f.Whole {
 			continue
 		}
-		dir = filepath.Join(s.dirOf(kind), entry.Name())
-		if p, err = s.resumable(kind, dir, last); err == nil {
-			return dir, p, true, nil
+		if p, err = s.resumable(kind, f.Path, last); err == nil {
+			return f.Path, p, true, nil
 		}
-		if err := s.d.room.remove(dir); err != nil {
+		if err := s.d.room.remove(f.Path); err != nil {
 			return "", p, false, err
 		}
 	}
