@@ -105,8 +105,8 @@ func (a *archives) cut(ctx context.Context, k *keeping) error {
 		return one.Begin.After(last)
 	})
 	if n > 0 {
-		a.ch.log.Warn("archived documents are of a time that the journal has not seen, as of another journal, "+
-			"and are removed", "archive", k.capability, "documents", n)
+		a.ch.log.Warn("archived documents belong to another journal, and are removed",
+			"archive", k.capability, "documents", n)
 	}
 	return err
 }
