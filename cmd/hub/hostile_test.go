@@ -15,7 +15,7 @@ import (
 
 const (
 	hostileCallbacks = 100
-	hostileNotes     = 30
+	hostileNotes     = 30 / min(slowness, 3)
 	hostilePace      = 150 * time.Millisecond
 	// hostileWithin is how much later a healthy subscriber may have what was published than
 	// hostileTimes what the same takes at that moment through a hub without villains.

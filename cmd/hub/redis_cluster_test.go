@@ -18,6 +18,7 @@ import (
 // back: its replica takes its place. What the other masters keep never stops, and what it kept
 // goes on soon after the election.
 func TestClusterLosesAMaster(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	masters, replicas := redistest.ReplicatedCluster(t, "cluster-node-timeout 2000", "cluster-require-full-coverage no")
 	d := newMasterDrill(t, masters)
 	d.kill()
@@ -49,6 +50,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 // TestClusterWithoutAMaster kills the master with the keys of the store, which has no replica. What
 // the others keep goes on for as long as it is away.
 func TestClusterWithoutAMaster(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	masters := redistest.Cluster(t, "cluster-node-timeout 2000", "cluster-require-full-coverage no")
 	d := newMasterDrill(t, masters)
 	d.kill()

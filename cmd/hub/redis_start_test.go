@@ -45,6 +45,7 @@ func (p *process) isReady() bool {
 // Its public port opens all the same: requests that need the store are answered 503. It
 // becomes ready by itself.
 func TestRedisDownThenUp(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	redis := redistest.Start(t)
 	redis.Stop(t)
 	listen, admin := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))

@@ -162,6 +162,7 @@ func stopAndLookForTokens(t *testing.T, p *process, store string, tokens []strin
 
 // Of two hubs on one Redis each takes up within seconds who may publish.
 func TestSourcesOfTwoHubs(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	redis := redistest.Start(t)
 	s := newSink(t)
 	const hub = "http://127.0.0.1:9/websub/" // as behind a load balancer

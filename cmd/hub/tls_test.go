@@ -20,6 +20,7 @@ func ready(args ...string) (int, string) {
 // Both listeners speak TLS; files that change are taken while the hub runs, and what is wrong with
 // them is told by /readyz. The health check takes the certificate that it is given.
 func TestTLS(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	public, operator := selfSigned(t), selfSigned(t)
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(),
 		"--tls-cert", public+".crt", "--tls-key", public+".key",
