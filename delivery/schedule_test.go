@@ -346,7 +346,7 @@ func TestCacheBound(t *testing.T) {
 
 // TestIdleSubscriptions prints what an idle subscription weighs.
 func TestIdleSubscriptions(t *testing.T) {
-	const n = 100_000
+	const n = idleSubscriptions
 	for _, c := range []struct {
 		name   string
 		hosts  int

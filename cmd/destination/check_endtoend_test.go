@@ -14,6 +14,7 @@ import (
 // What our own notifier and hub serve has no finding at all: Change Lists with their index, a Resource List, dumps of both,
 // archives of all four, a topic, and the resources.
 func TestCheckOfOurOwn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	files := filepath.Join(dir, "files")
 	write := func(name, content string) {
