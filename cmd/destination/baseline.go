@@ -67,16 +67,11 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
-	end := showProgress("baseline", p.mirror, in)
-	seen, err := p.mirror.Baseline(ctx, p.client, p.set)
-	var held error // all but this was done
-	if errors.Is(err, mirror.ErrNotWhole) || errors.Is(err, mirror.ErrTooMany) {
-		held, err = fmt.Errorf("baseline: %w", err), nil
-	}
-	if err == nil {
-		err = p.mirror.Settle(ctx, c.Retries)
-	}
-	end()
+	var seen mirror.Seen
+	held, err := p.bring(ctx, "baseline", c.Retries, func() (err error) {
+		seen, err = p.mirror.Baseline(ctx, p.client, p.set)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
@@ -89,7 +84,24 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	return errors.Join(p.summary(ctx, "baseline", c.JSON), held)
 }
 
-// stopped says of a command that was stopped in the middle how it goes on.
+// bring runs do, which brings the copies to another state, and shows its progress. Then it retries
+// what failed. held says what do did not delete, where it did all else.
+func (p *pull) bring(
+	ctx context.Context, what string, retries int, do func() error,
+) (held, err error) {
+	end := showProgress(what, p.mirror, p.surroundings)
+	defer end()
+	err = do()
+	if errors.Is(err, mirror.ErrNotWhole) || errors.Is(err, mirror.ErrTooMany) {
+		held, err = fmt.Errorf("%s: %w", what, err), nil
+	}
+	if err == nil {
+		err = p.mirror.Settle(ctx, retries)
+	}
+	return held, err
+}
+
+// stopped adds to the error of a command that was stopped in the middle how to go on.
 func stopped(ctx context.Context, what string, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
@@ -157,17 +169,17 @@ func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err erro
 	if err != nil {
 		return err
 	}
-	end := showProgress("incremental", p.mirror, in)
-	held := p.mirror.Sweep(ctx)
-	if held != nil && !errors.Is(held, mirror.ErrTooMany) {
-		end()
-		return held
-	}
-	to, err := p.increment(ctx, from)
-	if err == nil {
-		err = p.mirror.Settle(ctx, c.Retries)
-	}
-	end()
+	var to follow.Position
+	held, err := p.bring(ctx, "incremental", c.Retries, func() (err error) {
+		tooMany := p.mirror.Sweep(ctx)
+		if tooMany != nil && !errors.Is(tooMany, mirror.ErrTooMany) {
+			return tooMany
+		}
+		if to, err = p.increment(ctx, from); err != nil {
+			return err
+		}
+		return tooMany
+	})
 	switch {
 	case errors.Is(err, lists.ErrGone):
 		return fmt.Errorf("incremental: %w: take a new baseline", err)

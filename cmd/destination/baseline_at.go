@@ -51,16 +51,11 @@ func (c *baselineCommand) bringBack(ctx context.Context, p *pull) error {
 	if p.set, err = p.client.WithArchives(ctx, p.set); err != nil {
 		return fmt.Errorf("--source: %w", err)
 	}
-	end := showProgress("baseline", p.mirror, p.surroundings)
-	seen, err := p.mirror.BaselineAt(ctx, p.client, p.set, at)
-	var held error // all but this was done
-	if errors.Is(err, mirror.ErrNotWhole) || errors.Is(err, mirror.ErrTooMany) {
-		held, err = fmt.Errorf("baseline: %w", err), nil
-	}
-	if err == nil {
-		err = p.mirror.Settle(ctx, c.Retries)
-	}
-	end()
+	var seen mirror.Seen
+	held, err := p.bring(ctx, "baseline", c.Retries, func() (err error) {
+		seen, err = p.mirror.BaselineAt(ctx, p.client, p.set, at)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("baseline --at %s: %w", c.At, err)
 	}

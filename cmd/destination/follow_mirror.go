@@ -73,8 +73,9 @@ func (h *following) standing(m *mirror.Mirror) error {
 	if err != nil {
 		return err
 	}
-	h.logger.Info("how the copies stand", "whole", all[mirror.Whole], "missing", all[mirror.Missing], "failed", all[mirror.Failed],
-		"kept", all[mirror.Gone], "outside", all[mirror.Refused], "invalid", all[mirror.Invalid])
+	h.logger.Info("how the copies stand", "whole", all[mirror.Whole], "missing", all[mirror.Missing],
+		"failed", all[mirror.Failed], "kept", all[mirror.Gone], "outside", all[mirror.Refused],
+		"invalid", all[mirror.Invalid], "fetched", m.Progress().Fetched, "from_packages", m.Progress().Unpacked)
 	if h.Publish == "" {
 		return nil
 	}
