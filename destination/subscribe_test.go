@@ -3,6 +3,7 @@ package destination_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -63,6 +64,43 @@ func TestDiscovery(t *testing.T) {
 			}
 		})
 	}
+}
+
+// roundTrip is a Transport without a network.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A topic over https that redirects to http is not followed there: anybody on the way could name a hub.
+func TestTopicLeavesHTTPS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var asked []string
+		cfg := w.config(t.TempDir())
+		cfg.Topic = "https://source.example/t"
+		cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			asked = append(asked, r.Method+" "+r.URL.String())
+			rec := httptest.NewRecorder()
+			if r.URL.Scheme == "https" {
+				http.Redirect(rec, r, "http://source.example/t", http.StatusFound)
+			} else {
+				withLinks("<"+hubURL+">; rel=hub")(rec, r)
+			}
+			return rec.Result(), nil
+		})
+		w.start(cfg)
+		synctest.Wait()
+		if got := strings.Join(asked, ", "); got != "HEAD https://source.example/t, GET https://source.example/t" {
+			t.Errorf("asked for %s", got)
+		}
+		w.cancel()
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(w.logs.String(), "it redirects from https to http") {
+			t.Errorf("the log has %s", w.logs)
+		}
+	})
 }
 
 func TestRequest(t *testing.T) {
