@@ -34,7 +34,7 @@ var mayImport = map[string]struct {
 	"internal/bodies":              {nil, "bodies of strangers are taken in the same way by every side"},
 	"internal/legible":             {nil, "the text of strangers is shown the same way by every side"},
 	"internal/retryafter":          {nil, "a header is read the same way by every side"},
-	"internal/fetch":               {[]string{"internal/await", "internal/retryafter"}, "servers of strangers are asked the same way, whatever becomes of what they send"},
+	"internal/fetch":               {[]string{"internal/await", "internal/legible", "internal/retryafter"}, "servers of strangers are asked the same way, whatever becomes of what they send"},
 	"internal/standing":            {nil, "who behaves how is told the same way by those who ask callbacks and those who ask topics"},
 	"internal/egress":              {nil, "the one way out serves every room and depends on none"},
 	"internal/digests":             {nil, "hashes are computed and compared the same way by every side"},

@@ -132,15 +132,8 @@ func notRead(at *url.URL, err error) error {
 	case is && t.Kind == fetch.Refused && !errors.Is(err, ErrLoop) && !errors.Is(err, ErrOtherHost):
 		return fmt.Errorf("%w: %s: %w", ErrAnswer, at, err)
 	}
-	return fmt.Errorf("reading %s: %w", at, &brokenError{err})
+	return fmt.Errorf("reading %s: %w", at, err)
 }
-
-// brokenError is why there was no answer. What net/http says of it may quote all
-// that a server has sent.
-type brokenError struct{ err error }
-
-func (e *brokenError) Error() string { return Cut(e.err.Error()) }
-func (e *brokenError) Unwrap() error { return e.err }
 
 // answer tells by its status what came.
 func (r *reading) answer(at *url.URL, resp *http.Response, conditional bool) (*answer, error) {

@@ -301,6 +301,17 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// What a server sends in place of a response does nothing to those who read the log.
+func TestTextOfStrangers(t *testing.T) {
+	c := fetch.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return nil, fmt.Errorf("malformed: \x1b[31m%s", strings.Repeat("x", 100_000))
+	})}
+	_, err := c.Do(request(t.Context(), t, http.MethodGet, "http://a.test/"))
+	if text := fmt.Sprint(err); len(text) > 1000 || !strings.HasPrefix(text, "its server cannot be asked: malformed: ?[31mxxx") {
+		t.Errorf("%.100q, %d bytes", text, len(text))
+	}
+}
+
 func status(code int, retryAfter string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", retryAfter)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/legible"
 	"carillon/internal/retryafter"
 )
 
@@ -37,6 +38,9 @@ const (
 // ErrRedirects is in the Trouble of a request that was redirected more often than Client.Redirects.
 var ErrRedirects = errors.New("it redirects")
 
+// maxText is how much of an error a Trouble repeats, bytes.
+const maxText = 500
+
 // Trouble is why a resource was not fetched.
 type Trouble struct {
 	Kind Kind
@@ -45,16 +49,19 @@ type Trouble struct {
 	Err   error
 }
 
+// Error returns one printable line of bounded length, though Err may quote all that a server has sent.
 func (t *Trouble) Error() string {
+	begin := ""
 	switch t.Kind {
 	case Unreachable:
-		return "its server cannot be asked: " + t.Err.Error()
+		begin = "its server cannot be asked: "
 	case Slow:
-		return "its server is too slow: " + t.Err.Error()
+		begin = "its server is too slow: "
 	case Broken:
-		return "its server broke off: " + t.Err.Error()
+		begin = "its server broke off: "
 	}
-	return t.Err.Error()
+	text := t.Err.Error()
+	return begin + legible.Line(text[:min(len(text), maxText)])
 }
 
 // Unwrap returns Err.
