@@ -150,7 +150,7 @@ func (w *walk) reuse(d *document, l *lead) {
 // restore follows a document of the round before as if it had been read now.
 func (w *walk) restore(d *document, l *lead) {
 	w.documents = append(w.documents, d)
-	d.roles, d.listedBy = 0, nil
+	d.roles, d.channelOf = 0, nil
 	if d.known {
 		d.set = setOf(d, l)
 	}
@@ -159,7 +159,7 @@ func (w *walk) restore(d *document, l *lead) {
 
 // around returns a document and those that it is compared with.
 func (w *walk) around(d *document) []*document {
-	all := []*document{d, d.listedBy}
+	all := []*document{d}
 	for i := range d.head.Links {
 		if to := d.resolve(d.head.Links[i].Href); to != nil {
 			all = append(all, w.seen[to.String()])

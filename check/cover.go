@@ -20,6 +20,20 @@ type set struct {
 	broken bool
 	// documents are those that were read of it.
 	documents []*document
+	// told are the intervals of its Change Lists, by their beginnings. An open one ends with
+	// the last that can be seen of it.
+	told []payload.Interval
+}
+
+// knows reports whether the Change Lists have all changes from one moment to another.
+func (s *set) knows(first, last time.Time) bool {
+	end := first
+	for _, iv := range s.told {
+		if !iv.From.After(end) {
+			end = later(end, iv.Until)
+		}
+	}
+	return !last.After(end)
 }
 
 // covered are the URIs that the live documents of a capability have.
@@ -51,9 +65,7 @@ func (c *covered) add(d *document, e *listing) {
 	if c.where == nil {
 		c.where = map[string]sight{}
 	}
-	if e.when.After(c.knows) {
-		c.knows = e.when
-	}
+	c.knows = later(c.knows, e.when)
 	if _, known := c.where[e.uri]; !known {
 		c.where[e.uri] = sight{d, e}
 	}
@@ -64,26 +76,21 @@ type listing struct {
 	uri     string
 	n, line int
 	when    time.Time
+	change  payload.Change
 }
 
 // reach widens what is covered by a document's head, and by when it was written.
 func (c *covered) reach(d *document) {
 	h := &d.head
 	c.read++
-	for _, at := range []time.Time{h.UntilTime, d.modified()} {
-		if at.After(c.knows) {
-			c.knows = at
-		}
-	}
+	c.knows = later(c.knows, later(h.UntilTime, d.modified()))
 	if !h.AtTime.IsZero() && (c.at.IsZero() || h.AtTime.Before(c.at)) {
 		c.at = h.AtTime
 	}
 	if !h.FromTime.IsZero() && (c.from.IsZero() || h.FromTime.Before(c.from)) {
 		c.from = h.FromTime
 	}
-	if h.UntilTime.After(c.until) {
-		c.until = h.UntilTime
-	}
+	c.until = later(c.until, h.UntilTime)
 }
 
 // setOf returns the address of the Capability List of a document's set: the one that led here,
@@ -165,7 +172,7 @@ func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
 			return
 		}
 		const each = 220 // of the structures themselves
-		d.listings = append(d.listings, listing{strings.Clone(e.Loc), d.count, e.Line, e.Datetime})
+		d.listings = append(d.listings, listing{strings.Clone(e.Loc), d.count, e.Line, e.Datetime, e.Change})
 		if w.compared += each + len(e.Loc); w.compared > w.cfg.Limits.Memory {
 			d.broken, d.listings = true, nil
 			w.leftOut("compared", d.place(""), "whether all capabilities cover the same resources was not looked at: there are too many resources", "")
@@ -186,14 +193,23 @@ func (w *walk) gather() {
 		if d.is(payload.CapCapabilityList) && d.whole {
 			s.list = d
 		}
-		if !d.live {
+		if !d.live || d.led(roleArchived) {
 			continue
 		}
 		to := s.of(d.head.Capability)
 		to.reach(d)
+		told := payload.Interval{From: d.head.FromTime, Until: cmp.Or(d.head.UntilTime, d.modified())}
 		for i := range d.listings {
-			to.add(d, &d.listings[i])
+			e := &d.listings[i]
+			to.add(d, e)
+			told.Until = later(told.Until, e.when)
 		}
+		if to == &s.changes && !d.isIndex() && !told.From.IsZero() {
+			s.told = append(s.told, told)
+		}
+	}
+	for _, s := range w.sets {
+		slices.SortFunc(s.told, func(a, b payload.Interval) int { return a.From.Compare(b.From) })
 	}
 	for at := range w.broken {
 		w.setAt(at).broken = true
@@ -211,6 +227,9 @@ func (w *walk) judgeSets() {
 		w.judgeDumped(s)
 		w.judgeTold(s, &s.notified, "notification")
 		w.judgeTold(s, &s.dumpedChanges, "Change Dump")
+		w.judgePacked(s)
+		w.judgeUpTo(s, &s.resources, "Resource List")
+		w.judgeUpTo(s, &s.dumped, "Resource Dump")
 	}
 }
 
@@ -223,17 +242,11 @@ func (w *walk) judgeDumped(s *set) {
 	if last.Before(first) {
 		first, last = last, first
 	}
-	if !first.Equal(last) && !s.changes.reaches(first, last) {
+	if !first.Equal(last) && !s.knows(first, last) {
 		return // no document lists the changes between the two moments
 	}
 	w.judgeMissing(s, &s.resources, &s.dumped, "the Resource List", "the Resource Dump")
 	w.judgeMissing(s, &s.dumped, &s.resources, "the Resource Dump", "the Resource List")
-}
-
-// reaches reports whether all changes from one moment to another are known. An open document may be
-// written now and then, and says nothing of what came since.
-func (c *covered) reaches(first, last time.Time) bool {
-	return !c.from.IsZero() && !c.from.After(first) && !last.After(c.knows)
 }
 
 func (w *walk) judgeMissing(s *set, in, other *covered, here, there string) {
@@ -256,6 +269,52 @@ func (w *walk) judgeTold(s *set, in *covered, here string) {
 		}
 		w.report(ruleChangesTold, seen.place(), nil, "add the change to the Change List",
 			"%s has changed by the %s, and is not in the Change List", quote(uri), here)
+	}
+}
+
+// judgePacked: a Change Dump has all changes of its interval (core 13.2).
+func (w *walk) judgePacked(s *set) {
+	for _, uri := range s.changes.without(&s.dumpedChanges) {
+		seen := s.changes.where[uri]
+		if seen.when.After(s.dumpedChanges.from) && seen.when.Before(s.dumpedChanges.until) {
+			w.report(ruleChangesPacked, seen.place(), nil, "add the change to the Change Dump",
+				"%s has changed in the interval of the Change Dump, and is not in it", quote(uri))
+		}
+	}
+}
+
+// judgeUpTo: a snapshot includes all changes up to its at (core 7). What changes while it is made
+// may be in it or not.
+func (w *walk) judgeUpTo(s *set, in *covered, here string) {
+	if in.at.IsZero() || in.read == 0 {
+		return
+	}
+	last := map[string]sight{}
+	for _, d := range s.documents {
+		if !d.live || d.led(roleArchived) || !d.is(payload.CapChangeList) {
+			continue
+		}
+		for i := range d.listings {
+			e := &d.listings[i]
+			if known, is := last[e.uri]; !is || e.when.IsZero() || e.when.After(known.when) && !known.when.IsZero() {
+				last[e.uri] = sight{d, e}
+			}
+		}
+	}
+	for _, uri := range slices.Sorted(maps.Keys(last)) {
+		change := last[uri]
+		if change.when.IsZero() || !change.when.Before(in.at) || !s.knows(change.when, in.at) {
+			continue
+		}
+		listed, is := in.where[uri]
+		switch deleted := change.change == payload.Deleted; {
+		case is && deleted:
+			w.report(ruleSnapshot, listed.place(), nil, "leave out what was deleted before at, or correct at",
+				"%s is in the %s, and was deleted at %s, before its at", quote(uri), here, written(change.when))
+		case !is && !deleted:
+			w.report(ruleSnapshot, change.place(), nil, "add the resource, or correct at",
+				"%s was %s before the at of the %s (%s), and is not in it", quote(uri), change.change, here, written(in.at))
+		}
 	}
 }
 

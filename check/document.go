@@ -39,7 +39,7 @@ type document struct {
 	other        bool            // it is something that ResourceSync does not know
 	links        []weblink.Link
 	pack         *packaged // of a package
-	listedBy     *document // the Capability List that led here
+	channelOf    *document // the Capability List of which it is a topic
 	set          string    // the address of its Capability List, empty for none
 	// live: listings has what it lists, for the comparison with other capabilities.
 	live     bool
@@ -125,7 +125,8 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	d.known = true
 	d.set = setOf(d, l)
 	odd := payload.NewInspector("")
-	err = w.readEntries(d, l, r, odd, func(*payload.Entry) {})
+	var newest time.Time
+	err = w.readEntries(d, l, r, odd, func(e *payload.Entry) { newest = later(newest, e.Datetime) })
 	d.sum = hex.EncodeToString(digest.Sum(nil))
 	if isPlainSitemap(d, l) {
 		return
@@ -135,6 +136,7 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	case err == nil:
 		d.whole = true
 		w.judgeMediaType(d)
+		w.judgeFuture(d, newest)
 	case !w.limited(err, d.place(""), d.base):
 		w.unreadable(d, err)
 	}

@@ -130,15 +130,14 @@ func (w *walk) judgeCapability(l *lead, d *document) {
 		return
 	}
 	w.judgeLastMod(l, d, ruleCapabilityLastMod)
-	if d.listedBy == nil {
-		d.listedBy = l.from
-	}
+	w.judgeListedBy(d, l.from)
 }
 
-// judgeListedBy: a document links up to the Capability List that lists it, or to the same one at another address (core 6.2).
-func (w *walk) judgeListedBy(d *document) {
-	up, list := d.link(payload.RelUp), d.listedBy
-	if up == nil || list == nil || list.local {
+// judgeListedBy: a document links up to the Capability List that lists it, or to the same one at
+// another address (core 6.2).
+func (w *walk) judgeListedBy(d, list *document) {
+	up := d.link(payload.RelUp)
+	if up == nil || list.local {
 		return
 	}
 	to := d.resolve(up.Href)

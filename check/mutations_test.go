@@ -46,7 +46,19 @@ func headed(name, key, value string) func(*site) {
 	return func(s *site) { s.header(name, key, value) }
 }
 
+// second adds a Capability List with an entry.
+func second(entry string) func(*site) {
+	return func(s *site) {
+		s.files["b/capabilitylist.xml"] = regexpURLs.ReplaceAllString(s.files["a/capabilitylist.xml"], "")
+		s.edit("b/capabilitylist.xml", "</urlset>", entry+"</urlset>")
+		s.edit(".well-known/resourcesync", "</urlset>", `<url><loc>{base}/b/capabilitylist.xml</loc><rs:md capability="capabilitylist"/>
+			<rs:ln rel="describedby" href="{base}/about"/></url></urlset>`)
+	}
+}
+
 const (
+	created = `<url><loc>{base}/r/5.txt</loc><rs:md change="created" datetime="2026-01-04T00:00:00Z"/></url></urlset>`
+
 	up       = `<rs:ln rel="up" href="{base}/a/capabilitylist.xml"/>`
 	upToSelf = `<rs:ln rel="up" href="{base}/a/changelist.xml"/>`
 )
@@ -120,9 +132,30 @@ var mutations = []mutation{
 		edited("a/rd-2-manifest.xml", "/r/3.txt</loc>", "/r/3-other.txt</loc>"),
 	), []string{"error core 9 /a/resourcelist-2.xml", "error core 9 /a/rd-2.zip!/manifest.xml"}},
 	{"a change that is not in the Change List", edited("a/change/index", "/r/4.txt", "/r/5.txt"), []string{"error core 9 /a/change/"}},
+	{"a change that is not in the Change Dump", edited("a/cd-1-manifest.xml",
+		"  <url>\n    <loc>{base}/r/gone.txt</loc>\n    <rs:md change=\"deleted\" datetime=\"2026-01-03T00:00:00Z\"/>\n  </url>\n", "",
+	), []string{"error core 13.2 /a/changelist-1.xml"}},
+	{"a deleted resource in the Resource List", edited("a/resourcelist-2.xml", "</urlset>", "<url><loc>{base}/r/gone.txt</loc></url></urlset>"), []string{
+		"error core 7 /a/resourcelist-2.xml",
+	}},
+	{"a deleted resource in the Resource Dump", edited("a/rd-2-manifest.xml", "</urlset>",
+		`<url><loc>{base}/r/gone.txt</loc><rs:md type="text/plain" path="/3.txt"/></url></urlset>`,
+	), []string{"error core 7 /a/rd-2.zip!/manifest.xml"}},
+	{"a created resource that the Resource List does not have", both(
+		edited("a/changelist-1.xml", "</urlset>", created),
+		edited("a/cd-1-manifest.xml", "</urlset>", strings.Replace(created, "/>", ` type="text/plain" path="/changes/1.txt"/>`, 1)),
+	), []string{"error core 7 /a/changelist-1.xml"}},
+	{"a document of two Capability Lists", both(
+		second("<url><loc>{base}/a/changedump.xml</loc><rs:md capability=\"changedump\"/></url>"),
+	), []string{"error core 6.2 /a/changedump.xml"}},
+	{"a channel of two Capability Lists", both(
+		second(`<url><loc>{base}/a/change/</loc><rs:md capability="change-notification"/><rs:ln rel="hub" href="{base}/hub"/></url>`),
+	), []string{"error CN 2 /b/capabilitylist.xml"}},
+	{"an interval that ends in the future", edited("a/change/index", `until="2026-01-06T01:00:00Z"`, `until="2999-01-01T00:00:00Z"`), []string{"error core 7 /a/change/"}},
+	{"a change in the future", edited("a/changelist-2.xml", `datetime="2026-01-06T00:30:00Z"`, `datetime="2999-01-01T00:00:00Z"`), []string{"error core 7 /a/changelist-2.xml"}},
 	{"a change of a dump that is not in the Change List", both(
 		edited("a/cd-1-manifest.xml", "/r/gone.txt", "/r/away.txt"),
-	), []string{"error core 9 /a/cd-1-manifest.xml"}},
+	), []string{"error core 9 /a/cd-1-manifest.xml", "error core 13.2 /a/changelist-1.xml"}},
 
 	// Upwards and to indexes (core 6.2).
 	{"a Resource List that links up to nothing", edited("a/resourcelist-1.xml", "/a/capabilitylist.xml", "/nothing.xml"), []string{"error core 10.1 /a/resourcelist-1.xml"}},
@@ -215,6 +248,10 @@ var mutations = []mutation{
 	{"a package that is not there", gone("a/rd-2.zip"), []string{"error core 11.1 /a/resourcedump.xml"}},
 	{"a package of a Change Dump that is not there", gone("a/cd-1.zip"), []string{"error core 13.1 /a/changedump.xml"}},
 	{"a package with another length", edited("a/resourcedump.xml", `length="{length a/rd-2.zip}"`, `length="17"`), []string{"error core 11.1 /a/resourcedump.xml"}},
+	{"a package with another lastmod", both(
+		edited("a/resourcedump.xml", "/a/rd-2.zip</loc>", "/a/rd-2.zip</loc><lastmod>2026-01-05T00:00:00Z</lastmod>"),
+		headed("a/rd-2.zip", "Last-Modified", resourcesModified),
+	), []string{"warning core 11.1 /a/resourcedump.xml"}},
 	{"a package with another hash", edited("a/resourcedump.xml", `sha-256:{sha256 a/rd-2.zip}`, `md5:00000000000000000000000000000000`), []string{"error core 11.1 /a/resourcedump.xml"}},
 	{"a package served with another type", headed("a/cd-1.zip", "Content-Type", "text/plain"), []string{"warning core 13.1 /a/changedump.xml"}},
 	{"a package of another format", func(s *site) { s.files["a/rd-2.zip"] = "tar" }, []string{"warning core 11.1 /a/resourcedump.xml"}},

@@ -131,6 +131,7 @@ func (w *walk) judgePackage(l *lead, d *document) {
 	if l.entry.Type != "" && mediaTypeOf(l.entry.Type) != "application/zip" {
 		w.report(rulePackageType, l.from.of(l.entry, "/rs:md/@type"), l.from, "write application/zip", "its type is %s, and it is a ZIP file", quote(l.entry.Type))
 	}
+	w.judgeLastMod(l, d, ruleLastMod)
 	if m := p.manifest; m != nil && m.known {
 		w.judgeManifestOf(l, m)
 	}

@@ -42,8 +42,11 @@ const (
 	ruleListed
 	ruleSameSet
 	ruleChangesTold
+	ruleChangesPacked
+	ruleSnapshot
 	ruleLastMod
 
+	ruleFuture
 	ruleEntryTimes
 	ruleClosed
 	ruleOpen
@@ -94,6 +97,7 @@ const (
 	ruleTopicHub
 	ruleTopicEmpty
 	ruleOwnChannel
+	ruleOwnSet
 	ruleChannelListed
 	ruleSameHub
 	ruleHubAnswers
@@ -167,8 +171,11 @@ var rules = [ruleCount]rule{
 	ruleListed:            {"CL-4 CN-4 AR-1", "core 9", Warning, "a Capability List lists the documents that link to it"},
 	ruleSameSet:           {"G-25", "core 9", Error, "the Resource List and the Resource Dump have the same resources"},
 	ruleChangesTold:       {"G-25 CN-2 CH-4", "core 9", Error, "changes of notifications and Change Dumps are in the Change List"},
-	ruleLastMod:           {"G-15 AR-8", "", Warning, "lastmod of a part or an archived document is what is served"},
+	ruleChangesPacked:     {"CM-2 G-25", "core 13.2", Error, "a Change Dump has all changes of its interval"},
+	ruleSnapshot:          {"G-8 RI-4 G-25", "core 7", Error, "a Resource List and a Resource Dump include all changes up to their at"},
+	ruleLastMod:           {"G-15 AR-8 RD-4", "", Warning, "lastmod of a part, a package or an archived document is what is served"},
 
+	ruleFuture:            {"G-8 G-9 G-16", "core 7", Error, "no time of a document, or of a change in it, is in the future"},
 	ruleEntryTimes:        {"RI-3 CX-4 G-7", "", Error, "an index says the times of its parts"},
 	ruleClosed:            {"CX-4 G-9 DS-10", "", Error, "an index has until for each closed part"},
 	ruleOpen:              {"CX-4 G-9 DS-10", "", Error, "an index has no until for an open part"},
@@ -219,6 +226,7 @@ var rules = [ruleCount]rule{
 	ruleTopicHub:      {"CN-21 P1 P2 CN-20", "CN 4.1", Error, "a topic has a Link with rel=hub"},
 	ruleTopicEmpty:    {"CN-24", "CN 4.1", Warning, "a topic without content has Content-Length: 0"},
 	ruleOwnChannel:    {"CN-3", "CN 2", Error, "a channel has change notifications only"},
+	ruleOwnSet:        {"CN-1 CL-7", "CN 2", Error, "a channel belongs to one Capability List"},
 	ruleChannelListed: {"CN-27 CN-4", "CN 5", Error, "a Capability List advertises the channel that links to it"},
 	ruleSameHub:       {"CN-27 DI-5", "CN 5", Error, "Capability List and topic name the same hub"},
 	ruleHubAnswers:    {"CN-20 H10", "WebSub 5", Error, "the hub answers"},

@@ -36,7 +36,6 @@ func (w *walk) judge() {
 		}
 		w.judgeArchiveEnds(d)
 		w.judgeListed(d)
-		w.judgeListedBy(d)
 	}
 	w.judgeSets()
 	w.judgePages()

@@ -169,6 +169,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 		name += "index"
 	}
 	h := w.Header()
+	h.Set("Date", "Sun, 01 Feb 2026 00:00:00 GMT")
 	switch base := path.Base(name); {
 	case mediaTypes[path.Ext(base)] != "":
 		h.Set("Content-Type", mediaTypes[path.Ext(base)])

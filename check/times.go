@@ -1,6 +1,7 @@
 package check
 
 import (
+	"net/http"
 	"time"
 
 	"carillon/payload"
@@ -44,6 +45,38 @@ func (w *walk) judgeTimes(l *lead, d *document, rule ruleID) {
 		w.report(ruleOpen, l.from.of(l.entry, "/rs:md/@until"), l.from, "leave until out while the document is open",
 			"until is %s, and the document is open (it has none)", written(told.until))
 	}
+}
+
+// maxSkew is how far the clock that dates documents may be ahead of the server's.
+const maxSkew = time.Minute
+
+// judgeFuture: a document says nothing of times that have not been yet (core 7).
+func (w *walk) judgeFuture(d *document, newest time.Time) {
+	now := time.Now()
+	if at, err := http.ParseTime(d.header.Get("Date")); err == nil {
+		now = later(now, at)
+	}
+	own := d.span()
+	for _, t := range [...]struct {
+		element string
+		time.Time
+	}{
+		{"rs:md/@at", own.at}, {"rs:md/@completed", own.completed}, {"rs:md/@from", own.from}, {"rs:md/@until", own.until},
+		{"url/rs:md/@datetime", newest},
+	} {
+		if t.After(now.Add(maxSkew)) {
+			w.report(ruleFuture, d.place(t.element), d, "write a time that has passed, and correct the clock",
+				"%s is in the future (it was served at %s)", written(t.Time), written(now))
+			return
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func (d *document) ofResources() bool {
@@ -190,9 +223,7 @@ func (w *walk) judgeArchiveEnds(live *document) {
 	}
 	var last time.Time
 	for _, p := range w.archivedIn(archive) {
-		if p.until.After(last) {
-			last = p.until
-		}
+		last = later(last, p.until)
 	}
 	if (payload.Interval{Until: last}).Join(live.head.FromTime, false) == payload.Gap {
 		of := &document{head: payload.Header{Capability: archive.head.Capability}} // not of its index

@@ -53,6 +53,12 @@ func (w *walk) judgeTopic(l *lead, d *document) {
 		w.report(ruleOwnChannel, d.place("rs:md/@capability"), d, "have a channel of its own for change notifications",
 			"the topic of a channel for change notifications has a %s", kindOf(d.head.Capability, d.isIndex()))
 	}
+	if d.channelOf == nil {
+		d.channelOf = l.from
+	} else if !d.channelOf.same(l.from) {
+		w.report(ruleOwnSet, l.at, l.from, "have a channel of its own for each Capability List",
+			"the topic %s is listed in the Capability List %s too", quote(d.uri), quote(d.channelOf.uri))
+	}
 	hubs, told := d.addressesOf(d.links, "hub"), ""
 	for i := range l.entry.Links {
 		link := &l.entry.Links[i]

@@ -16,7 +16,7 @@ import (
 const (
 	goodList = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
   <rs:ln rel="up" href="/capabilitylist.xml"/>
-  <rs:md capability="resourcelist" at="2026-01-01T00:00:00Z"/>
+  <rs:md capability="resourcelist" at="2016-01-01T00:00:00Z"/>
   <url><loc>BASE/a.txt</loc><rs:md length="2"/></url>
 </urlset>
 `
@@ -50,7 +50,7 @@ func smallSite(t *testing.T) *httptest.Server {
 	site.HandleFunc("/capabilitylist.xml", served("application/xml", goodCapabilities))
 	site.HandleFunc("/resourcelist.xml", served("application/xml", strings.Replace(goodList, `href="/`, `href="BASE/`, 1)))
 	site.HandleFunc("/a.txt", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+		w.Header().Set("Last-Modified", "Fri, 01 Jan 2016 00:00:00 GMT")
 		_, _ = w.Write([]byte("abc")) // one byte too many
 	})
 	server := httptest.NewServer(site)
