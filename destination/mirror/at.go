@@ -13,31 +13,36 @@ import (
 	"carillon/payload"
 )
 
-// ErrReach: what a Source tells does not reach to the moment that is asked for.
+// ErrReach reports that what a Source lists and has archived does not reach the wanted moment.
 var ErrReach = errors.New("the Source does not tell what it had at that moment")
 
 // Past reads what a Source lists, and what it has archived: *lists.Client does.
 type Past interface {
 	Lists
-	ResourceDump(ctx context.Context, uri string, visit func(lists.Package) error) (lists.Snapshot, error)
-	ChangeDump(ctx context.Context, uri string, since time.Time, visit func(lists.Package) error) (lists.Covered, error)
+	Dumps
+	ChangeDump(
+		ctx context.Context, uri string, since time.Time, visit func(lists.Package) error,
+	) (lists.Covered, error)
 	Archive(ctx context.Context, uri, capability string, visit func(lists.Archived) error) error
 	Moment(ctx context.Context, uri string) (at, completed time.Time, err error)
 }
 
-// maxStates is how many states of a Source before a moment are looked at, from the newest on: a document
+// maxStates is how many states of a Source before a moment are tried, the newest first: a document
 // may be broken, or of another moment than its archive says.
 const maxStates = 4
 
-// BaselineAt has the copies be what a Source had at a moment: the newest state that is listed or archived
-// of before, and the changes up to the moment, archived ones among them (archives §2). It
-// notes that they are kept at the moment, so that Baseline and Take refuse to move on: see LetGo.
+// BaselineAt brings the copies to what a Source had at a moment: the newest listed or archived
+// state before it, and the changes up to it, archived ones among them (archives §2). It records
+// that the copies are kept at the moment, so that Baseline and Take refuse to move on: see LetGo.
 //
 // Content comes from the packages of dumps, where Config.Dump says so, else from the resources
-// themselves. It is taken for what a resource was only if it has a hash that was told of that moment.
-// What cannot be had so is recorded as Failed, and a copy of another moment stays in its place.
-// ErrReach where what the Source tells does not reach to the moment: nothing was changed then.
-func (m *Mirror) BaselineAt(ctx context.Context, from Past, set lists.Set, at time.Time) (Seen, error) {
+// themselves. It is used only if it has a hash that the Source gave for that moment. A resource
+// without such content is recorded as Failed, and a copy of another moment stays in its place.
+//
+// With ErrReach nothing was changed. ErrNotWhole and ErrTooMany mean the same as of Baseline.
+func (m *Mirror) BaselineAt(
+	ctx context.Context, from Past, set lists.Set, at time.Time,
+) (Seen, error) {
 	seen, err := m.expectAt(ctx, from, set, at)
 	if err != nil {
 		return Seen{}, err
@@ -61,7 +66,9 @@ func (m *Mirror) BaselineAt(ctx context.Context, from Past, set lists.Set, at ti
 }
 
 // expectAt puts what the Source had at a moment into the Ledger.
-func (m *Mirror) expectAt(ctx context.Context, from Past, set lists.Set, at time.Time) (Seen, error) {
+func (m *Mirror) expectAt(
+	ctx context.Context, from Past, set lists.Set, at time.Time,
+) (Seen, error) {
 	if m.cfg.Ledger == nil {
 		return Seen{}, errors.New("there is no ledger")
 	}
@@ -78,7 +85,8 @@ func (m *Mirror) expectAt(ctx context.Context, from Past, set lists.Set, at time
 		if err == nil || !passesOver(err) {
 			return seen, err
 		}
-		m.cfg.Logger.Warn("a state of the Source does not lead to the moment that is asked for", "uri", lists.Cut(s.uri), "at", s.at, "moment", at, "reason", lists.Cut(err.Error()))
+		m.cfg.Logger.Warn("a state of the Source does not lead to the moment that is asked for",
+			"uri", lists.Cut(s.uri), "at", s.at, "moment", at, "reason", lists.Cut(err.Error()))
 		why = cmp.Or(why, err)
 	}
 	if why != nil {
@@ -90,7 +98,7 @@ func (m *Mirror) expectAt(ctx context.Context, from Past, set lists.Set, at time
 // passesOver reports whether an older state may do where one has failed.
 func passesOver(err error) bool { return errors.Is(err, ErrReach) || lists.Final(err) }
 
-// state is one of all resources, live or archived: a Resource List, or a dump, a Resource Dump.
+// state is a Resource List, or with dump a Resource Dump, live or archived.
 type state struct {
 	uri  string
 	at   time.Time
@@ -99,13 +107,15 @@ type state struct {
 
 // states are those that a Source lists.
 type states struct {
-	newest   []state // of those before a moment, the newest first; lists before dumps
+	newest   []state // before a moment: lists first, then dumps, the newest first of each
 	earliest time.Time
-	known    bool // there is one at all
+	known    bool // there is a state at all
 }
 
 // statesBefore returns the states of a Source at or before a moment.
-func (m *Mirror) statesBefore(ctx context.Context, from Past, set lists.Set, moment time.Time) (states, error) {
+func (m *Mirror) statesBefore(
+	ctx context.Context, from Past, set lists.Set, moment time.Time,
+) (states, error) {
 	var all states
 	collect := func(newest *[]state, dump bool) func(uri string, at, completed time.Time) {
 		return func(uri string, at, completed time.Time) {
@@ -126,11 +136,13 @@ func (m *Mirror) statesBefore(ctx context.Context, from Past, set lists.Set, mom
 		}
 	}
 	var dumps []state
-	err := eachState(ctx, from, set.ResourceList, set.ResourceListArchive, payload.CapResourceListArchive, collect(&all.newest, false))
+	err := eachState(ctx, from, set.ResourceList, set.ResourceListArchive,
+		payload.CapResourceListArchive, collect(&all.newest, false))
 	if err == nil && m.dumps() {
-		err = eachState(ctx, from, set.ResourceDump, set.ResourceDumpArchive, payload.CapResourceDumpArchive, collect(&dumps, true))
+		err = eachState(ctx, from, set.ResourceDump, set.ResourceDumpArchive,
+			payload.CapResourceDumpArchive, collect(&dumps, true))
 		if len(all.newest) > 0 && passesOver(err) {
-			err = nil // they are told of where they are used
+			err = nil // it is reported where dumps are used for content
 		}
 	}
 	// A list is read sooner than the manifests in the packages of a dump.
@@ -138,8 +150,11 @@ func (m *Mirror) statesBefore(ctx context.Context, from Past, set lists.Set, mom
 	return all, err
 }
 
-// eachState notes the moments of a live document and of those that its archive lists.
-func eachState(ctx context.Context, from Past, live, archive, capability string, note func(uri string, at, completed time.Time)) error {
+// eachState calls note for a live document, and for each that its archive lists.
+func eachState(
+	ctx context.Context, from Past, live, archive, capability string,
+	note func(uri string, at, completed time.Time),
+) error {
 	if live != "" {
 		at, completed, err := from.Moment(ctx, live)
 		if err != nil && !passesOver(err) {
@@ -169,14 +184,18 @@ func (s *states) tooEarly(moment time.Time) error {
 	case !s.known:
 		return fmt.Errorf("%w: a Resource List or Resource Dump, or an archive of them", lists.ErrNone)
 	case s.earliest.IsZero():
-		return fmt.Errorf("%w: none of its Resource Lists and Resource Dumps tells of what moment it is (core §10.1: at)", ErrReach)
+		return fmt.Errorf("%w: none of its Resource Lists and Resource Dumps tells of what moment "+
+			"it is (core §10.1: at)", ErrReach)
 	}
-	return fmt.Errorf("%w, %s: the earliest state that it lists or has archived is of %s; give that moment or a later one",
+	return fmt.Errorf("%w, %s: the earliest state that it lists or has archived is of %s; "+
+		"give that moment or a later one",
 		ErrReach, payload.FormatDatetime(moment), payload.FormatDatetime(s.earliest))
 }
 
-// expectFrom puts a state into the Ledger, and what has changed from then up to a moment.
-func (m *Mirror) expectFrom(ctx context.Context, from Past, set lists.Set, s state, moment time.Time) (Seen, error) {
+// expectFrom puts a state into the Ledger, and what changed from then up to a moment.
+func (m *Mirror) expectFrom(
+	ctx context.Context, from Past, set lists.Set, s state, moment time.Time,
+) (Seen, error) {
 	if err := m.cfg.Ledger.Clear(ctx); err != nil {
 		return Seen{}, err
 	}
@@ -197,9 +216,13 @@ func (m *Mirror) expectFrom(ctx context.Context, from Past, set lists.Set, s sta
 	}
 	s.at = cmp.Or(snapshot.At, s.at)
 	if s.at.After(moment) || snapshot.Completed.After(moment) {
-		return Seen{}, fmt.Errorf("%w: %s is of a later moment than its archive says, %s", ErrReach, s.uri, payload.FormatDatetime(later(s.at, snapshot.Completed)))
+		return Seen{}, fmt.Errorf("%w: %s is of a later moment than its archive says, %s",
+			ErrReach, s.uri, payload.FormatDatetime(later(s.at, snapshot.Completed)))
 	}
-	seen := Seen{At: s.at, Position: moment, Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong}
+	seen := Seen{
+		At: s.at, Position: moment,
+		Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong,
+	}
 	c := changesUntil{noting: noting{ctx: ctx, m: m}, moment: moment}
 	if err := c.read(from, set, s.at); err != nil {
 		return Seen{}, err
@@ -215,7 +238,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// bring has the copies be what the Ledger has, as far as packages did not do so.
+// bring brings the copies to what the Ledger has. It leaves out what is done.
 func (m *Mirror) bring(ctx context.Context, seen *Seen, held error, done *memory) error {
 	p := m.newPool(ctx)
 	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
@@ -227,7 +250,8 @@ func (m *Mirror) bring(ctx context.Context, seen *Seen, held error, done *memory
 		case seen.partial() > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
 			return nil
 		}
-		return p.submit(&job{loc: c.Loc, told: deletion(seen.Position), unlisted: true, keep: held != nil})
+		gone := deletion(seen.Position)
+		return p.submit(&job{loc: c.Loc, told: gone, unlisted: true, keep: held != nil})
 	})
 	if waited := p.wait(); waited != nil {
 		err = waited

@@ -18,10 +18,10 @@ type wanted struct {
 	from   Past
 	set    lists.Set
 	moment time.Time
-	// missing is how many resources the mirror has not as they were.
+	// missing is how many resources the mirror does not have as they were.
 	missing int64
-	// begun is when the newest Resource Dump of before the moment was taken; what it lacks changed
-	// since. Without one it is the beginning of time.
+	// begun is the moment of the newest Resource Dump before the wanted one. What it lacks changed
+	// since. Without such a dump it is the beginning of time.
 	begun time.Time
 	// done are the resources that packages had.
 	done memory
@@ -34,13 +34,16 @@ var errEnough = errors.New("enough was read")
 
 // dumps reports whether packages are used.
 func (m *Mirror) dumps() bool {
-	return (!m.cfg.ReadOnly || m.cfg.Packages != "") && (m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly)
+	if m.cfg.ReadOnly && m.cfg.Packages == "" {
+		return false // there is no place for them
+	}
+	return m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly
 }
 
-// takeDumped takes what dumps have of the Ledger: the newest Resource Dump of before the moment, what
-// Change Dumps have up to then, and what the first Resource Dump of after still has. A dump that cannot
-// be read is reported, and passed over: what it has is asked for by itself. It returns the resources
-// that packages had.
+// takeDumped takes from dumps what the Ledger has: from the newest Resource Dump before the moment,
+// from the Change Dumps up to it, and from the first Resource Dump after it. It reports a dump that
+// cannot be read, and skips it: its resources are fetched one by one. It returns the resources that
+// packages had.
 func (m *Mirror) takeDumped(
 	ctx context.Context, from Past, set lists.Set, seen *Seen,
 ) (done *memory, err error) {
@@ -68,25 +71,27 @@ func (m *Mirror) takeDumped(
 // count counts what is missing.
 func (w *wanted) count(ctx context.Context) error {
 	return w.m.pairs(ctx, func(r *Resource, c *Copy) error {
-		if r != nil && r.Change != undecided && (c == nil || c.State != Whole || c.File == nil || !w.m.same(c, &r.Told)) {
+		here := c != nil && c.State == Whole && c.File != nil
+		if r != nil && r.Change != undecided && (!here || !w.m.same(c, &r.Told)) {
 			w.missing++
 		}
 		return nil
 	})
 }
 
-// passOver reports an error of a document, unless it may pass.
+// passOver logs an error that makes a document useless, and returns any other.
 func (w *wanted) passOver(ctx context.Context, what string, err error) error {
 	if err == nil || ctx.Err() != nil || !passesOver(err) {
 		return err
 	}
-	w.m.cfg.Logger.Warn("dumps of the past are not used: what they have is asked for by itself", "document", lists.Cut(what), "reason", lists.Cut(err.Error()))
+	w.m.cfg.Logger.Warn("dumps of the past are not used: what they have is asked for by itself",
+		"document", lists.Cut(what), "reason", lists.Cut(err.Error()))
 	return nil
 }
 
-// resourceDumps returns the newest Resource Dump of before the moment and the first one of after it.
+// resourceDumps returns the newest Resource Dump before the moment and the first one after it.
 func (w *wanted) resourceDumps(ctx context.Context) (before, after state, err error) {
-	err = eachState(ctx, w.from, w.set.ResourceDump, w.set.ResourceDumpArchive, payload.CapResourceDumpArchive, func(uri string, at, _ time.Time) {
+	nearest := func(uri string, at, _ time.Time) {
 		switch {
 		case at.IsZero():
 		case !at.After(w.moment) && at.After(before.at):
@@ -94,7 +99,9 @@ func (w *wanted) resourceDumps(ctx context.Context) (before, after state, err er
 		case at.After(w.moment) && (after.at.IsZero() || at.Before(after.at)):
 			after = state{uri: uri, at: at}
 		}
-	})
+	}
+	err = eachState(ctx, w.from, w.set.ResourceDump, w.set.ResourceDumpArchive,
+		payload.CapResourceDumpArchive, nearest)
 	return before, after, w.passOver(ctx, w.set.ResourceDumpArchive, err)
 }
 
@@ -133,14 +140,15 @@ func (w *wanted) archivedChanges(ctx context.Context, visit func(lists.Package) 
 	if w.set.ChangeDumpArchive == "" {
 		return nil
 	}
-	err := w.from.Archive(ctx, w.set.ChangeDumpArchive, payload.CapChangeDumpArchive, func(a lists.Archived) error {
+	archive := w.set.ChangeDumpArchive
+	err := w.from.Archive(ctx, archive, payload.CapChangeDumpArchive, func(a lists.Archived) error {
 		if a.From.After(w.moment) || !a.Until.IsZero() && a.Until.Before(w.begun) {
 			return nil
 		}
 		_, err := w.from.ChangeDump(ctx, a.URI, time.Time{}, visit)
 		return w.passOver(ctx, a.URI, err)
 	})
-	return w.passOver(ctx, w.set.ChangeDumpArchive, err)
+	return w.passOver(ctx, archive, err)
 }
 
 // take takes what a package has of what is missing.
@@ -175,12 +183,15 @@ func (w *wanted) take(ctx context.Context, told lists.Package, capability string
 		return err
 	}
 	w.row++
-	m.cfg.Logger.Warn("a package of the past is not used: what it has is asked for by itself", "package", lists.Cut(told.URI), "reason", lists.Cut(err.Error()))
+	m.cfg.Logger.Warn("a package of the past is not used: what it has is asked for by itself",
+		"package", lists.Cut(told.URI), "reason", lists.Cut(err.Error()))
 	return nil
 }
 
-// entry submits a content, if it is what a resource was at the moment.
-func (w *wanted) entry(ctx context.Context, p *pool, from *packages.Package, e packages.Entry) error {
+// entry submits the content of an entry, if it may be what the resource was at the moment.
+func (w *wanted) entry(
+	ctx context.Context, p *pool, from *packages.Package, e packages.Entry,
+) error {
 	if !e.Packed || e.Loc == "" || len(e.Loc) > maxLoc {
 		return nil
 	}
@@ -199,14 +210,16 @@ func (w *wanted) entry(ctx context.Context, p *pool, from *packages.Package, e p
 		}
 	}
 	w.done.add(e.Loc)
-	return p.submit(&job{loc: r.Loc, told: r.Told, packed: &packed{from: from, path: e.Path, told: manifest}, packedOnly: true})
+	content := &packed{from: from, path: e.Path, told: manifest}
+	return p.submit(&job{loc: r.Loc, told: r.Told, packed: content, packedOnly: true})
 }
 
-// asItWas reports whether a content that a manifest tells of may be what a resource was. It is
-// compared with the hash that was told in any case. What datetime the manifest has proves nothing: a Change
-// Dump may have what the resource was when the dump was made (core §13.2 does not say otherwise).
+// asItWas reports whether the content of a manifest's entry may be what a resource was. The content
+// is compared with the Source's hash in any case. The manifest's datetime proves nothing: a Change
+// Dump may hold what the resource was when the dump was made (core §13.2 does not say otherwise).
 func asItWas(told, manifest *Told) bool {
-	if a, b := told.size(), manifest.size(); told.Change == undecided || a >= 0 && b >= 0 && a != b {
+	a, b := told.size(), manifest.size()
+	if told.Change == undecided || a >= 0 && b >= 0 && a != b {
 		return false
 	}
 	known, _ := digests.Parse(told.Hash)
@@ -219,12 +232,8 @@ func (n *noting) noteDump(from Past, uri string) (lists.Snapshot, error) {
 	snapshot, err := from.ResourceDump(n.ctx, uri, func(p lists.Package) error {
 		one, err := n.m.packages.Open(n.ctx, p)
 		if err == nil {
-			err = errors.Join(one.Manifest(payload.CapResourceDumpManifest, func(_ payload.Header, e packages.Entry) error {
-				if e.Loc == "" {
-					return fmt.Errorf("%w: a bitstream has no loc", packages.ErrManifest)
-				}
-				return n.note(e.Entry)
-			}), one.Close()) // its file is needed again
+			err = one.Manifest(payload.CapResourceDumpManifest, n.noteBitstream)
+			err = errors.Join(err, one.Close()) // its file is needed again
 		}
 		if err != nil {
 			err = n.m.unusable(n.ctx, err)
@@ -232,6 +241,14 @@ func (n *noting) noteDump(from Past, uri string) (lists.Snapshot, error) {
 		return err
 	})
 	return snapshot, err
+}
+
+// noteBitstream is note for an entry of a Resource Dump Manifest.
+func (n *noting) noteBitstream(_ payload.Header, e packages.Entry) error {
+	if e.Loc == "" {
+		return fmt.Errorf("%w: a bitstream has no loc", packages.ErrManifest)
+	}
+	return n.note(e.Entry)
 }
 
 // ofPast marks an error of a package as one for which another state may do.

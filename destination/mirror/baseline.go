@@ -14,12 +14,14 @@ import (
 )
 
 // ErrEmpty: the Source lists nothing, while there are copies.
-var ErrEmpty = errors.New("the Source lists no resources, while the mirror has copies: nothing was deleted")
+var ErrEmpty = errors.New("the Source lists no resources, while the mirror has copies: " +
+	"nothing was deleted")
 
 // Errors of a Baseline that did all but delete: what is new was taken.
 var (
-	// ErrNotWhole: something in the Resource List has no loc. What it does not list was left as it is.
-	ErrNotWhole = errors.New("the Source's Resource List or Resource Dump is not whole: some of what it lists has no loc, or cannot be read")
+	// ErrNotWhole: something in the Resource List has no loc. What it does not list was left as is.
+	ErrNotWhole = errors.New("the Source's Resource List or Resource Dump is not whole: " +
+		"some of what it lists has no loc, or cannot be read")
 	// ErrTooMany: more was to be deleted than Config.MaxDelete. It was recorded (Gone), and no file
 	// was removed.
 	ErrTooMany = errors.New("too much is to be deleted at once")
@@ -30,8 +32,12 @@ const noteBatch = 1000
 
 // Lists reads what a Source lists: *lists.Client does.
 type Lists interface {
-	Resources(ctx context.Context, uri string, visit func(payload.Entry) error) (lists.Snapshot, error)
-	Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error)
+	Resources(
+		ctx context.Context, uri string, visit func(payload.Entry) error,
+	) (lists.Snapshot, error)
+	Changes(
+		ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error,
+	) (lists.Covered, error)
 }
 
 // Seen is what the lists of a Source have shown.
@@ -39,22 +45,22 @@ type Seen struct {
 	// At is the moment of the Resource List; zero where the Source does not tell. Position
 	// is from when on changes are not in it: At, or later where the Change List was read too.
 	At, Position time.Time
-	// Entries is how many resources the Resource List has, Changes how many changes since; Overlong are
-	// those of both that nobody can ask for.
+	// Entries is how many resources the Resource List has, Changes how many changes since. Overlong
+	// are those of both whose loc is too long to be asked for.
 	Entries, Changes, Overlong int
 	// Unnamed is how many of the Resource List have no loc.
 	Unnamed int
-	// Unopened is how many packages of the Resource Dump could not be used, and entries of manifests
-	// have no loc, where only the dump says what the set is.
+	// Unopened is how many packages of the Resource Dump could not be used, plus how many entries of
+	// manifests have no loc, where only the dump says what the set is.
 	Unopened int
 	// Unread is why the changes since are not known, though the Source has a Change List.
 	Unread error
 }
 
-// Baseline has the copies be what a Source's Resource List says, and its Change List since: what is new
-// or differs is fetched, what is not there any more is deleted, or recorded. Nothing is
-// changed unless all of the Resource List was read. What could not be fetched is recorded; Settle tries it again.
-// With ErrNotWhole and ErrTooMany all else was done; with ErrKept nothing.
+// Baseline brings the copies to what a Source's Resource List says, and its Change List since. It
+// fetches what is new or differs, and deletes or records what is not there any more. It changes
+// nothing unless all of the Resource List was read. It records what could not be fetched; Settle
+// retries it. With ErrNotWhole and ErrTooMany all else was done; with ErrKept and ErrOlder nothing.
 func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
 	if err := m.free(); err != nil {
 		return Seen{}, err
@@ -85,7 +91,8 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 	p := m.newPool(ctx)
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		switch {
-		case r != nil && c != nil && r.Change == "" && !seen.At.IsZero() && c.Told.Datetime.After(seen.At):
+		case r != nil && c != nil && r.Change == "" &&
+			!seen.At.IsZero() && c.Told.Datetime.After(seen.At):
 			return nil // what it was changed to since is known already
 		case r != nil && dump.has(r, c):
 			return nil
@@ -95,7 +102,8 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 			return nil
 		}
 		// What was changed after the position stays: that is not known here.
-		return p.submit(&job{loc: c.Loc, told: deletion(seen.Position), unlisted: true, keep: held != nil})
+		gone := deletion(seen.Position)
+		return p.submit(&job{loc: c.Loc, told: gone, unlisted: true, keep: held != nil})
 	})
 	if waited := p.wait(); waited != nil {
 		err = waited
@@ -129,7 +137,8 @@ func (m *Mirror) holdBack(ctx context.Context, seen *Seen, past bool) (held, err
 	case err != nil:
 		return nil, err
 	case seen.Unopened > 0 || seen.Unnamed > 0 && d.of > d.kept:
-		return fmt.Errorf("%w: %d entries; of the %d copies that are not listed none was deleted", ErrNotWhole, seen.partial(), d.of-d.kept), nil
+		return fmt.Errorf("%w: %d entries; of the %d copies that are not listed none was deleted",
+			ErrNotWhole, seen.partial(), d.of-d.kept), nil
 	case !m.cfg.Delete:
 		return nil, nil
 	}
@@ -156,7 +165,8 @@ func (d *deletions) count(c *Copy, is bool) {
 // tooMany is ErrTooMany where there are more than may be.
 func (d *deletions) tooMany(most Share) error {
 	if limit := most.Of(d.copies); d.of > limit {
-		return fmt.Errorf("%w: %d of %d copies, and --max-delete %s is %d: no file was removed, they are recorded. If the Source has deleted them, give a larger --max-delete with --delete",
+		return fmt.Errorf("%w: %d of %d copies, and --max-delete %s is %d: no file was removed, they are "+
+			"recorded. If the Source has deleted them, give a larger --max-delete with --delete",
 			ErrTooMany, d.of, d.copies, most, limit)
 	}
 	return nil
@@ -185,18 +195,23 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 		return Seen{}, err
 	}
 	if ahead(snapshot.At) {
-		m.cfg.Logger.Warn("the Resource List is of a moment in the future, which is not believed (core §10.1: at)", "at", snapshot.At)
+		m.cfg.Logger.Warn(
+			"the Resource List is of a moment in the future, which is not believed (core §10.1: at)",
+			"at", snapshot.At)
 		snapshot.At = time.Time{}
 	}
-	seen := Seen{At: snapshot.At, Position: snapshot.At, Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong}
+	seen := Seen{
+		At: snapshot.At, Position: snapshot.At,
+		Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong,
+	}
 	if set.ChangeList != "" && m.cfg.Dump != DumpOnly {
 		err = m.expectChanges(ctx, from, set.ChangeList, &seen)
 	}
 	return seen, err
 }
 
-// expectChanges puts what has changed since the Resource List into the Ledger: all that the Change List has
-// where nobody knows of when that is.
+// expectChanges puts what changed since the Resource List into the Ledger: everything in the Change
+// List, if the moment of the Resource List is unknown.
 func (m *Mirror) expectChanges(ctx context.Context, from Lists, uri string, seen *Seen) error {
 	n := noting{ctx: ctx, m: m}
 	covered, err := from.Changes(ctx, uri, seen.At, n.change)
@@ -256,12 +271,13 @@ func (n *noting) change(e payload.Entry) error {
 	return n.flush()
 }
 
-// entryOf is an entry with what a mirror has use for, in memory of its own: texts of an entry that was
-// read are parts of the whole.
+// entryOf returns an entry with what a mirror uses, in memory of its own: the texts of an entry that
+// was read are parts of the whole document.
 func entryOf(loc string, t *Told) payload.Entry {
 	return payload.Entry{
-		Loc: strings.Clone(loc), Change: payload.Change(strings.Clone(string(t.Change))), Datetime: t.Datetime,
-		LastMod: strings.Clone(t.LastMod), Hash: strings.Clone(t.Hash), Length: strings.Clone(t.Length),
+		Loc: strings.Clone(loc), Change: payload.Change(strings.Clone(string(t.Change))),
+		Datetime: t.Datetime, LastMod: strings.Clone(t.LastMod),
+		Hash: strings.Clone(t.Hash), Length: strings.Clone(t.Length),
 		Type: strings.Clone(t.Type), Encoding: strings.Clone(t.Encoding), Links: readLinks(t.Links),
 	}
 }

@@ -14,20 +14,19 @@ import (
 	"carillon/payload"
 )
 
-// Bundle is a package of a Change Dump. It takes changes as the Mirror does, with the content that
-// the package has.
+// Bundle is an open package of a Change Dump. It takes changes with the content of the package.
 type Bundle struct {
-	// Entries are the changes, in the order of their datetimes, with what the manifest tells.
+	// Entries are the changes of the manifest, sorted by datetime.
 	Entries []payload.Entry
 	m       *Mirror
 	from    *packages.Package
-	packed  map[string]bool // paths that the package has
+	packed  map[string]bool // the paths of files in the package
 }
 
 var _ follow.Taker = (*Bundle)(nil)
 
-// OpenChanges downloads and opens a package of a Change Dump, and reads all of its manifest. The
-// caller closes it. The error is ErrUnusable where the package is at fault.
+// OpenChanges downloads and opens a package of a Change Dump, and reads its whole manifest. The
+// caller ends it with Close or Discard. The error is ErrUnusable if the package is at fault.
 func (m *Mirror) OpenChanges(ctx context.Context, p lists.Package) (*Bundle, error) {
 	m.counts.packageTotal.Add(max(p.Length, 0))
 	from, err := m.packages.Open(ctx, p)
@@ -36,7 +35,7 @@ func (m *Mirror) OpenChanges(ctx context.Context, p lists.Package) (*Bundle, err
 	}
 	b := &Bundle{m: m, from: from, packed: map[string]bool{}}
 	head := payload.Header{}
-	err = from.Manifest(payload.CapChangeDumpManifest, func(h payload.Header, e packages.Entry) error {
+	visit := func(h payload.Header, e packages.Entry) error {
 		head = h
 		if e.Packed {
 			b.packed[e.Path] = true
@@ -45,7 +44,8 @@ func (m *Mirror) OpenChanges(ctx context.Context, p lists.Package) (*Bundle, err
 			b.Entries = append(b.Entries, e.Entry)
 		}
 		return nil
-	})
+	}
+	err = from.Manifest(payload.CapChangeDumpManifest, visit)
 	if err == nil && len(b.Entries) > 0 {
 		err = covers(&head, &p)
 	}
@@ -57,19 +57,20 @@ func (m *Mirror) OpenChanges(ctx context.Context, p lists.Package) (*Bundle, err
 	return b, nil
 }
 
-// covers compares the interval of a manifest with the one that the dump tells of its package: a
-// manifest with less lacks changes.
+// covers returns an error if the interval of a manifest is shorter than the one that the dump gives
+// for the package: such a package lacks changes.
 func covers(h *payload.Header, p *lists.Package) error {
 	late := !h.FromTime.IsZero() && !p.From.IsZero() && h.FromTime.After(p.From)
 	early := !h.UntilTime.IsZero() && !p.Until.IsZero() && h.UntilTime.Before(p.Until)
 	if late || early {
-		return fmt.Errorf("%w: it is of %s to %s, and the dump tells of %s to %s", packages.ErrManifest,
-			cmp.Or(lists.Cut(h.From), "?"), cmp.Or(lists.Cut(h.Until), "?"), payload.FormatDatetime(p.From), payload.FormatDatetime(p.Until))
+		return fmt.Errorf("%w: it is of %s to %s, and the dump tells of %s to %s",
+			packages.ErrManifest, cmp.Or(lists.Cut(h.From), "?"), cmp.Or(lists.Cut(h.Until), "?"),
+			payload.FormatDatetime(p.From), payload.FormatDatetime(p.Until))
 	}
 	return nil
 }
 
-// inOrder sorts changes by their datetimes; those without one stay behind the one before them.
+// inOrder sorts changes by datetime. A change without one stays behind the change before it.
 func inOrder(all []payload.Entry) {
 	type placed struct {
 		at time.Time
@@ -93,10 +94,11 @@ func inOrder(all []payload.Entry) {
 	}
 }
 
-// ErrUnusable marks a package that cannot be used, whatever the reason is.
+// ErrUnusable reports a package that cannot be used, for any reason.
 var ErrUnusable = errors.New("a package of the dump cannot be used")
 
-// unusable marks an error as the package's, unless it is trouble of the mirror itself.
+// unusable wraps an error of a package in ErrUnusable, and counts it. The end of ctx and a full
+// disk are not the package's fault, and are returned as they are.
 func (m *Mirror) unusable(ctx context.Context, err error) error {
 	if err = roomError(err); ctx.Err() != nil || errors.Is(err, ErrRoom) {
 		return err
@@ -105,8 +107,8 @@ func (m *Mirror) unusable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnusable, err)
 }
 
-// Take implements follow.Taker as Mirror.Take does. A change whose content the package has is not
-// fetched, if that content is what the manifest tells.
+// Take implements follow.Taker as Mirror.Take does. It fetches a change only if the package lacks
+// the content, or has other content than the manifest says.
 func (b *Bundle) Take(ctx context.Context, changes []follow.Change) (done int, err error) {
 	return b.m.take(ctx, changes, func(e *payload.Entry) *packed {
 		if e.Change == payload.Deleted || !b.packed[e.Path] {
@@ -116,11 +118,11 @@ func (b *Bundle) Take(ctx context.Context, changes []follow.Change) (done int, e
 	})
 }
 
-// Close ends the use of the package. Its file stays until EndDumps.
+// Close closes the package. Its file stays until EndDumps.
 func (b *Bundle) Close() error { return b.from.Close() }
 
-// Discard ends the use of the package, and removes its file.
+// Discard closes the package and removes its file.
 func (b *Bundle) Discard() error { return b.from.Discard() }
 
-// EndDumps removes what is left of packages, as all that they have was taken.
+// EndDumps removes the files that are left of packages. No package may be open.
 func (m *Mirror) EndDumps() error { return m.packages.Sweep() }
