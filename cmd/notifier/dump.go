@@ -24,7 +24,7 @@ type dumpFlags struct {
 	DumpEvery        time.Duration    `default:"24h" help:"How often a Resource Dump is made, 1m to 744h. notifier dump makes one at once." group:"Dumps" range:"1m to 744h"`
 	DumpKeep         time.Duration    `default:"48h" help:"How long the packages of a Resource Dump stay after the next one took its place." group:"Dumps" range:"more than 0"`
 	DumpPackageBytes program.ByteSize `default:"1GiB" placeholder:"SIZE" help:"Largest package, 1MiB or more. Content that is larger has a package to itself. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB." group:"Dumps" range:"1MiB or more"`
-	DumpBytes        program.ByteSize `default:"64GiB" placeholder:"SIZE" help:"Most that all dumps may take of the disk, with what is being made. A Resource Dump that does not fit is not made; for a Change Dump the oldest packages are dropped." group:"Dumps" range:"at least --dump-package-bytes"`
+	DumpBytes        program.ByteSize `default:"64GiB" placeholder:"SIZE" help:"Most that all dumps may take of the disk, with what is being made. A Resource Dump that does not fit is not made; for a Change Dump the oldest packages are dropped. Archived dumps (--archive) do not count: they stay for --archive-for, whatever they take." group:"Dumps" range:"at least --dump-package-bytes"`
 }
 
 // check says what is wrong with the flags by themselves.

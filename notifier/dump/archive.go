@@ -17,9 +17,9 @@ const archivedName = "dump.xml"
 // Archives implements notifier.Archiver: each Resource Dump, and each part of the Change Dump, can
 // be kept as a dump of its own.
 func (s *set) Archives() []notifier.Archivable {
-	of := func(kind Kind, capability string, kept func()) notifier.Archivable {
+	of := func(kind Kind, capability string) notifier.Archivable {
 		return notifier.Archivable{
-			Capability: capability, Document: archivedName, Sparse: kind == Resources, Kept: kept,
+			Capability: capability, Document: archivedName, Sparse: kind == Resources, Kept: func() { s.touch(kind) },
 			Waiting: func(context.Context) (all []notifier.Archiving, _ error) {
 				for _, g := range s.of(kind) {
 					all = append(all, notifier.Archiving{Kept: g.covers(), Write: g.linkTo})
@@ -32,12 +32,8 @@ func (s *set) Archives() []notifier.Archivable {
 		}
 	}
 	return []notifier.Archivable{
-		of(Resources, payload.CapResourceDump, func() {
-			s.mu.Lock()
-			s.archived = s.d.cfg.Notifier.Now()
-			s.mu.Unlock()
-		}),
-		of(Changes, payload.CapChangeDump, s.linkChangeDump),
+		of(Resources, payload.CapResourceDump),
+		of(Changes, payload.CapChangeDump),
 	}
 }
 

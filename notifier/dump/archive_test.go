@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/notifier"
 	"carillon/notifier/dump"
@@ -38,8 +39,9 @@ type archived struct {
 	source dump.Source
 	log    lockedBuffer
 	// without: the set is not archived.
-	without bool
-	stop    func()
+	without  bool
+	registry *prometheus.Registry
+	stop     func()
 }
 
 // texts is a Source of which every resource has its own address as content.
@@ -75,10 +77,11 @@ func (a *archived) start() {
 	if source == nil {
 		source = texts{}
 	}
+	a.registry = prometheus.NewRegistry()
 	dumps, err := dump.New(context.Background(), dump.Config{
 		Notifier: a.Notifier, Store: journal, Dir: filepath.Join(a.dir, "dumps"),
 		Sets:  []dump.Set{{Name: "a", Source: source}},
-		Every: time.Hour, Keep: time.Minute, Logger: logger,
+		Every: time.Hour, Keep: time.Minute, Logger: logger, Registry: a.registry,
 	})
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -221,6 +224,7 @@ func TestArchives(t *testing.T) {
 		for _, one := range again {
 			a.wantDump(one, payload.CapResourceDump)
 		}
+		a.wantCounted()
 		for _, missing := range []string{"2.zip", "0.zip", "01.zip", "1.txt", "generation.json"} {
 			if answer := a.ask(strings.Replace(resources[0].Loc, "dump.xml", missing, 1)); answer.Code != http.StatusNotFound {
 				t.Errorf("%s is answered %d", missing, answer.Code)
@@ -255,6 +259,31 @@ func TestArchiveWithAHole(t *testing.T) {
 			a.stop()
 		}
 	})
+}
+
+// wantCounted checks that the bound of the disk counts live dumps, and not those that only the
+// archive has.
+func (a *archived) wantCounted() {
+	a.t.Helper()
+	sizes := func(pattern string) (sum int64) {
+		names, err := filepath.Glob(filepath.Join(a.dir, pattern))
+		if err != nil || len(names) == 0 {
+			a.t.Fatalf("%s: %v, %v", pattern, names, err)
+		}
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			sum += info.Size()
+		}
+		return sum
+	}
+	live, kept := sizes("dumps/a/*/*/*"), sizes("archives/a/*dump/*/*/*")
+	want := fmt.Sprintf("carillon_notifier_dump_disk_bytes %v\n", float64(live))
+	if text := metrics(a.t, a.registry); kept <= live || !strings.Contains(text, want) {
+		a.t.Errorf("live dumps have %d bytes, archived ones %d; counted are\n%s", live, kept, text)
+	}
 }
 
 // linked tells whether a live package and an archived one are one file.

@@ -21,59 +21,66 @@ func (s *set) stepChanges(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.forgetChanges(lists); err != nil {
-		return 0, err
-	}
-	next, err := s.nextList(lists)
-	if err != nil || next == nil {
-		return longestLook, err
+	s.forgetChanges(lists)
+	next := s.nextList(lists)
+	if next == nil {
+		return longestLook, nil
 	}
 	err = within(ctx, s.d.packaging, func() error { return s.packList(ctx, *next) })
 	if errors.Is(err, ErrRoom) && len(s.of(Changes)) > 0 {
 		s.log.Warn("the oldest part of the Change Dump is dropped before its time, as there is no room for a new one", "error", err)
 		s.drop(Changes, 1)
-		return 0, s.renewChangeDump()
+		return 0, nil
+	}
+	for err == nil && s.packages(Changes) > s.most {
+		s.log.Warn("the oldest part of the Change Dump is dropped before its time, as a document can list no more packages",
+			"packages", s.packages(Changes), "most", s.most)
+		s.drop(Changes, 1)
 	}
 	return 0, err
 }
 
+// packages returns how many packages the generations of a kind have.
+func (s *set) packages(kind Kind) (n int) {
+	for _, g := range s.of(kind) {
+		n += len(g.Packages)
+	}
+	return n
+}
+
 // forgetChanges drops the parts of lists that are not kept any more.
-func (s *set) forgetChanges(lists []notifier.ChangeList) error {
+func (s *set) forgetChanges(lists []notifier.ChangeList) {
 	all, drop := s.of(Changes), 0
 	for drop < len(all) && !all[drop].Until.After(lists[0].From) {
 		drop++
 	}
-	if drop == 0 {
-		return nil
-	}
 	s.drop(Changes, drop)
-	return s.renewChangeDump()
 }
 
 // nextList returns the closed list that is to be packed; nil: none is. What was closed
 // long before the first part has no content of its time any more.
-func (s *set) nextList(lists []notifier.ChangeList) (*notifier.ChangeList, error) {
+func (s *set) nextList(lists []notifier.ChangeList) *notifier.ChangeList {
 	closed := lists[:len(lists)-1]
 	if len(closed) == 0 {
-		return nil, nil
+		return nil
 	}
 	all := s.of(Changes)
 	if len(all) == 0 {
-		return s.firstList(closed), nil
+		return s.firstList(closed)
 	}
 	end := all[len(all)-1].Until
 	for i := range closed {
 		if closed[i].From.Equal(end) {
-			return &closed[i], nil
+			return &closed[i]
 		}
 	}
 	if last := closed[len(closed)-1]; !last.Until.After(end) {
-		return nil, nil
+		return nil
 	}
 	// The list that follows was dropped before it was packed: a Change Dump has no gaps.
 	s.log.Warn("the Change Dump begins anew: Change Lists were dropped before they were packed", "until", payload.FormatDatetime(end))
 	s.drop(Changes, len(all))
-	return s.firstList(closed), s.renewChangeDump()
+	return s.firstList(closed)
 }
 
 // firstList is the list that the Change Dump begins with: the first that was closed in this run, else
@@ -160,48 +167,4 @@ func (s *set) eachChange(ctx context.Context, l notifier.ChangeList, visit func(
 		}
 	}
 	return nil
-}
-
-// changeDump is the Change Dump as it is served.
-type changeDump struct {
-	doc      []byte // nil: there is none
-	modified time.Time
-	linked   bool // to its archive
-}
-
-// renewChangeDump writes the Change Dump of the parts that there are (core §13.1). It has no until,
-// as further packages follow.
-func (s *set) renewChangeDump() error {
-	s.renewing.Lock() // so that none of before takes the place of a newer one
-	defer s.renewing.Unlock()
-	var d changeDump
-	if all := s.of(Changes); len(all) > 0 {
-		archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapChangeDump)
-		head := payload.Head{
-			Capability: payload.CapChangeDump, From: all[0].From,
-			Links: append([]payload.Link{{Rel: payload.RelUp, Href: s.up}}, archives...),
-		}
-		doc, err := document(head, all, s.uri, s.manifestURI)
-		if err != nil {
-			return err
-		}
-		d = changeDump{doc: doc, modified: s.d.cfg.Notifier.Now(), linked: len(archives) > 0}
-	}
-	s.mu.Lock()
-	s.dump = d
-	s.mu.Unlock()
-	return nil
-}
-
-// linkChangeDump has the Change Dump link to its archive, which has something now.
-func (s *set) linkChangeDump() {
-	s.mu.Lock()
-	linked := s.dump.linked
-	s.mu.Unlock()
-	if linked {
-		return
-	}
-	if err := s.renewChangeDump(); err != nil {
-		s.log.Error("the Change Dump cannot be written", "error", err)
-	}
 }

@@ -1,9 +1,9 @@
 package dump
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -58,6 +58,9 @@ type Config struct {
 	PackageBytes int64
 	// PackageEntries bounds the entries of a package, 1 to 50,000. Default 50,000.
 	PackageEntries int
+	// Packages bounds the packages of a Resource Dump, and those of the Change Dump, 1 to 50,000
+	// (core §7). Default 50,000, or fewer where these do not fit in a document.
+	Packages int
 	// Bytes bounds the disk that all dumps take, with what is being made. Default 64 GiB.
 	Bytes int64
 	// MinFree is how many bytes dumps leave free on the disk, where that is known. Default 512 MiB:
@@ -75,32 +78,19 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Every == 0 {
-		c.Every = DefaultEvery
-	}
-	if c.Keep == 0 {
-		c.Keep = DefaultKeep
-	}
-	if c.PackageBytes == 0 {
-		c.PackageBytes = DefaultPackageBytes
-	}
-	if c.PackageEntries == 0 {
-		c.PackageEntries = payload.MaxEntries
-	}
-	if c.Bytes == 0 {
-		c.Bytes = DefaultBytes
-	}
-	if c.MinFree == 0 {
-		c.MinFree = DefaultMinFree
-	}
+	c.Every = cmp.Or(c.Every, DefaultEvery)
+	c.Keep = cmp.Or(c.Keep, DefaultKeep)
+	c.PackageBytes = cmp.Or(c.PackageBytes, DefaultPackageBytes)
+	c.PackageEntries = cmp.Or(c.PackageEntries, payload.MaxEntries)
+	c.Packages = cmp.Or(c.Packages, payload.MaxEntries)
+	c.Bytes = cmp.Or(c.Bytes, DefaultBytes)
+	c.MinFree = cmp.Or(c.MinFree, DefaultMinFree)
+	c.UserAgent = cmp.Or(c.UserAgent, "Carillon")
 	if c.Transport == nil {
 		c.Transport = fetch.NewTransport(perHost)
 	}
-	if c.UserAgent == "" {
-		c.UserAgent = "Carillon"
-	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
@@ -122,6 +112,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("dump-package-bytes must be %d or more, not %d", LeastPackageBytes, c.PackageBytes)
 	case c.PackageEntries < 1 || c.PackageEntries > payload.MaxEntries:
 		return fmt.Errorf("PackageEntries must be 1 to %d, not %d", payload.MaxEntries, c.PackageEntries)
+	case c.Packages < 1 || c.Packages > payload.MaxEntries:
+		return fmt.Errorf("Packages must be 1 to %d, not %d", payload.MaxEntries, c.Packages)
 	case c.Bytes < c.PackageBytes:
 		return fmt.Errorf("dump-bytes must be at least dump-package-bytes, %d, not %d", c.PackageBytes, c.Bytes)
 	}

@@ -20,8 +20,8 @@
 // sets: content over 256 KB goes through a file.
 //
 // What it does not: it has no content of the past. A Change Dump has of each resource what it was
-// when the list was packed, soon after it was closed. It makes no Indexes: a Resource Dump or
-// Change Dump names up to 50,000 packages.
+// when the list was packed, soon after it was closed. It makes no Indexes: a Resource Dump
+// that needs more than 50,000 packages is refused, and the Change Dump drops its oldest parts.
 //
 // In a set that is archived (notifier.Archivable) a Resource Dump now and then, and each generation
 // of changes, stay at addresses of their own: the same files, by hard links.

@@ -68,7 +68,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		if err := cfg.Notifier.Attach(one.Name, s); err != nil {
 			return nil, fmt.Errorf("dump: %w", err)
 		}
-		if err := s.renewChangeDump(); err != nil { // which links to its archive
+		if s.most, err = s.mostPackages(); err != nil {
 			return nil, fmt.Errorf("dump %s: %w", one.Name, err)
 		}
 		d.sets[one.Name] = s
@@ -149,6 +149,6 @@ func newSet(d *Dumps, one Set, m *metrics) *set {
 		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
 		log: d.log.With("set", one.Name), metrics: m, started: d.cfg.Notifier.Now(),
 		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
-		generations: map[Kind][]*Generation{},
+		generations: map[Kind][]*Generation{}, touched: map[Kind]time.Time{},
 	}
 }

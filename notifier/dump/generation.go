@@ -2,9 +2,11 @@ package dump
 
 import (
 	"compress/flate"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -153,6 +155,22 @@ func document(head payload.Head, all []*Generation, uri, manifest func(g *Genera
 		}
 	}
 	return payload.AppendTail(doc, false), nil
+}
+
+// mostPackages returns how many packages a dump of the set can list, live or archived, by the bytes
+// of the longest entry.
+func (s *set) mostPackages() (int, error) {
+	long := &Generation{Kind: Changes, Packages: make([]Package, payload.MaxEntries)}
+	n := len(long.Packages)
+	long.Packages[n-1] = Package{Bytes: math.MaxInt64, Hash: fmt.Sprintf("sha-256:%x", [sha256.Size]byte{})}
+	part := long.listed(n, s.uri(long, n), s.manifestURI(long, n))
+	part.From, part.Until = s.started, s.started
+	entry, err := payload.AppendListed(nil, &part)
+	const (
+		head     = 16 << 10
+		archived = 2 * len("archive/resource") // an archived dump has longer addresses
+	)
+	return min(s.d.cfg.Packages, (payload.MaxBytes-head)/(len(entry)+archived)), err
 }
 
 // resourceHead is the head of a Resource Dump. links must have rel=up.

@@ -432,6 +432,9 @@ func (m *maker) begin() error {
 // endPackage finishes the package. until is what it covers of changes.
 func (m *maker) endPackage(until time.Time) error {
 	n := len(m.gen.Packages) + 1
+	if n > m.set.most {
+		return fmt.Errorf("the dump needs %w; allow larger packages with --dump-package-bytes", m.set.tooMany())
+	}
 	head := payload.Head{Links: []payload.Link{{Rel: "up", Href: m.set.up}}}
 	completed := m.set.d.completed(m.gen)
 	if m.plan.Kind == Changes {

@@ -3,6 +3,7 @@ package dump
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,11 @@ import (
 
 // ErrNoResources: the set has no resources, so there is nothing to dump.
 var ErrNoResources = errors.New("the set has no resources yet")
+
+// tooMany is the error of a dump with more packages than a document can list.
+func (s *set) tooMany() error {
+	return fmt.Errorf("more than %d packages, which a dump cannot list (core §7)", s.most)
+}
 
 func (s *set) runResources(ctx context.Context) {
 	s.loop(ctx, s.wakeResources, s.urgent, Resources, s.stepResources)
@@ -100,6 +106,10 @@ func (s *set) planResources(ctx context.Context) (dir string, p plan, err error)
 	if err == nil && w.Entries == 0 && s.newest() == nil {
 		err = ErrNoResources
 	}
+	if err == nil && w.Content/s.d.cfg.PackageBytes >= int64(s.most) {
+		err = fmt.Errorf("the set has %d bytes, which may need %w; allow packages of more than %d bytes with "+
+			"--dump-package-bytes", w.Content, s.tooMany(), w.Content/int64(s.most))
+	}
 	return w.end(err)
 }
 
@@ -122,6 +132,9 @@ func (s *set) drop(kind Kind, n int) {
 	dropped := s.generations[kind][:n]
 	s.generations[kind] = slices.Clone(s.generations[kind][n:])
 	s.mu.Unlock()
+	if kind == Changes { // a Resource Dump is one generation, the newest
+		s.touch(kind)
+	}
 	for _, g := range dropped {
 		if err := s.d.room.remove(g.dir); err != nil {
 			s.log.Warn("an old dump cannot be removed", "directory", g.dir, "error", err)

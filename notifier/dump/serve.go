@@ -77,7 +77,7 @@ func (s *set) Capabilities() (all []payload.Capability) {
 }
 
 func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
-	g := s.newest()
+	modified, g := s.modified(Resources), s.newest()
 	if g == nil {
 		return notifier.Refuse(http.StatusNotFound, "The set has no Resource Dump yet.", nil)
 	}
@@ -87,25 +87,43 @@ func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.d.cfg.Notifier.ServeBytes(w, r, kindResourceDump, s.modified(g), false, doc)
+	return s.d.cfg.Notifier.ServeBytes(w, r, kindResourceDump, modified, false, doc)
 }
 
-// modified is when the Resource Dump became what it is, or later: a start may have changed the
-// addresses in it, and the archive adds a link.
-func (s *set) modified(g *Generation) time.Time {
+// touch notes that the document of a kind has changed: other generations, or a link to the archive.
+func (s *set) touch(kind Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.MaxFunc([]time.Time{g.Completed, s.started, s.archived}, time.Time.Compare)
+	s.touched[kind] = s.d.cfg.Notifier.Now()
 }
 
-func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
+// modified returns when the document of a kind changed last, or later: a start may have changed the
+// addresses in it. It must be called before the generations are read, which may change meanwhile.
+func (s *set) modified(kind Kind) time.Time {
 	s.mu.Lock()
-	d := s.dump
-	s.mu.Unlock()
-	if d.doc == nil {
+	defer s.mu.Unlock()
+	if at := s.touched[kind]; at.After(s.started) {
+		return at
+	}
+	return s.started
+}
+
+// serveChangeDump answers with the Change Dump of all parts (core §13.1). It has no until, as further
+// packages follow.
+func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
+	modified, all := s.modified(Changes), s.of(Changes)
+	if len(all) == 0 {
 		return notifier.Refuse(http.StatusNotFound, "The set has no Change Dump yet: it begins with the first Change List that is closed.", nil)
 	}
-	return s.d.cfg.Notifier.ServeBytes(w, r, kindChangeDump, d.modified, false, d.doc)
+	archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapChangeDump)
+	doc, err := document(payload.Head{
+		Capability: payload.CapChangeDump, From: all[0].From,
+		Links: append([]payload.Link{{Rel: payload.RelUp, Href: s.up}}, archives...),
+	}, all, s.uri, s.manifestURI)
+	if err != nil {
+		return err
+	}
+	return s.d.cfg.Notifier.ServeBytes(w, r, kindChangeDump, modified, false, doc)
 }
 
 // serveFile answers with a package, or with a copy of its manifest.

@@ -41,6 +41,7 @@ type set struct {
 	dir                        string
 	up                         string // URI of the Capability List
 	started                    time.Time
+	most                       int // packages that a document can list
 	log                        *slog.Logger
 	metrics                    *metrics
 	wakeResources, wakeChanges chan struct{} // each holds one token
@@ -48,15 +49,12 @@ type set struct {
 	progress                   progress      // of the Resource Dump
 	changing                   progress      // of the Change Dump; nobody looks at it
 
-	renewing sync.Mutex // held while the Change Dump is written
-
 	mu          sync.Mutex
-	archived    time.Time              // guarded by mu: when a Resource Dump was archived last
+	touched     map[Kind]time.Time     // guarded by mu: when the served document changed last
 	generations map[Kind][]*Generation // guarded by mu: oldest first; slices never change in place
 	waiting     []chan Outcome         // guarded by mu: requests for a Resource Dump
 	answering   []chan Outcome         // guarded by mu: those that the dump being made answers
 	first, last time.Time              // guarded by mu: when events came
-	dump        changeDump             // guarded by mu: the Change Dump that is served
 }
 
 func (s *set) dirOf(kind Kind) string { return filepath.Join(s.dir, string(kind)) }
@@ -191,11 +189,7 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 	s.mu.Lock()
 	s.generations[p.Kind] = append(slices.Clone(s.generations[p.Kind]), g)
 	s.mu.Unlock()
-	if p.Kind == Changes {
-		if err := s.renewChangeDump(); err != nil {
-			return nil, err
-		}
-	}
+	s.touch(p.Kind)
 	s.d.finished(g)
 	s.d.cfg.Notifier.Archive(s.name)
 	s.metrics.took[p.Kind].Set(time.Since(begun).Seconds())

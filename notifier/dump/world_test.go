@@ -429,17 +429,23 @@ func (w *world) files() (names []string) {
 // metric reports whether the metrics have the line.
 func (w *world) metric(line string) bool {
 	w.t.Helper()
-	families, err := w.registry.Gather()
+	return strings.Contains(metrics(w.t, w.registry), line+"\n")
+}
+
+// metrics returns what a registry has, as text.
+func metrics(t *testing.T, registry *prometheus.Registry) string {
+	t.Helper()
+	families, err := registry.Gather()
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var text bytes.Buffer
 	for _, family := range families {
 		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	return strings.Contains(text.String(), line+"\n")
+	return text.String()
 }
 
 // counted holds the count of the disk that dumps take to what they take.
