@@ -9,7 +9,8 @@ import (
 
 // Web reports whether u is an absolute http or https address without a user name.
 func Web(u *url.URL) bool {
-	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.Opaque == "" && u.User == nil
+	web := u.Scheme == "http" || u.Scheme == "https"
+	return web && u.Hostname() != "" && u.Opaque == "" && u.User == nil
 }
 
 // Hostname returns the host of u in the form by which hosts are compared.
@@ -36,8 +37,9 @@ func Authority(u *url.URL) string {
 	return net.JoinHostPort(Hostname(u), port)
 }
 
-// SameServer reports whether to is at the server of from, or at the same host by https where that
-// was http, both at their own ports. It is the rule for redirects and links where nobody has named other hosts.
+// SameServer reports whether to is at the server of from: the same scheme, host and port, or https
+// in place of http, each at its own port. It is the rule for redirects and links, unless the
+// operator names other hosts.
 func SameServer(from, to *url.URL) bool {
 	if Hostname(from) != Hostname(to) {
 		return false

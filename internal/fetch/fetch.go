@@ -2,12 +2,12 @@
 //
 //	Client.Do ──▶ RoundTrip ──▶ a redirect? ──▶ Client.Lead ──▶ RoundTrip …
 //	                  │
-//	                  └──▶ *http.Response: Judge reads its status, Body keeps the limits of the Client
+//	                  └──▶ *http.Response: Judge reads its status, Body keeps the limits
 //
-// A Client bounds what one request costs: redirects, the time of all, and how slowly the response
-// may come. Every failure is a *Trouble, which says whose trouble it is. Hosts bounds how many
-// requests one host gets, and pauses a host that fails or asks for it. The caller bounds the bytes:
-// he knows how many he expects.
+// A Client bounds what one request costs: redirects, its whole time, and how slowly the response
+// may arrive. Every failure is a *Trouble, which says whether the host or the resource is its cause.
+// Hosts bounds how many requests one host gets, and pauses a host that fails or asks for it. The
+// caller bounds the bytes.
 package fetch
 
 import (
@@ -51,9 +51,9 @@ type Client struct {
 	Lead func(from, to *url.URL) error
 }
 
-// Do makes a request and follows redirects. The Request of the response has the last address. An error is
-// a *Trouble, or that of the request's context, and so are the errors of the response's Body. The
-// caller closes the Body; that also ends the request.
+// Do makes a request and follows redirects. The Request of the response has the last address.
+// Errors of Do and of the response's Body are *Trouble, or the error of the request's context. The
+// caller closes the Body, which ends the request.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	b := &body{outer: req.Context(), window: c.Window, least: max(c.Least, 1)}
 	ctx, stop := b.outer, context.CancelFunc(func() {})
@@ -90,12 +90,13 @@ func (c *Client) follow(req *http.Request) (*http.Response, error) {
 		}
 		resp.Request = req
 		location := resp.Header.Get("Location")
-		if location == "" || c.Redirects == 0 || !redirects(resp.StatusCode) || req.Method != http.MethodGet && req.Method != http.MethodHead {
+		if location == "" || c.Redirects == 0 || !redirects(req, resp) {
 			return resp, nil
 		}
 		drain(req.Context(), resp.Body)
 		if n == c.Redirects {
-			return nil, &Trouble{Kind: Refused, Err: fmt.Errorf("%w more than %d times", ErrRedirects, c.Redirects)}
+			err := fmt.Errorf("%w more than %d times", ErrRedirects, c.Redirects)
+			return nil, &Trouble{Kind: Refused, Err: err}
 		}
 		to, err := c.lead(req.URL, location)
 		if err != nil {
@@ -111,7 +112,8 @@ func (c *Client) follow(req *http.Request) (*http.Response, error) {
 func (c *Client) lead(from *url.URL, location string) (*url.URL, error) {
 	to, err := from.Parse(strings.TrimSpace(location))
 	if err != nil || !Web(to) {
-		return nil, fmt.Errorf("it redirects to %.200q, which is no http or https address without a user name", location)
+		return nil, fmt.Errorf("it redirects to %.200q, "+
+			"which is no http or https address without a user name", location)
 	}
 	to.Fragment, to.RawFragment = "", ""
 	if c.Lead != nil {
@@ -120,8 +122,12 @@ func (c *Client) lead(from *url.URL, location string) (*url.URL, error) {
 	return to, err
 }
 
-func redirects(status int) bool {
-	switch status {
+// redirects reports whether the response of a GET or HEAD is a redirect.
+func redirects(req *http.Request, resp *http.Response) bool {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return false
+	}
+	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
@@ -196,7 +202,7 @@ func (b *body) trouble(err error, kind Kind) error {
 	return &Trouble{Kind: kind, Err: err}
 }
 
-// drain reads the rest of a short response, so that its connection can be used again, and closes it.
+// drain reads the rest of a short response, for its connection to be used again, and closes it.
 func drain(ctx context.Context, from io.ReadCloser) error {
 	if ctx.Err() == nil {
 		_, _ = io.CopyN(io.Discard, from, maxDrain)

@@ -10,11 +10,11 @@ import (
 	"carillon/internal/await"
 )
 
-// maxHosts is of how many hosts Hosts remembers how they fare.
+// maxHosts bounds how many hosts Hosts remembers.
 const maxHosts = 10_000
 
-// Hosts bounds how many requests each host gets at a time, and pauses hosts. PerHost and MaxPause are
-// mandatory. The fields must not change while it is used.
+// Hosts bounds how many requests each host gets at a time, and pauses hosts. PerHost and MaxPause
+// are mandatory. The fields must not change while it is used.
 type Hosts struct {
 	// PerHost is how many requests a host gets at a time.
 	PerHost int
@@ -26,7 +26,7 @@ type Hosts struct {
 	// Patience is how long a pause may last that Enter waits for; 0: any.
 	Patience time.Duration
 	// OnPause is called when a pause begins, with the failures in a row and the last of them. It must
-	// not ask the Host; nil: nobody looks.
+	// not ask the Host; nil: nothing.
 	OnPause func(name string, pause time.Duration, failures int, last error)
 
 	mu    sync.Mutex
@@ -45,8 +45,8 @@ type Host struct {
 	until    time.Time     // when it is asked again; guarded by mu
 }
 
-// Of returns the host with a name, which is its Authority. Where there are too many, those that nobody asks and
-// that do not fail are forgotten.
+// Of returns the host with a name, which is its Authority. When there are too many, it forgets the
+// hosts that have no request, no failure and no pause.
 func (h *Hosts) Of(name string) *Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,8 +75,8 @@ func (h *Host) idle() bool {
 	return len(h.slots) == 0 && h.failures == 0 && !time.Now().Before(h.until)
 }
 
-// Enter waits for a slot, and for the end of a pause. The caller gives the slot back by Leave. An error is that
-// of ctx, or a *Trouble of kind Paused where the pause is longer than Hosts.Patience.
+// Enter waits for a slot, and for the end of a pause. The caller gives the slot back by Leave. The
+// error is that of ctx, or a *Trouble of kind Paused if the pause is longer than Hosts.Patience.
 func (h *Host) Enter(ctx context.Context) error {
 	select {
 	case h.slots <- struct{}{}:
@@ -92,7 +92,8 @@ func (h *Host) Enter(ctx context.Context) error {
 			return nil
 		case h.all.Patience > 0 && left > h.all.Patience:
 			h.Leave()
-			return &Trouble{Kind: Paused, After: left, Err: fmt.Errorf("its host %.100q is left alone for a time: it failed repeatedly, or asked for it", h.name)}
+			return &Trouble{Kind: Paused, After: left, Err: fmt.Errorf("its host %.100q is left alone "+
+				"for a time: it failed repeatedly, or asked for it", h.name)}
 		}
 		if err := await.For(ctx, left); err != nil {
 			h.Leave()
@@ -104,8 +105,8 @@ func (h *Host) Enter(ctx context.Context) error {
 // Leave gives a slot back.
 func (h *Host) Leave() { <-h.slots }
 
-// Note records how a request ended. A *Trouble of the host is a failure. Everything else, also nil, means that the
-// host is well.
+// Note records how a request ended. A *Trouble of the host is a failure. Everything else, also nil,
+// ends the failures in a row.
 func (h *Host) Note(err error) {
 	t, is := errors.AsType[*Trouble](err)
 	h.mu.Lock()

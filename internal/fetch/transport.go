@@ -14,8 +14,9 @@ const (
 	idleConn = time.Minute
 )
 
-// NewTransport returns a transport with limits of its own and the proxy of the environment, which keeps
-// so many connections to a host. It unpacks no response: lengths and hashes are of what is sent.
+// NewTransport returns a transport with limits, which uses the proxy of the environment and keeps
+// perHost connections to each host. It unpacks no response: lengths and hashes are of the bytes that
+// are sent.
 func NewTransport(perHost int) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,

@@ -49,7 +49,7 @@ type Trouble struct {
 	Err   error
 }
 
-// Error returns one printable line of bounded length, though Err may quote all that a server has sent.
+// Error returns one printable line of bounded length. Err may quote all that a server sent.
 func (t *Trouble) Error() string {
 	begin := ""
 	switch t.Kind {

@@ -20,8 +20,9 @@ const (
 // nothing says so.
 type Validators struct{ ETag, LastModified string }
 
-// ValidatorsOf returns those of a response that are of use in a later request. A resource that was modified
-// within two seconds of its response has none: many servers make their ETags of that time, too.
+// ValidatorsOf returns the validators of a response that a later request may use. It returns none
+// for a resource that was modified within two seconds of its response: many servers make their ETags
+// of that time, too.
 func ValidatorsOf(h http.Header) (v Validators) {
 	if tag := h.Get("ETag"); len(tag) <= maxKept {
 		v.ETag = tag
