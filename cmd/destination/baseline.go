@@ -13,8 +13,8 @@ import (
 	"carillon/payload"
 )
 
-// clockMargin is how far the clocks of a Source and of this machine may be apart: a Source that does
-// not tell the moment of its Resource List is asked for changes from before this one read it.
+// clockMargin is how far the clocks of a Source and of this machine may be apart. From a Source
+// without a moment of its Resource List, changes are taken from so long before it was read.
 const clockMargin = time.Hour
 
 // baselineCommand has a mirror be what a Source's Resource List says.
@@ -29,10 +29,14 @@ type baselineCommand struct {
 
 // Help says what the flags do not.
 func (*baselineCommand) Help() string {
-	return "It reads the Source's Resource List, and the Change List since, fetches what is new or differs, and deletes or records what is not there any more. " +
-		"What cannot be fetched is tried again at the end, then recorded for the next run; the exit status is 1 then, but for what its server does not have (404, 410). " +
+	return "It reads the Source's Resource List, and the Change List since, fetches what is new or " +
+		"differs, and deletes or records what is not there any more. What cannot be fetched is tried " +
+		"again at the end, then recorded for the next run; the exit status is 1 then, but for what its " +
+		"server does not have (404, 410). " +
 		"Nothing is deleted for a Resource List that is not whole, or beyond --max-delete. " +
-		"With --at content comes from dumps first, unless --dump never is given. A resource is taken only if its hash proves that it is what it was; what cannot be had so is listed, and the exit status is 1."
+		"With --at content comes from dumps first, unless --dump never is given. A resource is taken " +
+		"only if its hash proves that it is what it was; what cannot be had so is listed, and the exit " +
+		"status is 1."
 }
 
 // Validate is called when the flags are parsed.
@@ -76,8 +80,9 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 		return fmt.Errorf("baseline: %w", err)
 	}
 	if position, known := c.position(&seen, p); !known {
-		held = errors.Join(held, fmt.Errorf("baseline: the Resource List does not tell of what moment it is (core §10.1: at), and the Change List cannot be read: "+
-			"from when on changes are to be taken is not known; take the baseline again: %w", seen.Unread))
+		held = errors.Join(held, fmt.Errorf("baseline: the Resource List does not tell of what moment "+
+			"it is (core §10.1: at), and the Change List cannot be read: from when on changes are to be "+
+			"taken is not known; take the baseline again: %w", seen.Unread))
 	} else if err := p.advance(ctx, follow.Position{At: position}); err != nil {
 		return err
 	}
@@ -107,7 +112,8 @@ func stopped(ctx context.Context, what string, err error) error {
 	if cause == nil || !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%s: it was stopped before its end (%w); give the same command again, and it goes on with what is there", what, cause)
+	return fmt.Errorf("%s: it was stopped before its end (%w); "+
+		"give the same command again, and it goes on with what is there", what, cause)
 }
 
 // position is from when on changes are to be taken, if that is known.
@@ -119,7 +125,9 @@ func (*baselineCommand) position(seen *mirror.Seen, p *pull) (at time.Time, know
 		return at, false
 	}
 	at = p.begun.Add(-clockMargin).UTC().Truncate(time.Microsecond)
-	p.logger.Warn("the Source does not tell of what moment its Resource List is (core §10.1: at): changes are taken from an hour ago on", "position", at)
+	p.logger.Warn(
+		"the Source does not tell of what moment its Resource List is (core §10.1: at): changes are taken from an hour ago on",
+		"position", at)
 	return at, true
 }
 
@@ -135,8 +143,10 @@ type incrementalCommand struct {
 
 // Help says what the flags do not.
 func (*incrementalCommand) Help() string {
-	return "It reads the Source's Change Lists from where the last run ended, fetches what has changed, and deletes or records what was deleted. It is for Sources without push; follow misses nothing of those with it. " +
-		"Where the Change Lists do not reach back that far, a new baseline is needed, and the exit status is 1."
+	return "It reads the Source's Change Lists from where the last run ended, fetches what has changed, " +
+		"and deletes or records what was deleted. It is for Sources without push; follow misses nothing " +
+		"of those with it. Where the Change Lists do not reach back that far, a new baseline is needed, " +
+		"and the exit status is 1."
 }
 
 // Validate is called when the flags are parsed.
@@ -204,11 +214,12 @@ func (p *pull) position(ctx context.Context, since string) (follow.Position, err
 		from, err = p.store.Following().Position(ctx)
 	}
 	if err == nil && (from.At.IsZero() || !begun) { // what was handed on to others is not in the mirror
-		err = errors.New("it is not known from when on changes are to be taken: take a baseline first, or say it by --since")
+		err = errors.New("it is not known from when on changes are to be taken: " +
+			"take a baseline first, or say it by --since")
 	}
 	if err == nil && from.At.After(latest()) {
-		err = fmt.Errorf("changes were taken up to %s, which lies in the future: nothing would be taken until then. If this clock is right take a new baseline, or say it by --since",
-			payload.FormatDatetime(from.At))
+		err = fmt.Errorf("changes were taken up to %s, which lies in the future: nothing would be taken "+
+			"until then. If this clock is right take a new baseline, or say it by --since", payload.FormatDatetime(from.At))
 	}
 	return from, err
 }
@@ -251,7 +262,7 @@ func (t *taking) cover(covered lists.Covered) {
 }
 
 const (
-	// takeBatch is how many changes are handed on in one step, and takeBytes how many bytes of them about.
+	// takeBatch is how many changes are handed on in one step, and takeBytes about how many bytes.
 	takeBatch = 1000
 	takeBytes = 4 << 20
 	// clockSkew is how far a Source's clock may be ahead of this one. What it dates later does not move
@@ -286,11 +297,12 @@ func (t *taking) visit(e payload.Entry) error {
 	}
 	// The texts are parts of the whole entry, which may be large.
 	c.Links = mirror.KeptLinks(c.Links)
-	for _, text := range []*string{&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding, &c.Path} {
+	texts := []*string{&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding, &c.Path}
+	for _, text := range texts {
 		*text = strings.Clone(*text)
+		t.bytes += len(*text)
 	}
 	t.batch = append(t.batch, c)
-	t.bytes += len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding)
 	if len(t.batch) < takeBatch && t.bytes < takeBytes {
 		return nil
 	}

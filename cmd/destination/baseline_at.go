@@ -23,7 +23,8 @@ func (c *baselineCommand) moment() (time.Time, error) {
 	at, err := payload.ParseDatetime(c.At)
 	switch {
 	case err != nil || len(c.At) <= len("2006-01-02"):
-		return at, fmt.Errorf("--at: %q is not a datetime with a time of day such as 2026-01-02T03:04:05Z, nor %s", c.At, now)
+		return at, fmt.Errorf("--at: %q is not a datetime with a time of day "+
+			"such as 2026-01-02T03:04:05Z, nor %s", c.At, now)
 	case at.After(time.Now()):
 		return at, fmt.Errorf("--at: %s lies in the future; for the present give --at %s", c.At, now)
 	}
@@ -36,8 +37,8 @@ func mustBeFree(m *mirror.Mirror) error {
 	if at.IsZero() {
 		return nil
 	}
-	return fmt.Errorf("%w, %s, and is not moved on: bring it to the present by destination baseline --at %s, or use another --mirror and --data",
-		mirror.ErrKept, payload.FormatDatetime(at), now)
+	return fmt.Errorf("%w, %s, and is not moved on: bring it to the present by destination baseline "+
+		"--at %s, or use another --mirror and --data", mirror.ErrKept, payload.FormatDatetime(at), now)
 }
 
 func (p *pull) mustBeFree() error { return mustBeFree(p.mirror) }
@@ -59,7 +60,8 @@ func (c *baselineCommand) bringBack(ctx context.Context, p *pull) error {
 	if err != nil {
 		return fmt.Errorf("baseline --at %s: %w", c.At, err)
 	}
-	p.logger.Info("the mirror is what the Source had at a moment, and is kept there", "at", at, "state_of", seen.At, "resources", seen.Entries, "changes_since", seen.Changes)
+	p.logger.Info("the mirror is what the Source had at a moment, and is kept there",
+		"at", at, "state_of", seen.At, "resources", seen.Entries, "changes_since", seen.Changes)
 	if err := p.advance(ctx, follow.Position{At: at}); err != nil {
 		return err
 	}

@@ -23,10 +23,13 @@ func addresses(set *lists.Set) []string {
 	}, func(s string) bool { return s == "" })
 }
 
-// claim sees to it that a store has the copies and the position of one Source only. A Source may offer
-// more than it did, or less: it is known by any of what it offered; also finds more of that for one who is not
-// known by the first, and may be nil.
-func claim(ctx context.Context, store *pebblestore.Destination, data string, b pebblestore.Belonging, also func() []string) (pebblestore.Owner, error) {
+// claim returns an error if a store has the copies or the position of another Source. A Source may
+// offer more than it did, or less: any address that it offered identifies it. also returns further
+// addresses of a Source that the first ones do not identify; it may be nil.
+func claim(
+	ctx context.Context, store *pebblestore.Destination, data string,
+	b pebblestore.Belonging, also func() []string,
+) (pebblestore.Owner, error) {
 	o, err := store.Following().Belong(ctx, b)
 	if err == nil && !o.Ours && also != nil {
 		b.Names = append(slices.Clone(b.Names), also()...)
@@ -41,8 +44,9 @@ func claim(ctx context.Context, store *pebblestore.Destination, data string, b p
 	return o, nil
 }
 
-// settling has the store belong to the Source for good, and --start be done with, before anything is
-// handed on, or when a list of the Source was read from there on. Until then a mistyped --topic or --start does no harm.
+// settling binds the store to the Source for good, and ends the use of --start, before anything is
+// handed on, or when a list of the Source was read. Until then a mistyped --topic or --start does no
+// harm.
 type settling struct {
 	store *pebblestore.Following
 	done  atomic.Bool
@@ -78,7 +82,9 @@ type settlingLists struct {
 	*settling
 }
 
-func (l settlingLists) Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error) {
+func (l settlingLists) Changes(
+	ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error,
+) (lists.Covered, error) {
 	covered, err := l.Client.Changes(ctx, uri, since, visit)
 	if err == nil {
 		err = l.settle(ctx)
@@ -86,7 +92,9 @@ func (l settlingLists) Changes(ctx context.Context, uri string, since time.Time,
 	return covered, err
 }
 
-func (l settlingLists) Resources(ctx context.Context, uri string, visit func(payload.Entry) error) (lists.Snapshot, error) {
+func (l settlingLists) Resources(
+	ctx context.Context, uri string, visit func(payload.Entry) error,
+) (lists.Snapshot, error) {
 	snapshot, err := l.Client.Resources(ctx, uri, visit)
 	if err == nil {
 		err = l.settle(ctx)

@@ -56,13 +56,17 @@ func (f *mirrorFlags) check() error {
 }
 
 // open opens the mirror of a Source that was found at an address; with readOnly to look at it only.
-func (f *mirrorFlags) open(at string, client *lists.Client, store *pebblestore.Destination, readOnly bool, logger *slog.Logger) (*mirror.Mirror, error) {
+func (f *mirrorFlags) open(
+	at string, client *lists.Client, store *pebblestore.Destination, readOnly bool, logger *slog.Logger,
+) (*mirror.Mirror, error) {
 	cfg := mirror.Config{
-		Dir: f.Mirror, Bases: f.Base, Chosen: len(f.Base) > 0, Catalog: store.Mirrored(), Ledger: store.Ledger(),
+		Dir: f.Mirror, Bases: f.Base, Chosen: len(f.Base) > 0,
+		Catalog: store.Mirrored(), Ledger: store.Ledger(),
 		Homes: store.Mirrored(), Positions: store.Following(), ReadOnly: readOnly,
 		Dump: f.dump, Packages: f.packages, Trusts: client.Trusts,
 		Delete: f.Delete, MaxDelete: f.MostGone, Sync: f.Fsync, Logger: logger, UserAgent: userAgent,
-		Parallel: f.Parallel, PerHost: f.PerHost, MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
+		Parallel: f.Parallel, PerHost: f.PerHost,
+		MaxBytes: int64(f.MaxFile), MinFree: uint64(f.MinFree), Timeout: f.Within,
 	}
 	if len(cfg.Bases) == 0 {
 		u, err := url.Parse(at)
@@ -114,9 +118,11 @@ type pull struct {
 	begun  time.Time
 }
 
-// openPull finds the Source and opens the mirror, with readOnly one that is there. The caller closes it, also
-// after an error.
-func openPull(ctx context.Context, s *sourceFlags, f *mirrorFlags, readOnly bool, in surroundings) (*pull, error) {
+// openPull finds the Source and opens the mirror; with readOnly the mirror must be there. The caller
+// closes it, also after an error.
+func openPull(
+	ctx context.Context, s *sourceFlags, f *mirrorFlags, readOnly bool, in surroundings,
+) (*pull, error) {
 	p := &pull{sourceFlags: s, mirrorFlags: f, surroundings: in, begun: time.Now()}
 	var err error
 	if p.client, err = lists.New(lists.Config{UserAgent: userAgent, Logger: in.logger, Hosts: s.TrustHost}); err != nil {
@@ -169,9 +175,10 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 		return err
 	}
 	for i := range bad {
-		p.logger.Error("a resource is not mirrored", "loc", bad[i].Loc, "reason", bad[i].Reason, "tries", bad[i].Tries, "next", bad[i].Next)
+		p.logger.Error("a resource is not mirrored", "loc", bad[i].Loc,
+			"reason", bad[i].Reason, "tries", bad[i].Tries, "next", bad[i].Next)
 	}
-	if p.chosen() && standing[mirror.Refused] > 0 && standing[mirror.Whole]+standing[mirror.Missing]+standing[mirror.Failed]+standing[mirror.Gone]+standing[mirror.Invalid] == 0 {
+	if p.chosen() && standing[mirror.Refused] > 0 && len(standing) == 1 {
 		p.logger.Warn("nothing that the Source has is below --base", "outside", standing[mirror.Refused])
 	}
 	done := outcome{Progress: p.mirror.Progress(), Standing: standing, took: time.Since(p.begun)}
@@ -184,16 +191,20 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 	}
 	var all []error
 	if p.dump == mirror.DumpOnly && done.Unusable > 0 {
-		all = append(all, fmt.Errorf("%d packages could not be used; the log names them. --dump auto fetches what they have one by one", done.Unusable))
+		all = append(all, fmt.Errorf("%d packages could not be used; the log names them. "+
+			"--dump auto fetches what they have one by one", done.Unusable))
 	}
 	if failed := standing[mirror.Failed]; failed > 0 {
-		all = append(all, fmt.Errorf("%d resources could not be fetched, or are not what the Source tells; they are tried again by the next run", failed))
+		all = append(all, fmt.Errorf("%d resources could not be fetched, or are not what the Source "+
+			"tells; they are tried again by the next run", failed))
 	}
 	if refused := standing[mirror.Refused]; refused > 0 && !p.chosen() {
-		all = append(all, fmt.Errorf("%d resources are outside of what is mirrored: name where they are by --base", refused))
+		all = append(all, fmt.Errorf("%d resources are outside of what is mirrored: "+
+			"name where they are by --base", refused))
 	}
 	if invalid := done.invalid(); invalid > 0 {
-		all = append(all, fmt.Errorf("%d resources have a loc that is not a URI that can be asked for; only their Source can mend that. destination audit names them", invalid))
+		all = append(all, fmt.Errorf("%d resources have a loc that is not a URI that can be asked for; "+
+			"only their Source can mend that. destination audit names them", invalid))
 	}
 	return errors.Join(all...)
 }
@@ -205,14 +216,16 @@ type outcome struct {
 	took time.Duration
 }
 
-// invalid is how many resources cannot be asked for: those that are recorded, and those of this run whose loc is
-// too long to be recorded.
+// invalid is how many resources cannot be asked for: those that are recorded, and those of this run
+// whose loc is too long to be recorded.
 func (o *outcome) invalid() int { return max(o.Standing[mirror.Invalid], int(o.Progress.Invalid)) }
 
 func (o *outcome) text(w io.Writer, what string) error {
-	_, err := fmt.Fprintf(w, "%s: %d fetched (%s%s), %d unchanged, %d deleted, in %s; the mirror has %d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside, %d invalid\n",
-		what, o.Fetched, megabytes(o.Bytes), o.origins(), o.Unchanged, o.Progress.Deleted, o.took.Round(time.Millisecond),
-		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid())
+	_, err := fmt.Fprintf(w, "%s: %d fetched (%s%s), %d unchanged, %d deleted, in %s; the mirror has "+
+		"%d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside, %d invalid\n",
+		what, o.Fetched, megabytes(o.Bytes), o.origins(), o.Unchanged, o.Progress.Deleted,
+		o.took.Round(time.Millisecond), o.Standing[mirror.Whole], o.Standing[mirror.Missing],
+		o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid())
 	return err
 }
 
@@ -249,8 +262,9 @@ func (o *outcome) json(w io.Writer, what string) error {
 		Outside   int     `json:"outside"`
 		Invalid   int     `json:"invalid"`
 	}{
-		what, o.Fetched, o.Bytes, o.Unpacked, o.Fetched - o.Unpacked, o.Spoiled, o.Packages, o.Unusable, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
-		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused],
-		o.invalid(),
+		what, o.Fetched, o.Bytes, o.Unpacked, o.Fetched - o.Unpacked,
+		o.Spoiled, o.Packages, o.Unusable, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
+		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed],
+		o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid(),
 	})
 }

@@ -45,8 +45,11 @@ func showProgress(what string, m *mirror.Mirror, in surroundings) (end func()) {
 			case screen != nil:
 				screen.Show(progressLine(what, at, time.Since(begun)))
 			case at != before:
-				in.logger.Info("the mirror is being brought up to date", "command", what, "done", at.Done(), "of", at.Total, "fetched", at.Fetched,
-					"bytes", at.Bytes, "from_packages", at.Unpacked, "package_bytes", at.PackageBytes, "time_left", timeLeft(at, time.Since(begun)), "not_to_be_had", at.Failed+at.Missing+at.Refused+at.Invalid)
+				in.logger.Info("the mirror is being brought up to date", "command", what,
+					"done", at.Done(), "of", at.Total, "fetched", at.Fetched, "bytes", at.Bytes,
+					"from_packages", at.Unpacked, "package_bytes", at.PackageBytes,
+					"time_left", timeLeft(at, time.Since(begun)),
+					"not_to_be_had", at.Failed+at.Missing+at.Refused+at.Invalid)
 			}
 			before = at
 		}
