@@ -5,7 +5,7 @@
 //	                  └──▶ *http.Response: Judge reads its status, Body keeps the limits
 //
 // A Client bounds what one request costs: redirects, its whole time, and how slowly the response
-// may arrive. Every failure is a *Trouble, which says whether the host or the resource is its cause.
+// may arrive. Every failure is a *Trouble, which says if the host or the resource is its cause.
 // Hosts bounds how many requests one host gets, and pauses a host that fails or asks for it. The
 // caller bounds the bytes.
 package fetch

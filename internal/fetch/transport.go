@@ -15,8 +15,8 @@ const (
 )
 
 // NewTransport returns a transport with limits, which uses the proxy of the environment and keeps
-// perHost connections to each host. It unpacks no response: lengths and hashes are of the bytes that
-// are sent.
+// perHost connections to each host. It unpacks no response: lengths and hashes are of the bytes
+// that are sent.
 func NewTransport(perHost int) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,

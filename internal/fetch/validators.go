@@ -21,8 +21,8 @@ const (
 type Validators struct{ ETag, LastModified string }
 
 // ValidatorsOf returns the validators of a response that a later request may use. It returns none
-// for a resource that was modified within two seconds of its response: many servers make their ETags
-// of that time, too.
+// for a resource that was modified within two seconds of its response: many servers make their
+// ETags of that time, too.
 func ValidatorsOf(h http.Header) (v Validators) {
 	if tag := h.Get("ETag"); len(tag) <= maxKept {
 		v.ETag = tag
