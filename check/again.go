@@ -61,6 +61,7 @@ type held struct {
 func (w *walk) walkFrom(ctx context.Context, places []string) (failed []error) {
 	for _, place := range places {
 		if err := w.start(ctx, place); err != nil {
+			w.sum.Complete = false
 			failed = append(failed, err)
 		}
 	}

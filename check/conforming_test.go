@@ -125,6 +125,7 @@ func TestOtherTopics(t *testing.T) {
 		{"a page of another name", `<link rel="hub" href="/hub"><link rel="self" href="/lasting">`, "text/html", "", []string{other}},
 		{"JSON", "{}", "application/json", `<{base}/hub>; rel="hub", <{base}/feed>; rel="self"`, []string{other}},
 		{"nothing", "", "text/plain", `<{base}/hub>; rel="hub", <{base}/feed>; rel="self"`, []string{other}},
+		{"a page without links", "<html></html>", "text/html", "", []string{`error core 6.3.3 /feed: it is no document of ResourceSync (the root element is "html"`}},
 		{"no self", "{}", "application/json", `<{base}/hub>; rel="hub"`, []string{"error WebSub 4 /feed: ", other}},
 		{"two selves", "{}", "application/json", `<{base}/hub>; rel="hub", <{base}/a>; rel="self", <{base}/b>; rel="self"`, []string{"warning WebSub 4 /feed: ", other}},
 		{"no hub there", "{}", "application/json", `<{base}/nohub>; rel="hub", <{base}/feed>; rel="self"`, []string{"warning WebSub 5 /feed: ", other}},

@@ -239,7 +239,8 @@ func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
 			return
 		}
 		w.report(ruleNowhere, d.place(""), d, "begin at a document of ResourceSync, or at what links to one",
-			"it is no document of ResourceSync (%s), and has no link with rel=resourcesync", reason(err))
+			"it is no document of ResourceSync (%s), and has no link with rel=resourcesync",
+			strings.TrimPrefix(reason(err), payload.ErrNotResourceSync.Error()+": "))
 		return
 	}
 	w.unreadable(d, err)

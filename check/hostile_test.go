@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -313,11 +315,13 @@ func TestGivenUp(t *testing.T) {
 // A place that cannot be looked at is an error, and the others are looked at all the same.
 func TestPlacesThatCannotBeLookedAt(t *testing.T) {
 	s := newSite(t)
+	s.status["trouble.xml"] = http.StatusServiceUnavailable
 	s.open()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	for place, want := range map[string]string{
-		"/nothing.xml":     "404 Not Found",
+		"/nothing.xml":     "it is answered 404 Not Found; correct the address, or begin at the site, http://",
+		"/trouble.xml":     "it is answered 503 Service Unavailable; see that the server runs, and check again",
 		"ftp://a.test/x":   "is no http or https address",
 		"testdata":         "is not a file",
 		"http://u@a.test/": "is not an absolute http or https address without a user name",
@@ -333,7 +337,7 @@ func TestPlacesThatCannotBeLookedAt(t *testing.T) {
 			return nil
 		}}
 		sum, err := check.Run(t.Context(), cfg, []string{place, s.base + "/a/capabilitylist.xml"}, nil)
-		if err == nil || !strings.Contains(err.Error(), want) || sum.Documents < 20 {
+		if err == nil || !strings.Contains(err.Error(), want) || sum.Documents < 20 || sum.Complete {
 			t.Errorf("%s: %v, %+v", place, err, sum)
 		}
 	}
@@ -343,6 +347,31 @@ func TestPlacesThatCannotBeLookedAt(t *testing.T) {
 	}
 	if _, err := check.Run(t.Context(), check.Config{Limits: check.Limits{Bytes: -1}}, nil, nil); err == nil {
 		t.Error("a negative limit is taken")
+	}
+}
+
+// A site that answers nothing but errors is in trouble. Nothing is known of its documents.
+func TestSiteInTrouble(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{".well-known/resourcesync", "index.html", "robots.txt"} {
+		s.status[name] = http.StatusBadGateway
+	}
+	found, sum, err := s.try(check.Config{}, "/")
+	if err == nil || !strings.Contains(err.Error(), "/.well-known/resourcesync: it is answered 502 Bad Gateway; see that") || len(found) > 0 || sum.Complete {
+		t.Errorf("%v, %+v\n%s", err, sum, strings.Join(s.lines(found), "\n"))
+	}
+}
+
+// A server whose certificate is not trusted is told from others, with what helps.
+func TestUntrustedCertificate(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	_, err := check.Run(t.Context(), check.Config{Transport: transport}, []string{server.URL + "/x.xml"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "failed to verify certificate") || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
+		t.Error(err)
 	}
 }
 

@@ -3,7 +3,6 @@ package check
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -31,8 +30,8 @@ func (w *walk) site(ctx context.Context, u *url.URL) error {
 	at := u.ResolveReference(&url.URL{Path: wellKnown})
 	l := lead{to: at, role: roleWellKnown, at: place{uri: at.String()}}
 	d := w.arrive(ctx, &l)
-	if d.err != nil {
-		return fmt.Errorf("%s: %w", at, d.err)
+	if d.err != nil || d.status/100 == 5 {
+		return unread(d)
 	}
 	w.arrive(ctx, &lead{to: u, role: rolePage, at: place{uri: u.String()}})
 	w.robots(ctx, u.ResolveReference(&url.URL{Path: robots}))
@@ -46,7 +45,7 @@ func (w *walk) site(ctx context.Context, u *url.URL) error {
 // judgeWellKnown: what is at the well-known address is a Source Description (core 6.3.2).
 func (w *walk) judgeWellKnown(l *lead, d *document) {
 	switch {
-	case d.err != nil: // Run returns it
+	case d.err != nil || d.status/100 == 5: // Run returns it
 	case d.status != http.StatusOK:
 		w.report(ruleWellKnown, l.at, nil, "serve the Source Description there, or redirect to it", "it is answered %d %s", d.status, http.StatusText(d.status))
 	case d.known && !d.is(payload.CapDescription):

@@ -61,7 +61,10 @@ func (w *walk) judgeFuture(d *document, newest time.Time) {
 		element string
 		time.Time
 	}{
-		{"rs:md/@at", own.at}, {"rs:md/@completed", own.completed}, {"rs:md/@from", own.from}, {"rs:md/@until", own.until},
+		{"rs:md/@at", own.at},
+		{"rs:md/@completed", own.completed},
+		{"rs:md/@from", own.from},
+		{"rs:md/@until", own.until},
 		{"url/rs:md/@datetime", newest},
 	} {
 		if t.After(now.Add(maxSkew)) {

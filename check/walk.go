@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,14 +99,27 @@ func (w *walk) startAt(ctx context.Context, u *url.URL) error {
 	l := lead{to: u, role: roleStart}
 	d := w.arrive(ctx, &l)
 	switch {
-	case d.err != nil:
-		return fmt.Errorf("%s: %w", u, d.err)
 	case d.isHub():
 		return fmt.Errorf("%s: it is a hub; begin at a topic, or at what a Source serves", u)
 	case d.status != http.StatusOK && !(d.status/100 == 2 && d.isTopic()):
-		return fmt.Errorf("%s: it is answered %d %s", u, d.status, http.StatusText(d.status))
+		return unread(d)
 	}
 	return nil
+}
+
+// unread returns why a place could not be looked at, and what helps.
+func unread(d *document) error {
+	answered := fmt.Sprintf("%s: it is answered %d %s", d.uri, d.status, http.StatusText(d.status))
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](d.err)
+	switch {
+	case untrusted:
+		return fmt.Errorf("%s: %w; renew the server's certificate, or name its issuers with SSL_CERT_FILE", d.uri, d.err)
+	case d.err != nil:
+		return fmt.Errorf("%s: %w", d.uri, d.err)
+	case d.status/100 == 5:
+		return errors.New(answered + "; see that the server runs, and check again")
+	}
+	return errors.New(answered + "; correct the address, or begin at the site, " + d.base.ResolveReference(&url.URL{Path: "/"}).String())
 }
 
 // startFile looks at a local file.
