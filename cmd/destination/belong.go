@@ -148,7 +148,11 @@ func (h *following) claim(ctx context.Context) error {
 		return err
 	}
 	h.settled.done.Store(o.Settled)
-	if o.Settled && h.Start != auto {
+	from, err := h.store.Following().Position(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Settled && h.Start != auto && !from.At.IsZero() {
 		h.logger.Info("--start counts the first time only; going on from where the last run has ended", "start", h.Start)
 	}
 	h.places.learn = func(ctx context.Context, set *lists.Set) {

@@ -197,3 +197,17 @@ func TestFollowSweepsPackages(t *testing.T) {
 	d.noPackages()
 	d.audit()
 }
+
+// TestStartAfterNothing checks that --start counts after a command that has taken nothing, and that
+// no line says otherwise.
+func TestStartAfterNothing(t *testing.T) {
+	d := newDumpFollower(t)
+	d.s.lacks = []string{payload.CapResourceDump}
+	d.m.run("baseline", 1, d.trusted("--dump", "only")...)
+	if logs := d.follow("--start", "now"); strings.Contains(logs, "--start counts the first time only") {
+		t.Error(logs)
+	}
+	if logs := d.follow("--start", "now"); !strings.Contains(logs, "--start counts the first time only") {
+		t.Error(logs)
+	}
+}
