@@ -169,7 +169,7 @@ func (p *pool) gather() {
 }
 
 func (p *pool) settle(batch []*job) {
-	var copies []Copy
+	copies := make([]Copy, 0, len(batch))
 	var forget []string
 	failing := false
 	for _, j := range batch {
