@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,6 +158,46 @@ func TestBaselineByDump(t *testing.T) {
 	c.baselineOf(d, withDump)
 	if n := s.requests() - before; n != 0 {
 		t.Errorf("%d requests for a second baseline", n)
+	}
+}
+
+// What a package has wrong is fetched by as many requests at a time as everything else, and holds up
+// nothing that packages have.
+func TestSpoiledIsFetchedAtItsHost(t *testing.T) {
+	const perHost = 6
+	s := newSource(t)
+	together := make(chan struct{})
+	var waiting atomic.Int32
+	for i := range 3 * perHost {
+		uri := fmt.Sprintf("/f%02d", i)
+		s.content[uri] = "right"
+		if i >= perHost {
+			continue
+		}
+		s.behave(uri, func(w http.ResponseWriter, r *http.Request) {
+			if waiting.Add(1) == perHost {
+				close(together)
+			}
+			select {
+			case <-together:
+				_, _ = io.WriteString(w, "right")
+			case <-r.Context().Done(): // the mirror does not wait for longer than Idle
+			}
+		})
+	}
+	c := newCopies(t, s, func(c *mirror.Config) {
+		auto(c)
+		c.PerHost, c.Idle = perHost, 5*time.Second
+	})
+	l := s.list()
+	c.baselineOf(s.pack(t, l, 1, func(p *packagestest.Package, i int, e payload.Entry) bool {
+		if i < perHost {
+			p.Add(e, "wrong")
+		}
+		return i < perHost
+	}), withDump)
+	if p := c.Progress(); p.Fetched != 3*perHost || p.Spoiled != perHost || p.Unpacked != 2*perHost {
+		t.Errorf("%+v", p)
 	}
 }
 

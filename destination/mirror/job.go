@@ -68,21 +68,27 @@ func earlier(told, known time.Time) bool {
 	return !told.IsZero() && !known.IsZero() && told.Before(known)
 }
 
-// do does a job. An error is trouble of the mirror itself, and the job is not done.
-func (m *Mirror) do(ctx context.Context, host string, j *job) error {
-	var err error
+// errNotPacked ends a job that goes on at the host of its resource.
+var errNotPacked = errors.New("the package does not have it")
+
+// do does a job, as far as that is done at one host. It returns the host at which the job goes on,
+// empty if it has ended. An error is trouble of the mirror itself, and the job is not done.
+func (m *Mirror) do(ctx context.Context, host string, j *job) (next string, err error) {
 	if j.told.Change == payload.Deleted {
 		err = m.remove(ctx, j)
 	} else {
 		err = m.keep(ctx, host, j)
 	}
-	if fatal(err) {
-		return err
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNotPacked):
+		j.packed = nil
+		return fetch.Authority(j.url), nil
+	case fatal(err):
+		return "", err
+	case err != nil:
 		m.fail(j, err)
 	}
-	return nil
+	return "", nil
 }
 
 // fail records why a job failed.
@@ -200,7 +206,7 @@ func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
 		if done, err := m.takePacked(ctx, j); done || err != nil || j.packedOnly {
 			return err
 		}
-		host = fetch.Authority(j.url)
+		return errNotPacked
 	}
 	if known, _ := digests.Parse(j.told.Hash); m.kept() && len(known) == 0 {
 		return errUnproven

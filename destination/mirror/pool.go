@@ -139,8 +139,13 @@ func (p *pool) work(host string, q *queue) {
 		q.jobs = q.jobs[1:]
 		p.mu.Unlock()
 		if p.ctx.Err() == nil {
-			if err := p.m.do(p.ctx, host, j); err != nil {
+			next, err := p.m.do(p.ctx, host, j)
+			if err != nil {
 				p.cancel(err)
+			}
+			if next != "" {
+				p.enqueue(next, j)
+				continue
 			}
 		}
 		p.results <- j
