@@ -9,8 +9,8 @@ import (
 	"carillon/payload"
 )
 
-// undecided is the change of a resource of which nobody knows whether it was before or after the moment
-// that is asked for. It stands in the Ledger only.
+// undecided marks, in the Ledger only, a resource with a change of which nobody knows whether it was
+// before or after the wanted moment.
 const undecided payload.Change = "undecided"
 
 // maxUndated is how many changes without a datetime are held until a later one shows that they were
@@ -30,13 +30,15 @@ type changesUntil struct {
 	undated []payload.Entry
 }
 
-// read reads the Change Lists from a moment on, or the Change Dumps of a Source without them, until they
-// have come to the one that is asked for.
+// read reads the Change Lists from a moment on, or the Change Dumps of a Source without them, up to
+// the wanted moment.
 func (c *changesUntil) read(from Past, set lists.Set, since time.Time) error {
 	if !since.Before(c.moment) {
 		return nil
 	}
-	next := func() (lists.Covered, error) { return from.Changes(c.ctx, set.ChangeList, since, c.visit) }
+	next := func() (lists.Covered, error) {
+		return from.Changes(c.ctx, set.ChangeList, since, c.visit)
+	}
 	switch {
 	case set.ChangeList != "":
 	case set.ChangeDump == "" || !c.m.dumps():

@@ -81,7 +81,9 @@ type AuditOptions struct {
 // has, where Config.Dump and Config.Packages allow it.
 //
 // It changes nothing. Findings come by the bytes of their locs, files that are nobody's last.
-func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOptions, report func(Finding) error) (Audited, error) {
+func (m *Mirror) Audit(
+	ctx context.Context, from Lists, set lists.Set, o AuditOptions, report func(Finding) error,
+) (Audited, error) {
 	seen, err := m.expectNow(ctx, from, set)
 	if m.cfg.Packages != "" {
 		err = errors.Join(err, m.EndDumps())
@@ -90,7 +92,8 @@ func (m *Mirror) Audit(ctx context.Context, from Lists, set lists.Set, o AuditOp
 		return Audited{}, err
 	}
 	m.counts.total.Add(int64(seen.Entries))
-	a := audit{m: m, quick: o.Quick, report: report, all: Audited{Seen: seen, Invalid: seen.Overlong}}
+	a := audit{m: m, quick: o.Quick, report: report}
+	a.all = Audited{Seen: seen, Invalid: seen.Overlong}
 	err = m.pairs(ctx, func(r *Resource, c *Copy) error {
 		var p pair
 		if r != nil {
@@ -244,7 +247,8 @@ func (a *audit) byFacts(f *Finding, r *Resource, c *Copy, info fs.FileInfo) {
 	if told.IsZero() {
 		return
 	}
-	if off := have.Sub(told).Abs(); off < clockGrain && (c.Told.modified().IsZero() || c.Told.modified().Equal(told)) {
+	known := c.Told.modified()
+	if have.Sub(told).Abs() < clockGrain && (known.IsZero() || known.Equal(told)) {
 		return
 	}
 	f.By = append(f.By, "lastmod")

@@ -105,7 +105,8 @@ func elsewhere(dir, is string) error {
 	if is != "" {
 		what = "its " + ownName + "/" + homeName + " is that of another mirror"
 	}
-	return fmt.Errorf("mirror directory %s: %w: %s. Is it the right directory, and is its disk mounted? Nothing was changed. If the copies are lost, take a baseline with a new data directory",
+	return fmt.Errorf("mirror directory %s: %w: %s. Is it the right directory, and is its disk mounted? "+
+		"Nothing was changed. If the copies are lost, take a baseline with a new data directory",
 		dir, ErrElsewhere, what)
 }
 

@@ -101,7 +101,9 @@ func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, e
 }
 
 // take is Take with a content that a package may have of a change.
-func (m *Mirror) take(ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed) (done int, err error) {
+func (m *Mirror) take(
+	ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed,
+) (done int, err error) {
 	if err := m.free(); err != nil {
 		return 0, err
 	}
@@ -152,7 +154,8 @@ func (m *Mirror) overlong(loc string) bool {
 	}
 	m.counts.invalid.Add(1)
 	if m.lines.may(m.cfg.Logger) {
-		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long", "loc", lists.Cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
+		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long",
+			"loc", lists.Cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
 	}
 	return true
 }

@@ -14,8 +14,14 @@ var ErrKept = errors.New("the mirror is kept as it was at a moment")
 
 // Troubles of a resource whose state at a moment is asked for, of which trying again is of no use.
 var (
-	errUndecided = &trouble{state: Failed, final: true, reason: "the Source does not tell whether it was changed before the moment or after"}
-	errUnproven  = &trouble{state: Failed, final: true, reason: "the Source told no hash of it, so that what it was at the moment cannot be proven"}
+	errUndecided = &trouble{
+		state: Failed, final: true,
+		reason: "the Source does not tell whether it was changed before the moment or after",
+	}
+	errUnproven = &trouble{
+		state: Failed, final: true,
+		reason: "the Source told no hash of it, so that what it was at the moment cannot be proven",
+	}
 )
 
 // Moment returns the moment at which the copies are kept, by BaselineAt; zero if they are not.
@@ -37,8 +43,8 @@ func (m *Mirror) free() error {
 	return nil
 }
 
-// LetGo has Baseline bring copies that are kept at a moment to the Source's state of now. They count
-// as kept until Begin notes that this was done.
+// LetGo allows Baseline to bring copies that are kept at a moment to the Source's present state. They
+// count as kept until Begin records that this was done.
 func (m *Mirror) LetGo() error {
 	m.moment.Store(nil)
 	return m.EndDumps() // BaselineAt takes only a part of what packages have
