@@ -40,7 +40,7 @@ func TestCheckOfOurOwn(t *testing.T) {
 	notifier.await("closed lists", func() bool { closed = notifier.told("a Change List was closed"); return closed > 1 })
 	published := 0
 	notifier.await("dumps", func() bool {
-		return notifier.told("a dump was made") > closed && notifier.told("a dump was archived") > closed
+		return notifier.told("a dump was made") > closed && notifier.archived("resourcedump-archive", "changedump-archive") > closed
 	})
 	notifier.await("a notification", func() bool { published = notifier.told("the hub accepted a notification"); return published > 0 })
 	write("1 é&'.txt", "another")

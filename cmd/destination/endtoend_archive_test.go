@@ -57,7 +57,7 @@ func TestArchivesOfANotifier(t *testing.T) {
 	l.awaitPublished()
 	l.killNotifier()
 	l.startNotifier() // it makes the first Resource List at once
-	l.notifier.await("an archived Resource List", func() bool { return l.notifier.told("a Resource List was archived") > 0 })
+	l.notifier.await("an archived Resource List", func() bool { return l.notifier.archived("resourcelist-archive") > 0 })
 	at := func(dir string, more ...string) []string {
 		return append([]string{"--source", l.way.URL + "/", "--mirror", dir, "--data", filepath.Join(t.TempDir(), "data"), "--delete"}, more...)
 	}
@@ -129,7 +129,7 @@ func TestMomentsOfANotifier(t *testing.T) {
 	l.awaitPublished()
 	l.killNotifier()
 	l.startNotifier() // it makes the first Resource List at once
-	l.notifier.await("an archived Resource List", func() bool { return l.notifier.told("a Resource List was archived") > 0 })
+	l.notifier.await("an archived Resource List", func() bool { return l.notifier.archived("resourcelist-archive") > 0 })
 
 	var moments []time.Time
 	var was []map[string]string

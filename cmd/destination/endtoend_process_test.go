@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,8 +69,8 @@ func programs(t *testing.T) string {
 
 // record is a line of a program's log, as far as it matters here.
 type record struct {
-	Msg, Subscription string
-	First, Last       uint64
+	Msg, Subscription, Archive string
+	First, Last                uint64
 }
 
 // child is a program in a process of its own. What it prints and logs can be waited for.
@@ -182,6 +183,16 @@ func (c *child) await(what string, enough func() bool) {
 func (c *child) told(message string) (n int) {
 	for i := range c.log {
 		if c.log[i].Msg == message {
+			n++
+		}
+	}
+	return n
+}
+
+// archived counts the documents that a notifier says it has put into these archives.
+func (c *child) archived(archives ...string) (n int) {
+	for i := range c.log {
+		if c.log[i].Msg == "a document was archived" && slices.Contains(archives, c.log[i].Archive) {
 			n++
 		}
 	}
