@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -153,55 +154,25 @@ func (c Config) withDefaults() Config {
 	if len(c.Sets) == 0 {
 		c.Sets = []string{DefaultSet}
 	}
-	if c.MaxEntries == 0 {
-		c.MaxEntries = DefaultMaxEntries
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = payload.MaxBytes
-	}
-	if c.MaxWait == 0 {
-		c.MaxWait = DefaultMaxWait
-	}
-	if c.Keep == 0 {
-		c.Keep = DefaultKeep
-	}
-	if c.Files == 0 {
-		c.Files = defaultFiles
-	}
-	if c.ChangeListEntries == 0 {
-		c.ChangeListEntries = DefaultChangeListEntries
-	}
-	if c.ChangeListBytes == 0 {
-		c.ChangeListBytes = payload.MaxBytes
-	}
-	if c.ChangeListFor == 0 {
-		c.ChangeListFor = DefaultChangeListFor
-	}
-	if c.ResourceListEvery == 0 {
-		c.ResourceListEvery = DefaultResourceListEvery
-	}
-	if c.ResourceListEntries == 0 {
-		c.ResourceListEntries = payload.MaxEntries
-	}
-	if c.ResourceListBytes == 0 {
-		c.ResourceListBytes = payload.MaxBytes
-	}
-	if c.ArchiveEvery == 0 {
-		c.ArchiveEvery = DefaultArchiveEvery
-	}
-	if c.ArchiveFor == 0 {
-		c.ArchiveFor = DefaultArchiveFor
-	}
-	if c.ArchiveEntries == 0 {
-		c.ArchiveEntries = payload.MaxEntries
-	}
+	c.MaxEntries = cmp.Or(c.MaxEntries, DefaultMaxEntries)
+	c.MaxBytes = cmp.Or(c.MaxBytes, payload.MaxBytes)
+	c.MaxWait = cmp.Or(c.MaxWait, DefaultMaxWait)
+	c.Keep = cmp.Or(c.Keep, DefaultKeep)
+	c.Files = cmp.Or(c.Files, defaultFiles)
+	c.ChangeListEntries = cmp.Or(c.ChangeListEntries, DefaultChangeListEntries)
+	c.ChangeListBytes = cmp.Or(c.ChangeListBytes, payload.MaxBytes)
+	c.ChangeListFor = cmp.Or(c.ChangeListFor, DefaultChangeListFor)
+	c.ResourceListEvery = cmp.Or(c.ResourceListEvery, DefaultResourceListEvery)
+	c.ResourceListEntries = cmp.Or(c.ResourceListEntries, payload.MaxEntries)
+	c.ResourceListBytes = cmp.Or(c.ResourceListBytes, payload.MaxBytes)
+	c.ArchiveEvery = cmp.Or(c.ArchiveEvery, DefaultArchiveEvery)
+	c.ArchiveFor = cmp.Or(c.ArchiveFor, DefaultArchiveFor)
+	c.ArchiveEntries = cmp.Or(c.ArchiveEntries, payload.MaxEntries)
+	c.UserAgent = cmp.Or(c.UserAgent, "Carillon")
 	if c.Transport == nil {
 		if shared, ok := http.DefaultTransport.(*http.Transport); ok {
 			c.Transport = shared.Clone()
 		}
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = "Carillon"
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -38,7 +38,7 @@ func (s *set) Archives() []notifier.Archivable {
 }
 
 // covers is the time of a generation, as an archive tells it.
-func (g *Generation) covers() archive.Kept {
+func (g *generation) covers() archive.Kept {
 	if g.Kind == Changes {
 		return archive.Kept{Begin: g.From, End: g.Until}
 	}
@@ -46,7 +46,7 @@ func (g *Generation) covers() archive.Kept {
 }
 
 // linkTo makes a directory with the same files.
-func (g *Generation) linkTo(ctx context.Context, dir string) error {
+func (g *generation) linkTo(ctx context.Context, dir string) error {
 	names := []string{generationName}
 	for n := range g.Packages {
 		names = append(names, packageName(n+1))
@@ -56,7 +56,7 @@ func (g *Generation) linkTo(ctx context.Context, dir string) error {
 
 // serveArchived answers with an archived dump, a package of it, or a copy of a manifest.
 func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, one notifier.ArchivedFiles, name string) error {
-	g := &Generation{dir: one.Dir}
+	g := &generation{dir: one.Dir}
 	if err := g.load(); err != nil {
 		return err
 	}
@@ -77,12 +77,12 @@ func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, o
 
 // archived is the document of an archived dump. That of changes is complete: what follows is
 // another.
-func (g *Generation) archived(one notifier.ArchivedFiles) ([]byte, error) {
+func (g *generation) archived(one notifier.ArchivedFiles) ([]byte, error) {
 	head := g.resourceHead(one.Links)
 	if g.Kind == Changes {
 		head = payload.Head{Capability: payload.CapChangeDump, From: g.From, Until: g.Until, Links: one.Links}
 	}
-	return document(head, []*Generation{g},
-		func(_ *Generation, n int) string { return one.URI(packageName(n)) },
-		func(_ *Generation, n int) string { return one.URI(strconv.Itoa(n) + ".xml") })
+	return document(head, []*generation{g},
+		func(_ *generation, n int) string { return one.URI(packageName(n)) },
+		func(_ *generation, n int) string { return one.URI(strconv.Itoa(n) + ".xml") })
 }

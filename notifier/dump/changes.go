@@ -27,7 +27,7 @@ func (s *set) stepChanges(ctx context.Context) (time.Duration, error) {
 		return longestLook, nil
 	}
 	err = within(ctx, s.d.packaging, func() error { return s.packList(ctx, *next) })
-	if errors.Is(err, ErrRoom) && len(s.of(Changes)) > 0 {
+	if errors.Is(err, errRoom) && len(s.of(Changes)) > 0 {
 		s.log.Warn("the oldest part of the Change Dump is dropped before its time, as there is no room for a new one", "error", err)
 		s.drop(Changes, 1)
 		return 0, nil

@@ -27,7 +27,7 @@ type Dumps struct {
 	making, packaging chan struct{}
 	pause             time.Duration // firstPause; tests set it
 	// finished is called with each generation that was made. It is for tests.
-	finished func(*Generation)
+	finished func(*generation)
 }
 
 // workersFetching is how many resources of a set are fetched at a time.
@@ -45,7 +45,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 	}
 	d := &Dumps{
 		cfg: cfg, log: cfg.Logger, room: &room{limit: cfg.Bytes, dir: cfg.Dir, minFree: cfg.MinFree}, sets: map[string]*set{},
-		pause: firstPause, finished: func(*Generation) {}, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
+		pause: firstPause, finished: func(*generation) {}, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
 	}
 	used, err := sizeOf(cfg.Dir)
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *Dumps) Run(ctx context.Context) error {
 }
 
 // completed is what time it is, and never before the generation begins.
-func (d *Dumps) completed(g *Generation) time.Time {
+func (d *Dumps) completed(g *generation) time.Time {
 	now := d.cfg.Notifier.Now().UTC().Truncate(time.Microsecond)
 	if now.Before(g.begins()) {
 		return g.begins()
@@ -149,6 +149,6 @@ func newSet(d *Dumps, one Set, m *metrics) *set {
 		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
 		log: d.log.With("set", one.Name), metrics: m, started: d.cfg.Notifier.Now(),
 		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
-		generations: map[Kind][]*Generation{}, touched: map[Kind]time.Time{},
+		generations: map[Kind][]*generation{}, touched: map[Kind]time.Time{},
 	}
 }

@@ -8,6 +8,12 @@ import (
 	"carillon/payload"
 )
 
+// Generation is a generation.
+type Generation = generation
+
+// ErrNoResources is the error of a set without resources.
+var ErrNoResources = errNoResources
+
 // SetPause sets the time before the second attempt to get content.
 func (d *Dumps) SetPause(pause time.Duration) { d.pause = pause }
 

@@ -30,7 +30,7 @@ const (
 // Files of a generation, in a directory of package moments that is named for when it begins.
 //
 //	1.zip, 2.zip, …   the packages
-//	generation.json   the Generation; in a directory that is being made, 1.json, 2.json, …
+//	generation.json   the generation; in a directory that is being made, 1.json, 2.json, …
 //	                  each say that a package is finished
 const (
 	generationName = "generation.json"
@@ -38,9 +38,9 @@ const (
 	maxGeneration  = 64 << 20 // bytes of generation.json; 50,000 packages need a third of that
 )
 
-// Generation is a dump that is whole: a Resource Dump, or the packages of one Change List. It
+// generation is a dump that is whole: a Resource Dump, or the packages of one Change List. It
 // never changes. Its files stay until the set drops the generation.
-type Generation struct {
+type generation struct {
 	Version int    `json:"version"`
 	Set     string `json:"set"`
 	Kind    Kind   `json:"kind"`
@@ -51,7 +51,7 @@ type Generation struct {
 	Until time.Time `json:"until,omitzero"`
 	// Completed is when the last package was finished.
 	Completed time.Time `json:"completed"`
-	Packages  []Package `json:"packages"`
+	Packages  []zipFile `json:"packages"`
 	// LeftOut is how many entries have no content in any package, by reason.
 	LeftOut map[Reason]int `json:"left_out,omitempty"`
 
@@ -59,8 +59,8 @@ type Generation struct {
 	since time.Time // by the monotonic clock, when it was completed or loaded
 }
 
-// Package is one ZIP.
-type Package struct {
+// zipFile is one ZIP.
+type zipFile struct {
 	// Bytes is the size of the file, Hash its SHA-256 in the form of rs:md, "sha-256:…".
 	Bytes int64  `json:"bytes"`
 	Hash  string `json:"hash"`
@@ -72,18 +72,18 @@ type Package struct {
 	Until     time.Time `json:"until,omitzero"`
 	Completed time.Time `json:"completed"`
 	// Manifest is where manifest.xml is in the file, packed as a raw DEFLATE stream.
-	Manifest Extent `json:"manifest"`
+	Manifest extent `json:"manifest"`
 }
 
-// Extent is a part of a file.
-type Extent struct {
+// extent is a part of a file.
+type extent struct {
 	Offset int64 `json:"offset"`
 	Packed int64 `json:"packed"`
 	Size   int64 `json:"size"` // when unpacked
 }
 
 // begins is the moment that names the generation.
-func (g *Generation) begins() time.Time {
+func (g *generation) begins() time.Time {
 	if g.Kind == Changes {
 		return g.From
 	}
@@ -91,15 +91,15 @@ func (g *Generation) begins() time.Time {
 }
 
 // Name is the generation's name in URIs, and that of its directory.
-func (g *Generation) Name() string { return moments.Name(g.begins()) }
+func (g *generation) Name() string { return moments.Name(g.begins()) }
 
 // File returns the name of the file of package n, counted from 1.
-func (g *Generation) File(n int) string { return filepath.Join(g.dir, packageName(n)) }
+func (g *generation) File(n int) string { return filepath.Join(g.dir, packageName(n)) }
 
 func packageName(n int) string { return strconv.Itoa(n) + ".zip" }
 
 // Entries returns how many entries the manifests have.
-func (g *Generation) Entries() (n int) {
+func (g *generation) Entries() (n int) {
 	for i := range g.Packages {
 		n += g.Packages[i].Entries
 	}
@@ -107,7 +107,7 @@ func (g *Generation) Entries() (n int) {
 }
 
 // Bytes returns the size of all packages.
-func (g *Generation) Bytes() (n int64) {
+func (g *generation) Bytes() (n int64) {
 	for i := range g.Packages {
 		n += g.Packages[i].Bytes
 	}
@@ -115,7 +115,7 @@ func (g *Generation) Bytes() (n int64) {
 }
 
 // LeftOutTotal returns how many entries have no content.
-func (g *Generation) LeftOutTotal() (n int) {
+func (g *generation) LeftOutTotal() (n int) {
 	for _, one := range g.LeftOut {
 		n += one
 	}
@@ -124,7 +124,7 @@ func (g *Generation) LeftOutTotal() (n int) {
 
 // listed returns the entry for package n of a Resource Dump or Change Dump (core §11.1, §13.1),
 // where package and manifest are at the URIs.
-func (g *Generation) listed(n int, uri, manifest string) payload.Part {
+func (g *generation) listed(n int, uri, manifest string) payload.Part {
 	p := &g.Packages[n-1]
 	part := payload.Part{
 		Loc: uri, Type: mediaZip, Length: strconv.FormatInt(p.Bytes, 10), Hash: p.Hash,
@@ -141,7 +141,7 @@ func (g *Generation) listed(n int, uri, manifest string) payload.Part {
 // document returns a dump of generations: the Resource Dump of one (core §11.1), or the Change Dump
 // of those that follow each other (core §13.1). uri and manifest return where package n of a
 // generation and its manifest are.
-func document(head payload.Head, all []*Generation, uri, manifest func(g *Generation, n int) string) ([]byte, error) {
+func document(head payload.Head, all []*generation, uri, manifest func(g *generation, n int) string) ([]byte, error) {
 	doc, err := payload.AppendHead(nil, head)
 	if err != nil {
 		return nil, err
@@ -160,9 +160,9 @@ func document(head payload.Head, all []*Generation, uri, manifest func(g *Genera
 // mostPackages returns how many packages a dump of the set can list, live or archived, by the bytes
 // of the longest entry.
 func (s *set) mostPackages() (int, error) {
-	long := &Generation{Kind: Changes, Packages: make([]Package, payload.MaxEntries)}
+	long := &generation{Kind: Changes, Packages: make([]zipFile, payload.MaxEntries)}
 	n := len(long.Packages)
-	long.Packages[n-1] = Package{Bytes: math.MaxInt64, Hash: fmt.Sprintf("sha-256:%x", [sha256.Size]byte{})}
+	long.Packages[n-1] = zipFile{Bytes: math.MaxInt64, Hash: fmt.Sprintf("sha-256:%x", [sha256.Size]byte{})}
 	part := long.listed(n, s.uri(long, n), s.manifestURI(long, n))
 	part.From, part.Until = s.started, s.started
 	entry, err := payload.AppendListed(nil, &part)
@@ -174,13 +174,13 @@ func (s *set) mostPackages() (int, error) {
 }
 
 // resourceHead is the head of a Resource Dump. links must have rel=up.
-func (g *Generation) resourceHead(links []payload.Link) payload.Head {
+func (g *generation) resourceHead(links []payload.Link) payload.Head {
 	return payload.Head{Capability: payload.CapResourceDump, At: g.At, Completed: g.Completed, Links: links}
 }
 
 // openManifest opens the manifest within the file of a package, unpacked: the same bytes as in the
 // ZIP.
-func openManifest(file string, at Extent) (io.ReadCloser, error) {
+func openManifest(file string, at extent) (io.ReadCloser, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func openManifest(file string, at Extent) (io.ReadCloser, error) {
 }
 
 // load reads the generation in g.dir, and looks whether its files are there.
-func (g *Generation) load() error {
+func (g *generation) load() error {
 	if err := moments.ReadJSON(filepath.Join(g.dir, generationName), maxGeneration, g); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type maker struct {
 	shown  *progress
 	files  atomic.Int64
 
-	gen      *Generation
+	gen      *generation
 	out      *packageWriter
 	in       map[string]place // changes only: where the content of a resource is in the package
 	scratch  []byte
@@ -70,7 +70,7 @@ type place struct {
 
 // finished is what N.json says: a package, and where the plan goes on after it.
 type finished struct {
-	Package
+	zipFile
 	Next    int64          `json:"next"`
 	Last    time.Time      `json:"last,omitzero"`
 	LeftOut map[Reason]int `json:"left_out,omitempty"` // up to here
@@ -85,8 +85,8 @@ type job struct {
 }
 
 // run makes the generation, or goes on with it.
-func (m *maker) run(ctx context.Context) (*Generation, error) {
-	m.gen = &Generation{
+func (m *maker) run(ctx context.Context) (*generation, error) {
+	m.gen = &generation{
 		Version: versionKnown, Set: m.plan.Set, Kind: m.plan.Kind, At: m.plan.At, From: m.plan.From, Until: m.plan.Until,
 		LeftOut: map[Reason]int{}, dir: m.dir,
 	}
@@ -136,7 +136,7 @@ func (m *maker) resume() error {
 		if err != nil {
 			return err
 		}
-		m.gen.Packages = append(m.gen.Packages, f.Package)
+		m.gen.Packages = append(m.gen.Packages, f.zipFile)
 		m.offset, m.gen.LeftOut, m.packed = f.Next, f.LeftOut, f.Packed
 		if m.gen.LeftOut == nil {
 			m.gen.LeftOut = map[Reason]int{}
@@ -460,7 +460,7 @@ func (m *maker) endPackage(until time.Time) error {
 	m.gen.Packages = append(m.gen.Packages, p)
 	m.offset = m.consumed
 	m.shown.finished(p)
-	return m.set.d.room.writeJSON(m.note(n), finished{Package: p, Next: m.offset, Last: m.last, LeftOut: m.gen.LeftOut, Packed: m.packed})
+	return m.set.d.room.writeJSON(m.note(n), finished{zipFile: p, Next: m.offset, Last: m.last, LeftOut: m.gen.LeftOut, Packed: m.packed})
 }
 
 // finish makes the generation whole: what served its making goes, and it gets its name.

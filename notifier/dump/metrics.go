@@ -65,7 +65,7 @@ func (f *families) of(set string) *metrics {
 }
 
 // show reports the newest dump of a kind.
-func (m *metrics) show(g *Generation) {
+func (m *metrics) show(g *generation) {
 	m.at[g.Kind].Set(float64(g.Completed.UnixMicro()) / 1e6)
 	m.bytes[g.Kind].Set(float64(g.Bytes()))
 	m.entries[g.Kind].Set(float64(g.Entries()))

@@ -172,7 +172,7 @@ func (w *packageWriter) list(entry []byte) error {
 }
 
 // finish writes the package, durable and whole, to name. head is that of the manifest.
-func (w *packageWriter) finish(name string, head []byte) (p Package, err error) {
+func (w *packageWriter) finish(name string, head []byte) (p zipFile, err error) {
 	manifest := member{name: "manifest.xml", method: methodDeflate}
 	packed, err := w.packManifest(head, &manifest)
 	if err != nil {
@@ -219,11 +219,11 @@ func (w *packageWriter) packManifest(head []byte, m *member) (packed *spool, err
 }
 
 // assemble writes the whole ZIP.
-func (w *packageWriter) assemble(to *countingWriter, manifest *member, packed *spool, p *Package) error {
+func (w *packageWriter) assemble(to *countingWriter, manifest *member, packed *spool, p *zipFile) error {
 	if _, err := to.Write(manifest.appendLocal(nil, w.modified)); err != nil {
 		return err
 	}
-	p.Manifest = Extent{Offset: to.n, Packed: manifest.packed, Size: manifest.size}
+	p.Manifest = extent{Offset: to.n, Packed: manifest.packed, Size: manifest.size}
 	if _, err := io.Copy(to, packed.file); err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ type Progress struct {
 	Earlier bool `json:"earlier,omitempty"`
 }
 
-// Outcome is how the making of a Resource Dump has ended.
-type Outcome struct {
+// outcome is how the making of a Resource Dump has ended.
+type outcome struct {
 	Progress
 	At time.Time
 	// Err is why there is no new dump; nil if there is one.
@@ -38,7 +38,7 @@ type progress struct {
 	now  Progress // guarded by mu
 }
 
-func (p *progress) begin(of plan, g *Generation) {
+func (p *progress) begin(of plan, g *generation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kind = of.Kind
@@ -65,7 +65,7 @@ func (p *progress) leftOut() {
 	p.now.LeftOut++
 }
 
-func (p *progress) finished(done Package) {
+func (p *progress) finished(done zipFile) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now.Packages++

@@ -10,8 +10,8 @@ import (
 	"carillon/payload"
 )
 
-// ErrNoResources: the set has no resources, so there is nothing to dump.
-var ErrNoResources = errors.New("the set has no resources yet")
+// errNoResources: the set has no resources, so there is nothing to dump.
+var errNoResources = errors.New("the set has no resources yet")
 
 // tooMany is the error of a dump with more packages than a document can list.
 func (s *set) tooMany() error {
@@ -20,7 +20,7 @@ func (s *set) tooMany() error {
 
 func (s *set) runResources(ctx context.Context) {
 	s.loop(ctx, s.wakeResources, s.urgent, Resources, s.stepResources)
-	s.answer(Outcome{Err: errors.New("the notifier ends; the dump is gone on with at its next start")})
+	s.answer(outcome{Err: errors.New("the notifier ends; the dump is gone on with at its next start")})
 }
 
 // stepResources does what is to be done of Resource Dumps now, and returns when to look again.
@@ -33,7 +33,7 @@ func (s *set) stepResources(ctx context.Context) (time.Duration, error) {
 	if wait := s.due(); wait > 0 && !begun {
 		return min(wait, longestLook), nil
 	}
-	var g *Generation
+	var g *generation
 	err = within(ctx, s.d.making, func() (err error) {
 		if !begun {
 			if dir, p, err = s.planResources(ctx); err != nil {
@@ -45,19 +45,19 @@ func (s *set) stepResources(ctx context.Context) (time.Duration, error) {
 	})
 	done := s.progress.end()
 	switch {
-	case errors.Is(err, ErrNoResources):
-		s.answer(Outcome{Err: err})
+	case errors.Is(err, errNoResources):
+		s.answer(outcome{Err: err})
 		s.mu.Lock()
 		s.first = time.Time{} // until an event comes
 		s.mu.Unlock()
 		return longestLook, nil
 	case err != nil:
 		if ctx.Err() == nil {
-			s.answer(Outcome{Progress: done, Err: err})
+			s.answer(outcome{Progress: done, Err: err})
 		}
 		return 0, err
 	}
-	s.answer(Outcome{Progress: done, At: g.At})
+	s.answer(outcome{Progress: done, At: g.At})
 	return 0, nil
 }
 
@@ -78,7 +78,7 @@ func (s *set) due() time.Duration {
 }
 
 // age returns how old a generation is. A clock that was set back makes none younger.
-func (s *set) age(g *Generation) time.Duration {
+func (s *set) age(g *generation) time.Duration {
 	return max(s.d.cfg.Notifier.Now().Sub(g.Completed), time.Since(g.since))
 }
 
@@ -104,7 +104,7 @@ func (s *set) planResources(ctx context.Context) (dir string, p plan, err error)
 		}
 	}
 	if err == nil && w.Entries == 0 && s.newest() == nil {
-		err = ErrNoResources
+		err = errNoResources
 	}
 	if err == nil && w.Content/s.d.cfg.PackageBytes >= int64(s.most) {
 		err = fmt.Errorf("the set has %d bytes, which may need %w; allow packages of more than %d bytes with "+

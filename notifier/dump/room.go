@@ -13,8 +13,8 @@ import (
 	"carillon/internal/durable"
 )
 
-// ErrRoom: dumps would take more of the disk than Config.Bytes allows.
-var ErrRoom = errors.New("the bound of the disk that dumps may take is reached")
+// errRoom: dumps would take more of the disk than Config.Bytes allows.
+var errRoom = errors.New("the bound of the disk that dumps may take is reached")
 
 // errDiskFull: dumps would take what the journal needs, which is on the same disk.
 var errDiskFull = errors.New("the disk is nearly full")
@@ -45,7 +45,7 @@ func (r *room) take(n int64) error {
 	if used := r.used.Add(n); r.limit > 0 && used > r.limit {
 		r.used.Add(-n)
 		return fmt.Errorf("%w: %d of %d bytes are used; allow more with --dump-bytes, or keep less (--dump-keep, --keep)",
-			ErrRoom, used-n, r.limit)
+			errRoom, used-n, r.limit)
 	}
 	if written := r.written.Add(n); written/lookEvery != (written-n)/lookEvery {
 		if err := r.look(); err != nil {

@@ -38,12 +38,12 @@ func (s *set) changeDumpURL() string { return s.d.cfg.Notifier.PublicURL(s.name 
 func folder(kind Kind) string { return string(kind) + "dump/" }
 
 // uri is where package n of a generation is for as long as that is kept.
-func (s *set) uri(g *Generation, n int) string {
+func (s *set) uri(g *generation, n int) string {
 	return s.d.cfg.Notifier.PublicURL(s.name + "/" + folder(g.Kind) + g.Name() + "/" + packageName(n))
 }
 
 // manifestURI is where a copy of its manifest is.
-func (s *set) manifestURI(g *Generation, n int) string {
+func (s *set) manifestURI(g *generation, n int) string {
 	return s.d.cfg.Notifier.PublicURL(s.name + "/" + folder(g.Kind) + g.Name() + "/" + strconv.Itoa(n) + ".xml")
 }
 
@@ -83,7 +83,7 @@ func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 	}
 	archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapResourceDump)
 	head := g.resourceHead(append([]payload.Link{{Rel: payload.RelUp, Href: s.up}}, archives...))
-	doc, err := document(head, []*Generation{g}, s.uri, s.manifestURI)
+	doc, err := document(head, []*generation{g}, s.uri, s.manifestURI)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *set) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error
 		return nothing
 	}
 	all := s.of(kind)
-	i, found := slices.BinarySearchFunc(all, at, func(g *Generation, at time.Time) int { return g.begins().Compare(at) })
+	i, found := slices.BinarySearchFunc(all, at, func(g *generation, at time.Time) int { return g.begins().Compare(at) })
 	switch {
 	case !found && i < len(all):
 		return s.gone(kind)
@@ -165,7 +165,7 @@ func (s *set) gone(kind Kind) error {
 
 // send answers with the file of a package, or with the manifest in it: conditions, ranges of
 // packages, within what n sends at a time. The error is fs.ErrNotExist where the file is not there.
-func send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *Package, manifest bool) error {
+func send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *zipFile, manifest bool) error {
 	tag := strings.TrimPrefix(p.Hash, "sha-256:")
 	if manifest {
 		return n.ServeReader(w, r, kindPackage, tag+"-manifest", p.Completed, true, func() (io.ReadCloser, error) {
@@ -232,7 +232,7 @@ type Answer struct {
 	Error string    `json:"error,omitempty"`
 }
 
-func answerOf(o Outcome) Answer {
+func answerOf(o outcome) Answer {
 	a := Answer{Progress: o.Progress, Done: true, At: o.At}
 	if o.Err != nil {
 		a.Error = o.Err.Error()

@@ -51,23 +51,23 @@ type set struct {
 
 	mu          sync.Mutex
 	touched     map[Kind]time.Time     // guarded by mu: when the served document changed last
-	generations map[Kind][]*Generation // guarded by mu: oldest first; slices never change in place
-	waiting     []chan Outcome         // guarded by mu: requests for a Resource Dump
-	answering   []chan Outcome         // guarded by mu: those that the dump being made answers
+	generations map[Kind][]*generation // guarded by mu: oldest first; slices never change in place
+	waiting     []chan outcome         // guarded by mu: requests for a Resource Dump
+	answering   []chan outcome         // guarded by mu: those that the dump being made answers
 	first, last time.Time              // guarded by mu: when events came
 }
 
 func (s *set) dirOf(kind Kind) string { return filepath.Join(s.dir, string(kind)) }
 
 // of returns the generations of a kind.
-func (s *set) of(kind Kind) []*Generation {
+func (s *set) of(kind Kind) []*generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generations[kind]
 }
 
 // newest returns the newest Resource Dump; nil if there is none.
-func (s *set) newest() *Generation {
+func (s *set) newest() *generation {
 	all := s.of(Resources)
 	if len(all) == 0 {
 		return nil
@@ -98,14 +98,14 @@ func (s *set) load(ctx context.Context) error {
 
 // loadKind loads the generations of a kind. It removes those that are of no use: what is not whole
 // and cannot be resumed, and what is of a time that the journal has not seen.
-func (s *set) loadKind(kind Kind, last time.Time) (all []*Generation, _ error) {
+func (s *set) loadKind(kind Kind, last time.Time) (all []*generation, _ error) {
 	found, err := moments.List(s.dirOf(kind))
 	if err != nil {
 		return nil, err
 	}
 	now := s.d.cfg.Notifier.Now()
 	for _, f := range found {
-		g := &Generation{dir: f.Path}
+		g := &generation{dir: f.Path}
 		var err error
 		if !f.Whole {
 			if _, err = s.resumable(kind, f.Path, last); err == nil {
@@ -170,7 +170,7 @@ func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found b
 }
 
 // make makes the generation of a plan, and has it served.
-func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) (*Generation, error) {
+func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) (*generation, error) {
 	m := &maker{set: s, dir: dir, plan: p, shown: progress}
 	m.packer = packer{
 		source: s.source, unasked: m.unasked, dir: dir, pause: s.d.pause, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
@@ -226,8 +226,8 @@ func (s *set) Arrived(int) {
 func (s *set) ListsChanged() { await.Wake(s.wakeChanges) }
 
 // ask requests a Resource Dump that begins from now on, and returns a channel with its outcome.
-func (s *set) ask() chan Outcome {
-	answer := make(chan Outcome, 1)
+func (s *set) ask() chan outcome {
+	answer := make(chan outcome, 1)
 	s.mu.Lock()
 	s.waiting = append(s.waiting, answer)
 	s.mu.Unlock()
@@ -243,14 +243,14 @@ func (s *set) beginsNow() {
 }
 
 // waits reports whether the dump of a request has not begun yet.
-func (s *set) waits(request chan Outcome) bool {
+func (s *set) waits(request chan outcome) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.waiting, request)
 }
 
 // answer answers the requests of the dump that has ended. An error answers all of them.
-func (s *set) answer(o Outcome) {
+func (s *set) answer(o outcome) {
 	s.mu.Lock()
 	ended := s.answering
 	s.answering = nil
