@@ -217,7 +217,8 @@ func (k *keeping) keepWaiting(ctx context.Context, expired time.Time) error {
 		case k.own.Sparse && some && one.Begin.Sub(newest.Begin) < k.ch.n.cfg.ArchiveEvery:
 			continue
 		case k.ofChanges() && some && newest.End.Before(one.Begin):
-			k.ch.log.Warn("the archive has a hole: nothing of that time is there any more", "archive", k.capability,
+			k.ch.log.Warn("the archive has a hole: nothing of that time is there any more",
+				"archive", k.capability,
 				"from", payload.FormatDatetime(newest.End), "until", payload.FormatDatetime(one.Begin))
 		}
 		err := k.Add(one.Kept, func(path string) error { return one.Write(ctx, path) })
@@ -225,7 +226,8 @@ func (k *keeping) keepWaiting(ctx context.Context, expired time.Time) error {
 			return err
 		}
 		k.changed()
-		k.ch.log.Info("a document was archived", "archive", k.capability, "begins", payload.FormatDatetime(one.Begin))
+		k.ch.log.Info("a document was archived",
+			"archive", k.capability, "begins", payload.FormatDatetime(one.Begin))
 		if k.own.Kept != nil {
 			k.own.Kept()
 		}
@@ -255,7 +257,8 @@ func (a *archives) closedLists(ctx context.Context) (all []Archiving, err error)
 // waiting returns the closed lists that are not archived yet, and not too old for it.
 func (a *archives) waiting(lists []ChangeList, expired time.Time) []ChangeList {
 	for i, l := range lists {
-		if !l.Until.IsZero() && l.Until.After(expired) && a.changes.Follows(archive.Kept{Begin: l.From, End: l.Until}) {
+		k := archive.Kept{Begin: l.From, End: l.Until}
+		if !l.Until.IsZero() && l.Until.After(expired) && a.changes.Follows(k) {
 			return lists[i : len(lists)-1]
 		}
 	}
@@ -317,7 +320,8 @@ func (a *archives) lastingLists(context.Context) (all []Archiving, _ error) {
 
 // hasResources reports whether the archive needs the files of a Resource List no more.
 func (a *archives) hasResources(g *generation) bool {
-	return a == nil || !g.Lasting || !g.Completed.After(a.ch.n.clock.Now().Add(-a.ch.n.cfg.ArchiveFor)) ||
+	return a == nil || !g.Lasting ||
+		!g.Completed.After(a.ch.n.clock.Now().Add(-a.ch.n.cfg.ArchiveFor)) ||
 		!a.resources.Follows(archive.Kept{Begin: g.At, End: g.Completed})
 }
 
@@ -372,5 +376,6 @@ func (a *archives) links(links []payload.Link, of string) []payload.Link {
 
 // archiveCapabilities are the values of a metric's label.
 var archiveCapabilities = []string{
-	payload.CapResourceListArchive, payload.CapResourceDumpArchive, payload.CapChangeListArchive, payload.CapChangeDumpArchive,
+	payload.CapResourceListArchive, payload.CapResourceDumpArchive,
+	payload.CapChangeListArchive, payload.CapChangeDumpArchive,
 }

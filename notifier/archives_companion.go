@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
-	"slices"
 
 	"github.com/gorilla/mux"
 
@@ -40,7 +39,7 @@ type Archivable struct {
 	Serve func(w http.ResponseWriter, r *http.Request, one ArchivedFiles, name string) error
 }
 
-// Archiving is a document that can be archived.
+// Archiving is a document that waits for the archive.
 type Archiving struct {
 	// Kept is its interval, or when its making began and ended.
 	archive.Kept
@@ -99,11 +98,12 @@ func (k *keeping) serveOther(w http.ResponseWriter, r *http.Request) error {
 	err = k.own.Serve(w, r, ArchivedFiles{
 		Kept: one, Dir: dir,
 		URI: func(name string) string {
-			return k.ch.n.publicURL(k.ch.set + "/archive/" + k.own.Capability + "/" + moments.Name(begin) + "/" + name)
+			return k.ch.n.publicURL(
+				k.ch.set + "/archive/" + k.own.Capability + "/" + moments.Name(begin) + "/" + name)
 		},
-		Links: slices.Concat([]payload.Link{{Rel: payload.RelUp, Href: k.ch.up}}, k.ch.archives.links(nil, k.own.Capability)),
+		Links: k.ch.archives.links([]payload.Link{{Rel: payload.RelUp, Href: k.ch.up}}, k.own.Capability),
 	}, mux.Vars(r)["name"])
-	if errors.Is(err, fs.ErrNotExist) { // it went this moment
+	if errors.Is(err, fs.ErrNotExist) { // it was dropped just now
 		return k.gone()
 	}
 	return err

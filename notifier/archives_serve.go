@@ -36,8 +36,10 @@ const (
 // (resourceLists.route).
 func (a *archives) route(router *mux.Router, prefix string) {
 	for _, k := range a.each() {
-		router.Path(prefix + k.ch.set + "/" + k.capability + ".xml").Handler(k.ch.n.readDocument(kindArchive, k.serve))
-		router.Path(prefix + k.ch.set + "/" + k.capability + "/{first:[0-9TZ.]+}.xml").Handler(k.ch.n.readDocument(kindArchive, k.servePart))
+		router.Path(prefix + k.ch.set + "/" + k.capability + ".xml").
+			Handler(k.ch.n.readDocument(kindArchive, k.serve))
+		router.Path(prefix + k.ch.set + "/" + k.capability + "/{first:[0-9TZ.]+}.xml").
+			Handler(k.ch.n.readDocument(kindArchive, k.servePart))
 		if k.own.Serve != nil {
 			router.Path(prefix + k.ch.set + "/archive/" + k.own.Capability + "/{begin:[0-9TZ.]+}/{name}").
 				Handler(k.ch.n.readDocument(kindArchived, k.serveOther))
@@ -63,7 +65,9 @@ func (k *keeping) serve(w http.ResponseWriter, r *http.Request) error {
 func (k *keeping) servePart(w http.ResponseWriter, r *http.Request) error {
 	first, err := moments.Parse(mux.Vars(r)["first"])
 	parts := k.Parts()
-	i, found := slices.BinarySearchFunc(parts, first, func(p archive.Part, first time.Time) int { return p.First.Compare(first) })
+	i, found := slices.BinarySearchFunc(parts, first, func(p archive.Part, first time.Time) int {
+		return p.First.Compare(first)
+	})
 	switch {
 	case err != nil:
 		return refuse(http.StatusNotFound, "There is nothing at this path.")
@@ -73,7 +77,7 @@ func (k *keeping) servePart(w http.ResponseWriter, r *http.Request) error {
 	return k.ch.n.serveDocument(w, r, k.document(parts[i], len(parts) > 1))
 }
 
-// gone refuses what has gone from the archive.
+// gone returns the error for a document that the archive has dropped.
 func (k *keeping) gone() error {
 	return &httpError{
 		status: http.StatusGone, header: http.Header{"Link": {"<" + k.url() + `>; rel="archives"`}},
@@ -111,7 +115,10 @@ func (k *keeping) document(part archive.Part, indexed bool) document {
 
 // index is the Index of the archive (archives §3.1).
 func (k *keeping) index(parts []archive.Part) document {
-	head := mustHead(payload.Head{Index: true, Capability: k.capability, Links: []payload.Link{{Rel: payload.RelUp, Href: k.ch.up}}})
+	head := mustHead(payload.Head{
+		Index: true, Capability: k.capability,
+		Links: []payload.Link{{Rel: payload.RelUp, Href: k.ch.up}},
+	})
 	return document{
 		kind: kindArchive, modified: k.modified(),
 		tag: tagFrom(head, parts[0].First.UnixMicro(), " ", parts[len(parts)-1].First.UnixMicro(), " ", len(parts)),
@@ -121,8 +128,10 @@ func (k *keeping) index(parts []archive.Part) document {
 	}
 }
 
-// pieces hands on a document of a head and so many entries.
-func pieces(head []byte, entries int, index bool, add func(dst []byte, i int) ([]byte, error)) func(context.Context, func([]byte) error) error {
+// pieces returns the write of a document: it emits a head and so many entries.
+func pieces(
+	head []byte, entries int, index bool, add func(dst []byte, i int) ([]byte, error),
+) func(context.Context, func([]byte) error) error {
 	return func(_ context.Context, emit func([]byte) error) error {
 		piece := slices.Clone(head)
 		for i := range entries {
@@ -141,11 +150,13 @@ func pieces(head []byte, entries int, index bool, add func(dst []byte, i int) ([
 	}
 }
 
-// archivedDocument is a Change List as the archive has it: what it was, at an address of its own,
-// without the Index, in which it is not for ever.
+// archivedDocument returns a Change List as the archive has it: the same entries, at an address of its
+// own. It does not link to the Index, which lists it for Config.Keep only.
 func (ch *channel) archivedDocument(l ChangeList) document {
 	head := ch.headWith(l, []payload.Link{{Rel: payload.RelArchives, Href: ch.archives.changes.url()}})
-	return ch.listDocument(l, listRange{head: head, from: l.From, end: l.Until, entries: l.Entries, lastmods: l.Lastmods}, l.Closed)
+	return ch.listDocument(l, listRange{
+		head: head, from: l.From, end: l.Until, entries: l.Entries, lastmods: l.Lastmods,
+	}, l.Closed)
 }
 
 // packDocument writes a document to a file, packed and durable.
@@ -169,10 +180,11 @@ func (a *archives) serveChanges(w http.ResponseWriter, r *http.Request) error {
 	}
 	return a.ch.n.serveDocument(w, r, document{
 		kind: kindArchived, lasting: true, modified: one.End,
-		tag: strconv.FormatInt(one.Begin.UnixMicro(), 36) + "-" + strconv.FormatInt(one.End.UnixMicro(), 36),
+		tag: strconv.FormatInt(one.Begin.UnixMicro(), 36) + "-" +
+			strconv.FormatInt(one.End.UnixMicro(), 36),
 		stored: func() (*storedReader, error) {
 			stored, err := openPacked(path)
-			if errors.Is(err, os.ErrNotExist) { // it went this moment
+			if errors.Is(err, os.ErrNotExist) { // it was dropped just now
 				return nil, a.changes.gone()
 			}
 			return stored, err
@@ -180,7 +192,7 @@ func (a *archives) serveChanges(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// missing refuses what begins at a time and is not in the archive.
+// missing returns the error for a document that is not in the archive.
 func (k *keeping) missing(begin time.Time) error {
 	expired := k.ch.n.clock.Now().Add(-k.ch.n.cfg.ArchiveFor)
 	if oldest, _, some := k.Ends(); some && begin.Before(oldest.Begin) || begin.Before(expired) {
@@ -189,8 +201,7 @@ func (k *keeping) missing(begin time.Time) error {
 	return refuse(http.StatusNotFound, "The archive has nothing that begins at this time. It is "+k.url()+" .")
 }
 
-// openPacked opens a packed file, which tells at its end how much it has unpacked: no document
-// has 4 GiB.
+// openPacked opens a packed file. Its last bytes are its size unpacked, as no document has 4 GiB.
 func openPacked(path string) (_ *storedReader, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -207,10 +218,11 @@ func openPacked(path string) (_ *storedReader, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("an archived document: %w", err), file.Close())
 	}
-	return &storedReader{File: file, size: int64(binary.LittleEndian.Uint32(size[:])), packed: packed + int64(len(size))}, nil
+	unpacked := int64(binary.LittleEndian.Uint32(size[:]))
+	return &storedReader{File: file, size: unpacked, packed: packed + int64(len(size))}, nil
 }
 
-// capabilities are what the Capability List tells of the archives (archives §2.1).
+// capabilities returns the entries of the archives in the Capability List (archives §2.1).
 func (a *archives) capabilities() (all []payload.Capability) {
 	for _, k := range a.each() {
 		if k.Len() > 0 {

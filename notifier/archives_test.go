@@ -384,7 +384,7 @@ func TestArchiveAfterAStepOfTheClock(t *testing.T) {
 		if moment(t, slow.Completed).Sub(moment(t, slow.At)) < 5*time.Minute {
 			t.Fatalf("the newest archived list is %+v, which should have taken minutes", slow)
 		}
-		time.Sleep(moment(t, slow.At).Add(3 * time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(moment(t, slow.At).Add(3 * time.Minute)))
 		synctest.Wait()
 		after := w.archived("resourcelist")
 		if n := len(before); len(after) < n+2 || after[n].At <= slow.At || after[n].At >= slow.Completed {

@@ -10,6 +10,7 @@
 package archive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -149,7 +150,8 @@ func (a *Archive) partDir(first time.Time) string {
 
 func (a *Archive) path(part Part, s span) string {
 	k := s.kept()
-	return filepath.Join(a.partDir(part.First), moments.Name(k.Begin)+"_"+moments.Name(k.End)+a.cfg.Suffix)
+	name := moments.Name(k.Begin) + "_" + moments.Name(k.End) + a.cfg.Suffix
+	return filepath.Join(a.partDir(part.First), name)
 }
 
 // follows reports whether a document may stand behind another.
@@ -195,7 +197,9 @@ func (a *Archive) Ends() (oldest, newest Kept, some bool) {
 func (a *Archive) Find(begin time.Time) (k Kept, path string, found bool) {
 	micros := begin.UnixMicro()
 	parts := a.Parts()
-	i, exact := slices.BinarySearchFunc(parts, micros, func(p Part, at int64) int { return compare(p.spans[0].begin, at) })
+	i, exact := slices.BinarySearchFunc(parts, micros, func(p Part, at int64) int {
+		return cmp.Compare(p.spans[0].begin, at)
+	})
 	if !exact {
 		i--
 	}
@@ -203,19 +207,11 @@ func (a *Archive) Find(begin time.Time) (k Kept, path string, found bool) {
 		return Kept{}, "", false
 	}
 	spans := parts[i].spans
-	j, found := slices.BinarySearchFunc(spans, micros, func(s span, at int64) int { return compare(s.begin, at) })
+	j, found := slices.BinarySearchFunc(spans, micros, func(s span, at int64) int {
+		return cmp.Compare(s.begin, at)
+	})
 	if !found {
 		return Kept{}, "", false
 	}
 	return spans[j].kept(), a.path(parts[i], spans[j]), true
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -19,7 +19,8 @@ const archivedName = "dump.xml"
 func (s *set) Archives() []notifier.Archivable {
 	of := func(kind Kind, capability string) notifier.Archivable {
 		return notifier.Archivable{
-			Capability: capability, Document: archivedName, Sparse: kind == Resources, Kept: func() { s.touch(kind) },
+			Capability: capability, Document: archivedName, Sparse: kind == Resources,
+			Kept: func() { s.touch(kind) },
 			Waiting: func(context.Context) (all []notifier.Archiving, _ error) {
 				for _, g := range s.of(kind) {
 					all = append(all, notifier.Archiving{Kept: g.covers(), Write: g.linkTo})
@@ -55,7 +56,9 @@ func (g *generation) linkTo(ctx context.Context, dir string) error {
 }
 
 // serveArchived answers with an archived dump, a package of it, or a copy of a manifest.
-func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, one notifier.ArchivedFiles, name string) error {
+func (s *set) serveArchived(
+	w http.ResponseWriter, r *http.Request, kind Kind, one notifier.ArchivedFiles, name string,
+) error {
 	g := &generation{dir: one.Dir}
 	if err := g.load(); err != nil {
 		return err
@@ -69,7 +72,8 @@ func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, o
 	}
 	number, suffix, _ := strings.Cut(name, ".")
 	n, err := strconv.Atoi(number)
-	if err != nil || strconv.Itoa(n) != number || n < 1 || n > len(g.Packages) || suffix != "zip" && suffix != "xml" {
+	if err != nil || strconv.Itoa(n) != number || n < 1 || n > len(g.Packages) ||
+		suffix != "zip" && suffix != "xml" {
 		return notifier.Refuse(http.StatusNotFound, "The dump has no such package.", nil)
 	}
 	return send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
@@ -80,7 +84,9 @@ func (s *set) serveArchived(w http.ResponseWriter, r *http.Request, kind Kind, o
 func (g *generation) archived(one notifier.ArchivedFiles) ([]byte, error) {
 	head := g.resourceHead(one.Links)
 	if g.Kind == Changes {
-		head = payload.Head{Capability: payload.CapChangeDump, From: g.From, Until: g.Until, Links: one.Links}
+		head = payload.Head{
+			Capability: payload.CapChangeDump, From: g.From, Until: g.Until, Links: one.Links,
+		}
 	}
 	return document(head, []*generation{g},
 		func(_ *generation, n int) string { return one.URI(packageName(n)) },

@@ -28,7 +28,8 @@ func (s *set) stepChanges(ctx context.Context) (time.Duration, error) {
 	}
 	err = within(ctx, s.d.packaging, func() error { return s.packList(ctx, *next) })
 	if errors.Is(err, errRoom) && len(s.of(Changes)) > 0 {
-		s.log.Warn("the oldest part of the Change Dump is dropped before its time, as there is no room for a new one", "error", err)
+		s.log.Warn("the oldest part of the Change Dump is dropped before its time, as there is no room for a new one",
+			"error", err)
 		s.drop(Changes, 1)
 		return 0, nil
 	}
@@ -78,7 +79,8 @@ func (s *set) nextList(lists []notifier.ChangeList) *notifier.ChangeList {
 		return nil
 	}
 	// The list that follows was dropped before it was packed: a Change Dump has no gaps.
-	s.log.Warn("the Change Dump begins anew: Change Lists were dropped before they were packed", "until", payload.FormatDatetime(end))
+	s.log.Warn("the Change Dump begins anew: Change Lists were dropped before they were packed",
+		"until", payload.FormatDatetime(end))
 	s.drop(Changes, len(all))
 	return s.firstList(closed)
 }
@@ -129,7 +131,8 @@ func (s *set) planChanges(ctx context.Context, l notifier.ChangeList) (dir strin
 		return "", p, err
 	}
 	if count != l.Entries {
-		return "", p, fmt.Errorf("the Change List of %s has %d entries, and %d are in the journal", payload.FormatDatetime(l.From), l.Entries, count)
+		return "", p, fmt.Errorf("the Change List of %s has %d entries, and %d are in the journal",
+			payload.FormatDatetime(l.From), l.Entries, count)
 	}
 	w, err := s.newPlan(plan{Kind: Changes, From: l.From, Until: l.Until})
 	if err != nil {
@@ -154,7 +157,9 @@ func (s *set) planChanges(ctx context.Context, l notifier.ChangeList) (dir strin
 	return w.end(err)
 }
 
-func (s *set) eachChange(ctx context.Context, l notifier.ChangeList, visit func(*payload.Entry) error) error {
+func (s *set) eachChange(
+	ctx context.Context, l notifier.ChangeList, visit func(*payload.Entry) error,
+) error {
 	for event, err := range s.d.cfg.Store.Events(ctx, s.name, l.From) {
 		if err != nil {
 			return err

@@ -113,7 +113,7 @@ func (c Config) Validate() error {
 	case c.PackageEntries < 1 || c.PackageEntries > payload.MaxEntries:
 		return fmt.Errorf("PackageEntries must be 1 to %d, not %d", payload.MaxEntries, c.PackageEntries)
 	case c.Packages < 1 || c.Packages > payload.MaxEntries:
-		return fmt.Errorf("Packages must be 1 to %d, not %d", payload.MaxEntries, c.Packages)
+		return fmt.Errorf("the packages of a dump must be 1 to %d, not %d", payload.MaxEntries, c.Packages)
 	case c.Bytes < c.PackageBytes:
 		return fmt.Errorf("dump-bytes must be at least dump-package-bytes, %d, not %d", c.PackageBytes, c.Bytes)
 	}

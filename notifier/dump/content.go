@@ -28,7 +28,7 @@ const (
 	Differs Reason = "differs"
 	// Changing: the file did not rest while it was read, again and again.
 	Changing Reason = "changing"
-	// TooLarge: it has more bytes than 1 TiB, or than a package may have where nobody says how many there are.
+	// TooLarge: it has more bytes than 1 TiB, or than a package may have where its size is unknown.
 	TooLarge Reason = "too_large"
 	// Unreadable: the file cannot be read.
 	Unreadable Reason = "unreadable"

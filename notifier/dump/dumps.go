@@ -44,8 +44,9 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	d := &Dumps{
-		cfg: cfg, log: cfg.Logger, room: &room{limit: cfg.Bytes, dir: cfg.Dir, minFree: cfg.MinFree}, sets: map[string]*set{},
-		pause: firstPause, finished: func(*generation) {}, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, sets: map[string]*set{}, pause: firstPause,
+		room:     &room{limit: cfg.Bytes, dir: cfg.Dir, minFree: cfg.MinFree},
+		finished: func(*generation) {}, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
 	}
 	used, err := sizeOf(cfg.Dir)
 	if err != nil {
@@ -148,7 +149,8 @@ func newSet(d *Dumps, one Set, m *metrics) *set {
 		d: d, name: one.Name, source: one.Source, workers: max(2, runtime.GOMAXPROCS(0)),
 		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
 		log: d.log.With("set", one.Name), metrics: m, started: d.cfg.Notifier.Now(),
-		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1),
+		urgent:      make(chan struct{}, 1),
 		generations: map[Kind][]*generation{}, touched: map[Kind]time.Time{},
 	}
 }

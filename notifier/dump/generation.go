@@ -141,7 +141,9 @@ func (g *generation) listed(n int, uri, manifest string) payload.Part {
 // document returns a dump of generations: the Resource Dump of one (core §11.1), or the Change Dump
 // of those that follow each other (core §13.1). uri and manifest return where package n of a
 // generation and its manifest are.
-func document(head payload.Head, all []*generation, uri, manifest func(g *generation, n int) string) ([]byte, error) {
+func document(
+	head payload.Head, all []*generation, uri, manifest func(g *generation, n int) string,
+) ([]byte, error) {
 	doc, err := payload.AppendHead(nil, head)
 	if err != nil {
 		return nil, err
@@ -162,7 +164,9 @@ func document(head payload.Head, all []*generation, uri, manifest func(g *genera
 func (s *set) mostPackages() (int, error) {
 	long := &generation{Kind: Changes, Packages: make([]zipFile, payload.MaxEntries)}
 	n := len(long.Packages)
-	long.Packages[n-1] = zipFile{Bytes: math.MaxInt64, Hash: fmt.Sprintf("sha-256:%x", [sha256.Size]byte{})}
+	long.Packages[n-1] = zipFile{
+		Bytes: math.MaxInt64, Hash: fmt.Sprintf("sha-256:%x", [sha256.Size]byte{}),
+	}
 	part := long.listed(n, s.uri(long, n), s.manifestURI(long, n))
 	part.From, part.Until = s.started, s.started
 	entry, err := payload.AppendListed(nil, &part)
@@ -175,7 +179,9 @@ func (s *set) mostPackages() (int, error) {
 
 // resourceHead is the head of a Resource Dump. links must have rel=up.
 func (g *generation) resourceHead(links []payload.Link) payload.Head {
-	return payload.Head{Capability: payload.CapResourceDump, At: g.At, Completed: g.Completed, Links: links}
+	return payload.Head{
+		Capability: payload.CapResourceDump, At: g.At, Completed: g.Completed, Links: links,
+	}
 }
 
 // openManifest opens the manifest within the file of a package, unpacked: the same bytes as in the

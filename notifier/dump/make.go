@@ -84,11 +84,11 @@ type job struct {
 	done chan struct{} // closed when item is there; nil: none will be
 }
 
-// run makes the generation, or goes on with it.
+// run makes the generation, or resumes it.
 func (m *maker) run(ctx context.Context) (*generation, error) {
 	m.gen = &generation{
-		Version: versionKnown, Set: m.plan.Set, Kind: m.plan.Kind, At: m.plan.At, From: m.plan.From, Until: m.plan.Until,
-		LeftOut: map[Reason]int{}, dir: m.dir,
+		Version: versionKnown, Set: m.plan.Set, Kind: m.plan.Kind, At: m.plan.At,
+		From: m.plan.From, Until: m.plan.Until, LeftOut: map[Reason]int{}, dir: m.dir,
 	}
 	m.from = m.plan.From
 	if err := m.resume(); err != nil {
@@ -114,9 +114,9 @@ func (m *maker) run(ctx context.Context) (*generation, error) {
 	return m.gen, nil
 }
 
-// enough says whether there is enough content for the dump to be announced. What was deleted since is
-// not missed. What a Change List has waits for its content for as long as it is to the next Resource
-// Dump: the parts that follow wait, too.
+// enough returns an error if the dump has less than half of its content. What was deleted since does
+// not count as missing. A part of the Change Dump waits for its content for Config.Every at most, as
+// the parts behind it wait, too.
 func (m *maker) enough() error {
 	missed := m.gen.LeftOutTotal() - m.gen.LeftOut[Deleted]
 	if missed <= m.packed || m.plan.Kind == Changes && m.holdLeft() <= 0 {
@@ -125,7 +125,7 @@ func (m *maker) enough() error {
 	return fmt.Errorf("%w: %d entries are left out, and %d are there", errMostLeftOut, missed, m.packed)
 }
 
-// resume finds the packages that an earlier process has finished.
+// resume loads the packages that an earlier process has finished.
 func (m *maker) resume() error {
 	for n := 1; ; n++ {
 		var f finished
@@ -149,8 +149,7 @@ func (m *maker) resume() error {
 
 func (m *maker) note(n int) string { return filepath.Join(m.dir, strconv.Itoa(n)+".json") }
 
-// sweep removes what a process has left that was killed: everything but the plan and the packages
-// before n.
+// sweep removes the files of a killed process, except the plan and the packages before n.
 func (m *maker) sweep(n int) error {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
@@ -171,7 +170,7 @@ func (m *maker) sweep(n int) error {
 	return nil
 }
 
-// pipeline packs what is left of the plan.
+// pipeline packs the rest of the plan.
 func (m *maker) pipeline(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work, order := make(chan *job, window), make(chan *job, window)
@@ -189,7 +188,7 @@ func (m *maker) pipeline(ctx context.Context) error {
 			return nil
 		})
 	}
-	var unused []*job // an error ends the making: their files go with the next start's sweep, or its own
+	var unused []*job // after an error; sweep removes files that are left
 	g.Go(func() error {
 		for j := range order {
 			if err := m.await(ctx, j); err != nil {
@@ -213,9 +212,10 @@ func (m *maker) pipeline(ctx context.Context) error {
 	return err
 }
 
-// lastPackage makes the package of a plan that has nothing, or nothing that could be had.
+// lastPackage makes an empty package: of a plan whose rest has no content, or without entries.
 func (m *maker) lastPackage(ctx context.Context) error {
-	if ctx.Err() != nil || len(m.gen.Packages) > 0 && (m.plan.Kind == Resources || m.from.Equal(m.plan.Until)) {
+	covered := m.plan.Kind == Resources || m.from.Equal(m.plan.Until)
+	if ctx.Err() != nil || len(m.gen.Packages) > 0 && covered {
 		return ctx.Err()
 	}
 	if err := m.begin(); err != nil {
@@ -250,7 +250,7 @@ func (m *maker) read(ctx context.Context, work, order chan<- *job) error {
 	return ctx.Err()
 }
 
-// await waits for an entry's content, and puts it where it belongs.
+// await waits for the content of an entry, and places the entry.
 func (m *maker) await(ctx context.Context, j *job) error {
 	if j.done != nil {
 		select {
@@ -266,7 +266,7 @@ func (m *maker) await(ctx context.Context, j *job) error {
 	return nil
 }
 
-// place puts an entry into a package.
+// place adds an entry to a package.
 func (m *maker) place(ctx context.Context, j *job) error {
 	if j.Change == payload.Deleted {
 		return m.put(ctx, &j.Entry, nil)
@@ -327,7 +327,7 @@ func (m *maker) put(ctx context.Context, e *payload.Entry, it *item) error {
 	return m.out.list(m.scratch)
 }
 
-// repack packs the content of a change anew, whose package is another than that of the change before.
+// repack packs the content of a change again, as the package with the change before is finished.
 func (m *maker) repack(ctx context.Context, e *payload.Entry) error {
 	told := *e
 	told.Path = ""
@@ -338,7 +338,7 @@ func (m *maker) repack(ctx context.Context, e *payload.Entry) error {
 	return m.put(ctx, &it.entry, it)
 }
 
-// leaveOut counts an entry without content. The error is one that ends the making.
+// leaveOut counts an entry without content. An error ends the making.
 func (m *maker) leaveOut(it *item) error {
 	left, is := errors.AsType[*LeftOutError](it.err)
 	if !is {
@@ -348,7 +348,8 @@ func (m *maker) leaveOut(it *item) error {
 	m.set.metrics.leftOut[left.Reason].Inc()
 	m.shown.leftOut()
 	if m.lines++; m.lines <= leftOutLines {
-		m.set.log.Warn("a resource is left out of the dump", "loc", shown(it.entry.Loc), "reason", string(left.Reason), "error", left.Text)
+		m.set.log.Warn("a resource is left out of the dump",
+			"loc", shown(it.entry.Loc), "reason", string(left.Reason), "error", left.Text)
 	} else if m.lines == leftOutLines+1 {
 		m.set.log.Warn("more resources are left out of the dump; the metric counts them")
 	}
@@ -364,8 +365,8 @@ func (m *maker) leaveOut(it *item) error {
 		return nil
 	}
 	if wait := m.holdLeft(); wait > 0 {
-		return &heldError{wait, fmt.Errorf("%w: %d resources in a row could not be reached, the last as %w; "+
-			"in %s the dump goes on without them", ErrHeld, m.row, left, wait.Round(time.Second))}
+		return &heldError{wait, fmt.Errorf("%w: %d resources in a row could not be reached, "+
+			"the last as %w; in %s the dump goes on without them", ErrHeld, m.row, left, wait.Round(time.Second))}
 	}
 	m.row = 0
 	m.givenUp.Store(host, nil)
@@ -420,7 +421,8 @@ func hostOf(loc string) string {
 func (m *maker) begin() error {
 	m.in = map[string]place{}
 	m.out = &packageWriter{
-		dir: m.dir, room: m.set.d.room, bytes: m.set.d.cfg.PackageBytes, entries: m.set.d.cfg.PackageEntries,
+		dir: m.dir, room: m.set.d.room,
+		bytes: m.set.d.cfg.PackageBytes, entries: m.set.d.cfg.PackageEntries,
 		modified: m.plan.At,
 	}
 	if m.plan.Kind == Changes {
@@ -460,10 +462,12 @@ func (m *maker) endPackage(until time.Time) error {
 	m.gen.Packages = append(m.gen.Packages, p)
 	m.offset = m.consumed
 	m.shown.finished(p)
-	return m.set.d.room.writeJSON(m.note(n), finished{zipFile: p, Next: m.offset, Last: m.last, LeftOut: m.gen.LeftOut, Packed: m.packed})
+	return m.set.d.room.writeJSON(m.note(n), finished{
+		zipFile: p, Next: m.offset, Last: m.last, LeftOut: m.gen.LeftOut, Packed: m.packed,
+	})
 }
 
-// finish makes the generation whole: what served its making goes, and it gets its name.
+// finish makes the generation whole: it removes the plan and the notes, and gives it its name.
 func (m *maker) finish() error {
 	m.gen.Completed = m.set.d.completed(m.gen)
 	if err := m.set.d.room.writeJSON(filepath.Join(m.dir, generationName), m.gen); err != nil {

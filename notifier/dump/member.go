@@ -77,7 +77,8 @@ var (
 
 // pack gets what a resource is now, and packs it. It tries again where that may help.
 func (p *packer) pack(ctx context.Context, e *payload.Entry) *item {
-	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(p.pause), backoff.WithMultiplier(2))
+	pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(p.pause), backoff.WithMultiplier(2))
 	for attempt := 1; ; attempt++ {
 		it, err := p.packOnce(ctx, e)
 		if err == nil {
@@ -106,7 +107,8 @@ func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err 
 	}
 	defer content.Close() // it was only read
 	if content.Size > p.limits.most {
-		return nil, leftOut(TooLarge, false, "it has %d bytes, more than the limit of %d", content.Size, p.limits.most)
+		return nil, leftOut(TooLarge, false, "it has %d bytes, more than the limit of %d",
+			content.Size, p.limits.most)
 	}
 	told, _ := digests.Parse(e.Hash)
 	var now payload.Entry
@@ -121,7 +123,8 @@ func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err 
 	if longest, told := longestTold(e, &now, known); told && !content.Own {
 		// A server that sends something else must not fill the disk with it first.
 		if content.Size > longest {
-			return nil, leftOut(Differs, true, "it has %d bytes, and the set has a length of %d", content.Size, longest)
+			return nil, leftOut(Differs, true, "it has %d bytes, and the set has a length of %d",
+				content.Size, longest)
 		}
 		most = min(most, longest)
 	}
@@ -283,7 +286,9 @@ func (it *item) small(raw []byte, packs bool) {
 }
 
 // large packs content through a file.
-func (p *packer) large(ctx context.Context, it *item, c *Content, from io.Reader, h *digests.Hashing, limit int64, packs bool) (err error) {
+func (p *packer) large(
+	ctx context.Context, it *item, c *Content, from io.Reader, h *digests.Hashing, limit int64, packs bool,
+) (err error) {
 	it.file = filepath.Join(p.dir, "large-"+strconv.Itoa(p.files())+tempSuffix)
 	f, err := os.OpenFile(it.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -376,8 +381,10 @@ func packedAlready(types ...string) bool {
 	for _, t := range types {
 		kind, _, _ := strings.Cut(strings.ToLower(t), ";")
 		kind = strings.TrimSpace(kind)
-		if packedTypes[kind] || strings.HasPrefix(kind, "video/") || strings.HasPrefix(kind, "audio/") && kind != "audio/wav" && kind != "audio/x-wav" ||
-			strings.HasPrefix(kind, "application/vnd.openxmlformats-officedocument") || strings.HasPrefix(kind, "application/vnd.oasis.opendocument") {
+		if packedTypes[kind] || strings.HasPrefix(kind, "video/") ||
+			strings.HasPrefix(kind, "audio/") && kind != "audio/wav" && kind != "audio/x-wav" ||
+			strings.HasPrefix(kind, "application/vnd.openxmlformats-officedocument") ||
+			strings.HasPrefix(kind, "application/vnd.oasis.opendocument") {
 			return true
 		}
 	}

@@ -144,5 +144,7 @@ func (s *set) drop(kind Kind, n int) {
 
 // withoutPatches drops links that need content of their own in a package (core §14.4).
 func withoutPatches(links []payload.Link) []payload.Link {
-	return slices.DeleteFunc(slices.Clone(links), func(l payload.Link) bool { return l.Rel == payload.RelPatch })
+	return slices.DeleteFunc(slices.Clone(links), func(l payload.Link) bool {
+		return l.Rel == payload.RelPatch
+	})
 }

@@ -59,8 +59,8 @@ func (s *set) Routes() []notifier.Route {
 	return []notifier.Route{
 		{Path: "resourcedump.xml", Kind: kindResourceDump, Serve: s.serveResourceDump},
 		{Path: "changedump.xml", Kind: kindChangeDump, Serve: s.serveChangeDump},
-		{Path: folder(Resources), Kind: kindPackage, Serve: func(w http.ResponseWriter, r *http.Request) error { return s.serveFile(w, r, Resources) }},
-		{Path: folder(Changes), Kind: kindPackage, Serve: func(w http.ResponseWriter, r *http.Request) error { return s.serveFile(w, r, Changes) }},
+		{Path: folder(Resources), Kind: kindPackage, Serve: s.serveFilesOf(Resources)},
+		{Path: folder(Changes), Kind: kindPackage, Serve: s.serveFilesOf(Changes)},
 		{Path: "dump", Intake: true, Methods: []string{http.MethodPost}, Serve: s.serveAsked},
 	}
 }
@@ -113,7 +113,8 @@ func (s *set) modified(kind Kind) time.Time {
 func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
 	modified, all := s.modified(Changes), s.of(Changes)
 	if len(all) == 0 {
-		return notifier.Refuse(http.StatusNotFound, "The set has no Change Dump yet: it begins with the first Change List that is closed.", nil)
+		return notifier.Refuse(http.StatusNotFound,
+			"The set has no Change Dump yet: it begins with the first Change List that is closed.", nil)
 	}
 	archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapChangeDump)
 	doc, err := document(payload.Head{
@@ -124,6 +125,10 @@ func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.d.cfg.Notifier.ServeBytes(w, r, kindChangeDump, modified, false, doc)
+}
+
+func (s *set) serveFilesOf(kind Kind) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error { return s.serveFile(w, r, kind) }
 }
 
 // serveFile answers with a package, or with a copy of its manifest.
@@ -138,7 +143,9 @@ func (s *set) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error
 		return nothing
 	}
 	all := s.of(kind)
-	i, found := slices.BinarySearchFunc(all, at, func(g *generation, at time.Time) int { return g.begins().Compare(at) })
+	i, found := slices.BinarySearchFunc(all, at, func(g *generation, at time.Time) int {
+		return g.begins().Compare(at)
+	})
 	switch {
 	case !found && i < len(all):
 		return s.gone(kind)
@@ -159,13 +166,16 @@ func (s *set) gone(kind Kind) error {
 	if kind == Changes {
 		where = s.changeDumpURL()
 	}
-	return notifier.Refuse(http.StatusGone, fmt.Sprintf("This package is not kept any more. What there is: %s .", where),
+	text := fmt.Sprintf("This package is not kept any more. What there is: %s .", where)
+	return notifier.Refuse(http.StatusGone, text,
 		http.Header{"Link": {"<" + where + `>; rel="latest-version"`}})
 }
 
 // send answers with the file of a package, or with the manifest in it: conditions, ranges of
 // packages, within what n sends at a time. The error is fs.ErrNotExist where the file is not there.
-func send(n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *zipFile, manifest bool) error {
+func send(
+	n *notifier.Notifier, w http.ResponseWriter, r *http.Request, file string, p *zipFile, manifest bool,
+) error {
 	tag := strings.TrimPrefix(p.Hash, "sha-256:")
 	if manifest {
 		return n.ServeReader(w, r, kindPackage, tag+"-manifest", p.Completed, true, func() (io.ReadCloser, error) {

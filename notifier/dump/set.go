@@ -173,7 +173,8 @@ func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found b
 func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) (*generation, error) {
 	m := &maker{set: s, dir: dir, plan: p, shown: progress}
 	m.packer = packer{
-		source: s.source, unasked: m.unasked, dir: dir, pause: s.d.pause, room: s.d.room, files: func() int { return int(m.files.Add(1)) },
+		source: s.source, unasked: m.unasked, dir: dir, pause: s.d.pause, room: s.d.room,
+		files:  func() int { return int(m.files.Add(1)) },
 		limits: contentLimits{most: maxContent, untold: s.d.cfg.PackageBytes},
 		current: func(ctx context.Context, loc string) (payload.Entry, bool, error) {
 			return s.d.cfg.Store.Resource(ctx, s.name, loc)
@@ -195,7 +196,8 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 	s.metrics.took[p.Kind].Set(time.Since(begun).Seconds())
 	s.metrics.made[p.Kind].Inc()
 	s.metrics.show(g)
-	s.log.Info("a dump was made", "dump", string(p.Kind), "entries", g.Entries(), "left_out", g.LeftOutTotal(), "packages", len(g.Packages), "bytes", g.Bytes(),
+	s.log.Info("a dump was made", "dump", string(p.Kind),
+		"entries", g.Entries(), "left_out", g.LeftOutTotal(), "packages", len(g.Packages), "bytes", g.Bytes(),
 		"from", payload.FormatDatetime(g.begins()), "took", time.Since(begun).Round(time.Millisecond).String())
 	return g, nil
 }
@@ -265,7 +267,10 @@ func (s *set) answer(o outcome) {
 
 // loop calls step until ctx ends: when it says, or when it is woken. After trouble only what is urgent
 // wakes it, so that events do not have it try without a pause.
-func (s *set) loop(ctx context.Context, wake, urgent chan struct{}, kind Kind, step func(context.Context) (time.Duration, error)) {
+func (s *set) loop(
+	ctx context.Context, wake, urgent chan struct{}, kind Kind,
+	step func(context.Context) (time.Duration, error),
+) {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRetry), backoff.WithMultiplier(2),
 		backoff.WithMaxInterval(longestRetry), backoff.WithMaxElapsedTime(0),
@@ -278,7 +283,8 @@ func (s *set) loop(ctx context.Context, wake, urgent chan struct{}, kind Kind, s
 			return
 		case errors.Is(err, ErrHeld) && s.d.cfg.Notifier.Now().Sub(s.started) < heldAtStart:
 			woken, wait = nil, firstRetry
-			s.log.Info("a dump waits until its content can be had", "kind", string(kind), "error", err, "retry_in", wait.String())
+			s.log.Info("a dump waits until its content can be had",
+				"kind", string(kind), "error", err, "retry_in", wait.String())
 		case err != nil:
 			woken = nil
 			s.metrics.failures[kind].Inc()
@@ -286,7 +292,8 @@ func (s *set) loop(ctx context.Context, wake, urgent chan struct{}, kind Kind, s
 			if held, is := errors.AsType[*heldError](err); is {
 				wait = min(wait, held.wait)
 			}
-			s.log.Error("no dump could be made; the one before stays", "kind", string(kind), "error", err, "retry_in", wait.String())
+			s.log.Error("no dump could be made; the one before stays",
+				"kind", string(kind), "error", err, "retry_in", wait.String())
 		default:
 			pause.Reset()
 		}
