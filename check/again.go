@@ -84,7 +84,8 @@ func (w *walk) conclude(ctx context.Context, places []string) {
 	}
 	for i := range w.held {
 		h := &w.held[i]
-		if !found[h.String()] && slices.ContainsFunc(h.about(), func(d *document) bool { return changed[d] }) {
+		if !found[h.String()] &&
+			slices.ContainsFunc(h.about(), func(d *document) bool { return changed[d] }) {
 			w.leftOut("anew", place{uri: h.URI},
 				"not everything was compared: the documents are made anew faster than they are read",
 				"check again when the Source is less busy")

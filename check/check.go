@@ -84,8 +84,8 @@ type Limits struct {
 	Requests int
 	// Bytes is how much is read, from the network and from files; default 1 GiB.
 	Bytes int64
-	// Memory is how many bytes of what documents list are remembered, about, and of the URIs that are
-	// compared as many again; default 64 MiB.
+	// Memory is how many bytes of what documents list are remembered, about, and of the URIs
+	// that are compared as many again; default 64 MiB.
 	Memory int
 	// Time bounds the whole; default 10 m.
 	Time time.Duration
@@ -107,7 +107,8 @@ type Config struct {
 	// Allow refuses an address with the reason, before anything is asked there; also that of
 	// a redirect. Default: all are allowed.
 	Allow func(*url.URL) error
-	// AllowHub is Allow for the hubs that topics name, each of which is asked by one GET; default Allow.
+	// AllowHub is Allow for the hubs that topics name, each of which is asked by one GET;
+	// default Allow.
 	AllowHub func(*url.URL) error
 	// Files lets places be names of local files.
 	Files bool
@@ -126,7 +127,8 @@ type Config struct {
 // Validate says which setting is wrong.
 func (c *Config) Validate() error {
 	l := &c.Limits
-	if min(c.Sample, l.Requests, l.Memory, l.Redirects, l.Depth) < 0 || min(l.Bytes, l.Unpacked) < 0 || min(l.Time, l.Answer) < 0 {
+	if min(c.Sample, l.Requests, l.Memory, l.Redirects, l.Depth) < 0 ||
+		min(l.Bytes, l.Unpacked) < 0 || min(l.Time, l.Answer) < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
@@ -135,9 +137,11 @@ func (c *Config) Validate() error {
 func (c Config) withDefaults() Config {
 	l := c.Limits
 	c.Limits = Limits{
-		Requests: cmp.Or(l.Requests, 1000), Bytes: cmp.Or(l.Bytes, 1<<30), Memory: cmp.Or(l.Memory, 64<<20),
-		Time: cmp.Or(l.Time, 10*time.Minute), Answer: cmp.Or(l.Answer, time.Minute), Redirects: cmp.Or(l.Redirects, 5),
-		Depth: cmp.Or(l.Depth, 10), Unpacked: cmp.Or(l.Unpacked, 4<<30),
+		Requests: cmp.Or(l.Requests, 1000), Bytes: cmp.Or(l.Bytes, 1<<30),
+		Memory: cmp.Or(l.Memory, 64<<20),
+		Time:   cmp.Or(l.Time, 10*time.Minute), Answer: cmp.Or(l.Answer, time.Minute),
+		Redirects: cmp.Or(l.Redirects, 5),
+		Depth:     cmp.Or(l.Depth, 10), Unpacked: cmp.Or(l.Unpacked, 4<<30),
 	}
 	c.UserAgent = cmp.Or(c.UserAgent, "Carillon-Check")
 	if c.AllowHub == nil {
@@ -146,12 +150,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Run looks at places and at everything that the standards connect with them, and calls found for each
-// finding, from the goroutine that called Run. A place is the address of a site, of a document, of a package or of a
-// topic, or, with Config.Files, the name of a file.
+// Run looks at places and at everything that the standards connect with them, and calls found
+// for each finding, from the goroutine that called Run. A place is the address of a site, of a
+// document, of a package or of a topic, or, with Config.Files, the name of a file.
 //
-// The error says which places could not be looked at at all, or that ctx has ended; the Summary holds what was looked at also
-// beside an error. Findings are no error.
+// The error says which places could not be looked at at all, or that ctx has ended; the Summary
+// holds what was looked at also beside an error. Findings are no error.
 func Run(ctx context.Context, cfg Config, places []string, found func(Finding)) (Summary, error) {
 	if err := cfg.Validate(); err != nil {
 		return Summary{}, err

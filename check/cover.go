@@ -46,8 +46,8 @@ type covered struct {
 	at time.Time
 	// from and until are what changes are told of.
 	from, until time.Time
-	// knows is up to when an open document has all changes, as far as that can be seen: it has a change of
-	// that time, or was written then.
+	// knows is up to when an open document has all changes, as far as that can be seen: it has
+	// a change of that time, or was written then.
 	knows time.Time
 }
 
@@ -172,10 +172,12 @@ func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
 			return
 		}
 		const each = 220 // of the structures themselves
-		d.listings = append(d.listings, listing{strings.Clone(e.Loc), d.count, e.Line, e.Datetime, e.Change})
+		d.listings = append(d.listings,
+			listing{strings.Clone(e.Loc), d.count, e.Line, e.Datetime, e.Change})
 		if w.compared += each + len(e.Loc); w.compared > w.cfg.Limits.Memory {
 			d.broken, d.listings = true, nil
-			w.leftOut("compared", d.place(""), "whether all capabilities cover the same resources was not looked at: there are too many resources", "")
+			w.leftOut("compared", d.place(""),
+				"whether all capabilities cover the same resources was not looked at: there are too many resources", "")
 		}
 	}
 }
@@ -198,7 +200,10 @@ func (w *walk) gather() {
 		}
 		to := s.of(d.head.Capability)
 		to.reach(d)
-		told := payload.Interval{From: d.head.FromTime, Until: cmp.Or(d.head.UntilTime, d.modified())}
+		told := payload.Interval{
+			From:  d.head.FromTime,
+			Until: cmp.Or(d.head.UntilTime, d.modified()),
+		}
 		for i := range d.listings {
 			e := &d.listings[i]
 			to.add(d, e)
@@ -233,9 +238,11 @@ func (w *walk) judgeSets() {
 	}
 }
 
-// judgeDumped compares Resource Lists with Resource Dumps. What has changed between the two may be in one alone.
+// judgeDumped compares Resource Lists with Resource Dumps. What has changed between the two may
+// be in one alone.
 func (w *walk) judgeDumped(s *set) {
-	if s.resources.read == 0 || s.dumped.read == 0 || s.resources.at.IsZero() || s.dumped.at.IsZero() {
+	if s.resources.read == 0 || s.dumped.read == 0 || s.resources.at.IsZero() ||
+		s.dumped.at.IsZero() {
 		return
 	}
 	first, last := s.resources.at, s.dumped.at
@@ -251,8 +258,10 @@ func (w *walk) judgeDumped(s *set) {
 
 func (w *walk) judgeMissing(s *set, in, other *covered, here, there string) {
 	for _, uri := range in.without(other, &s.changes) {
-		w.report(ruleSameSet, in.where[uri].place(), nil, "have all capabilities of the Capability List cover the same resources",
-			"%s is in %s and not in %s, and no Change List has a change of it", quote(uri), here, there)
+		w.report(ruleSameSet, in.where[uri].place(), nil,
+			"have all capabilities of the Capability List cover the same resources",
+			"%s is in %s and not in %s, and no Change List has a change of it", quote(uri), here,
+			there)
 	}
 }
 
@@ -296,7 +305,8 @@ func (w *walk) judgeUpTo(s *set, in *covered, here string) {
 		}
 		for i := range d.listings {
 			e := &d.listings[i]
-			if known, is := last[e.uri]; !is || e.when.IsZero() || e.when.After(known.when) && !known.when.IsZero() {
+			if known, is := last[e.uri]; !is || e.when.IsZero() ||
+				e.when.After(known.when) && !known.when.IsZero() {
 				last[e.uri] = sight{d, e}
 			}
 		}
@@ -309,11 +319,14 @@ func (w *walk) judgeUpTo(s *set, in *covered, here string) {
 		listed, is := in.where[uri]
 		switch deleted := change.change == payload.Deleted; {
 		case is && deleted:
-			w.report(ruleSnapshot, listed.place(), nil, "leave out what was deleted before at, or correct at",
-				"%s is in the %s, and was deleted at %s, before its at", quote(uri), here, written(change.when))
+			w.report(ruleSnapshot, listed.place(), nil,
+				"leave out what was deleted before at, or correct at",
+				"%s is in the %s, and was deleted at %s, before its at", quote(uri), here,
+				written(change.when))
 		case !is && !deleted:
 			w.report(ruleSnapshot, change.place(), nil, "add the resource, or correct at",
-				"%s was %s before the at of the %s (%s), and is not in it", quote(uri), change.change, here, written(in.at))
+				"%s was %s before the at of the %s (%s), and is not in it", quote(uri),
+				change.change, here, written(in.at))
 		}
 	}
 }
@@ -321,7 +334,8 @@ func (w *walk) judgeUpTo(s *set, in *covered, here string) {
 // without returns the URIs that none of the others has, sorted.
 func (c *covered) without(others ...*covered) (only []string) {
 	for uri := range c.where {
-		if !slices.ContainsFunc(others, func(o *covered) bool { _, is := o.where[uri]; return is }) {
+		if !slices.ContainsFunc(others,
+			func(o *covered) bool { _, is := o.where[uri]; return is }) {
 			only = append(only, uri)
 		}
 	}

@@ -85,7 +85,8 @@ func (d *document) resolve(ref string) *url.URL {
 	return plain(u)
 }
 
-// addresses are those that the entries of a document that lists others lead to. They are worked out once, as many ask.
+// addresses are those that the entries of a document that lists others lead to. They are worked
+// out once, as many ask.
 func (d *document) addresses() map[string]bool {
 	if d.listedAt == nil {
 		d.listedAt = make(map[string]bool, len(d.entries))
@@ -106,8 +107,8 @@ func (d *document) of(e *listed, element string) place {
 	return place{d.uri, e.Line, nth(d.isIndex(), e.n) + element}
 }
 
-// readDocument reads a document, judges what it shows by itself, and remembers what it lists. What is no
-// document at all is a page, whose links are remembered.
+// readDocument reads a document, judges what it shows by itself, and remembers what it lists.
+// What is no document at all is a page, whose links are remembered.
 func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	body, err := w.unpacked(a)
 	if err != nil {
@@ -142,13 +143,17 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	}
 }
 
-// isPlainSitemap reports whether a document is a sitemap of a site that knows nothing of ResourceSync.
+// isPlainSitemap reports whether a document is a sitemap of a site that knows nothing of
+// ResourceSync.
 func isPlainSitemap(d *document, l *lead) bool {
 	return l.role == roleSitemap && d.head.Capability == ""
 }
 
-// readEntries reads a document to its end, and calls also with each entry. What it lists is remembered.
-func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload.Inspector, also func(*payload.Entry)) error {
+// readEntries reads a document to its end, and calls also with each entry. What it lists is
+// remembered.
+func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload.Inspector,
+	also func(*payload.Entry),
+) error {
 	odd.Head(d.head)
 	take := w.gatherer(d, l)
 	if payload.ListsDocuments(d.head.Capability, d.isIndex()) {
@@ -201,7 +206,8 @@ func (w *walk) inspected(d *document, violations []payload.Violation) {
 	}
 }
 
-// plainMessage is the message without its clause, and without the number of the entry where Element has it.
+// plainMessage is the message without its clause, and without the number of the entry where
+// Element has it.
 func plainMessage(v *payload.Violation) string {
 	text := strings.Replace(v.Message, " ("+v.Clause+")", "", 1)
 	entry, rest, is := strings.Cut(text, ": ")
@@ -215,7 +221,8 @@ func plainMessage(v *payload.Violation) string {
 func (w *walk) unreadable(d *document, err error) {
 	switch {
 	case errors.Is(err, payload.ErrTooLarge), errors.Is(err, payload.ErrTooManyEntries):
-		w.report(ruleLimits, d.place(""), d, "split it, and list the parts in an index", "it is over a limit: %s", reason(err))
+		w.report(ruleLimits, d.place(""), d, "split it, and list the parts in an index",
+			"it is over a limit: %s", reason(err))
 	default:
 		w.report(ruleXML, d.place(""), d, "write well-formed XML in UTF-8, without a document type declaration", "it cannot be read: %s", reason(err))
 	}
@@ -232,13 +239,15 @@ func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
 		d.links = append(d.links, links...)
 		d.other = errors.Is(err, payload.ErrNotResourceSync) || !isXML(d.header.Get("Content-Type"))
 		switch {
-		case l.role == rolePage || len(weblink.Find(d.links, relResourceSync)) > 0 || d.other && d.isTopic():
+		case l.role == rolePage || len(weblink.Find(d.links, relResourceSync)) > 0 ||
+			d.other && d.isTopic():
 			return
 		case !d.other:
 			w.unreadable(d, err)
 			return
 		}
-		w.report(ruleNowhere, d.place(""), d, "begin at a document of ResourceSync, or at what links to one",
+		w.report(ruleNowhere, d.place(""), d,
+			"begin at a document of ResourceSync, or at what links to one",
 			"it is no document of ResourceSync (%s), and has no link with rel=resourcesync",
 			strings.TrimPrefix(reason(err), payload.ErrNotResourceSync.Error()+": "))
 		return
@@ -288,17 +297,20 @@ func (w *walk) judgeMediaType(d *document) {
 	}
 	told := d.header.Get("Content-Type")
 	switch mediaType, _, err := mime.ParseMediaType(told); {
-	case err == nil && (isXML(told) || mediaType == "application/gzip" || mediaType == "application/x-gzip"):
+	case err == nil && (isXML(told) || mediaType == "application/gzip" ||
+		mediaType == "application/x-gzip"):
 	case d.isTopic() && d.is(payload.ChangeNotification): // judged by what topics must have
 	default:
-		w.report(ruleMediaType, d.place(""), d, "serve it as application/xml", "its Content-Type is %s", quote(told))
+		w.report(ruleMediaType, d.place(""), d, "serve it as application/xml",
+			"its Content-Type is %s", quote(told))
 	}
 }
 
 // isXML reports whether a Content-Type is that of XML.
 func isXML(told string) bool {
 	mediaType, _, err := mime.ParseMediaType(told)
-	return err == nil && (mediaType == "application/xml" || mediaType == "text/xml" || strings.HasSuffix(mediaType, "+xml"))
+	return err == nil && (mediaType == "application/xml" || mediaType == "text/xml" ||
+		strings.HasSuffix(mediaType, "+xml"))
 }
 
 // beginning keeps the first bytes of what is read.
@@ -320,7 +332,10 @@ func cloned(e *payload.Entry) *payload.Entry {
 	}
 	c.Links = make([]payload.Link, len(e.Links))
 	for i, l := range e.Links {
-		for _, text := range []*string{&l.Rel, &l.Href, &l.Hash, &l.Length, &l.Type, &l.Encoding, &l.Modified, &l.Path, &l.Pri} {
+		for _, text := range []*string{
+			&l.Rel, &l.Href, &l.Hash, &l.Length, &l.Type, &l.Encoding,
+			&l.Modified, &l.Path, &l.Pri,
+		} {
 			*text = strings.Clone(*text)
 		}
 		c.Links[i] = l

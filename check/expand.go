@@ -20,7 +20,8 @@ func (w *walk) expand(d *document, l *lead) {
 			w.leftOutLinks(d, relResourceSync)
 			break
 		}
-		if next := w.lead(d, roleLinked, link.URI, d.place("link[rel=resourcesync]"), l); next != nil {
+		next := w.lead(d, roleLinked, link.URI, d.place("link[rel=resourcesync]"), l)
+		if next != nil {
 			w.push(*next)
 		}
 	}
@@ -41,7 +42,8 @@ func (w *walk) expand(d *document, l *lead) {
 				w.leftOutLinks(d, of.rel)
 				break
 			}
-			if next := w.lead(d, of.role, link.Href, d.place(fmt.Sprintf("rs:ln[%d]", i+1)), l); next != nil {
+			next := w.lead(d, of.role, link.Href, d.place(fmt.Sprintf("rs:ln[%d]", i+1)), l)
+			if next != nil {
 				next.link = link
 				w.push(*next)
 			}
@@ -51,7 +53,9 @@ func (w *walk) expand(d *document, l *lead) {
 }
 
 func (w *walk) leftOutLinks(d *document, rel string) {
-	w.leftOut("links "+d.uri, d.place(""), fmt.Sprintf("not everything was looked at: it has more than %d links with rel=%s", maxLed, rel), "")
+	w.leftOut("links "+d.uri, d.place(""),
+		fmt.Sprintf("not everything was looked at: it has more than %d links with rel=%s", maxLed,
+			rel), "")
 }
 
 // expandEntries queues what a document lists. Topics come first: what they have must be in the
@@ -81,7 +85,8 @@ func (w *walk) expandEntries(d *document, l *lead) {
 			if e.Links[n].Rel != payload.RelContents {
 				continue
 			}
-			if contents := w.lead(d, roleContents, e.Links[n].Href, d.of(e, fmt.Sprintf("/rs:ln[%d]", n+1)), l); contents != nil {
+			if contents := w.lead(d, roleContents, e.Links[n].Href,
+				d.of(e, fmt.Sprintf("/rs:ln[%d]", n+1)), l); contents != nil {
 				contents.entry, contents.link = e, &e.Links[n]
 				rest = append(rest, *contents)
 			}

@@ -25,13 +25,17 @@ func (w *walk) judgeUp(l *lead, d *document) {
 	}
 	switch {
 	case from.is(payload.CapDescription):
-		w.report(ruleNoUp, l.at, from, "take the link away", "a Source Description is the top, and has no link with rel=up")
+		w.report(ruleNoUp, l.at, from, "take the link away",
+			"a Source Description is the top, and has no link with rel=up")
 	case !d.is(want):
-		w.report(ruleUp, l.at, from, "link to the "+kindOf(want, false), "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
+		w.report(ruleUp, l.at, from, "link to the "+kindOf(want, false), "%s is a %s", w.says(l),
+			kindOf(d.head.Capability, d.isIndex()))
 	case want == payload.CapDescription:
 		if !d.isIndex() {
 			if w.isUnlisted(d, from) {
-				w.report(ruleSetListed, d.place(""), d, "add a url for it", "the Capability List %s, which links to it with rel=up, is not listed", quote(from.uri))
+				w.report(ruleSetListed, d.place(""), d, "add a url for it",
+					"the Capability List %s, which links to it with rel=up, is not listed",
+					quote(from.uri))
 			}
 		}
 	}
@@ -59,7 +63,8 @@ func (w *walk) isSame(a, b *url.URL) bool {
 		return true
 	}
 	first, second := w.seen[a.String()], w.seen[b.String()]
-	return first == nil || second == nil || first.err != nil || second.err != nil || first.same(second)
+	return first == nil || second == nil || first.err != nil || second.err != nil ||
+		first.same(second)
 }
 
 // same reports whether two documents are one, or copies at several addresses.
@@ -72,13 +77,16 @@ func (w *walk) judgeIndex(l *lead, d *document) {
 	switch from := l.from; {
 	case !d.known:
 	case !d.isIndex():
-		w.report(ruleIndex, l.at, from, "link to the index, or take the link away", "%s has the root element urlset", w.says(l))
+		w.report(ruleIndex, l.at, from, "link to the index, or take the link away",
+			"%s has the root element urlset", w.says(l))
 	case d.head.Capability != from.head.Capability:
 		w.report(ruleIndexSame, l.at, from, "link to the index of documents of the same capability",
-			"%s is a %s, and this a %s", w.says(l), kindOf(d.head.Capability, true), kindOf(from.head.Capability, false))
+			"%s is a %s, and this a %s", w.says(l), kindOf(d.head.Capability, true),
+			kindOf(from.head.Capability, false))
 	default:
 		if w.isUnlisted(d, from) {
-			w.report(ruleIndexListed, d.place(""), d, "add a sitemap for it", "%s, which links to it with rel=index, is not listed", quote(from.uri))
+			w.report(ruleIndexListed, d.place(""), d, "add a sitemap for it",
+				"%s, which links to it with rel=index, is not listed", quote(from.uri))
 		}
 	}
 }
@@ -92,16 +100,19 @@ func (w *walk) judgePart(l *lead, d *document) {
 	switch {
 	case d.isIndex():
 		w.breaks(l.set)
-		w.report(rulePartList, l.at, index, "list urlset documents in the index", "%s is an index too", w.says(l))
+		w.report(rulePartList, l.at, index, "list urlset documents in the index",
+			"%s is an index too", w.says(l))
 		return
 	case d.head.Capability != index.head.Capability:
 		w.breaks(l.set)
-		w.report(rulePartSame, l.at, index, "give both the same capability", "%s is a %s, and the index a %s",
+		w.report(rulePartSame, l.at, index, "give both the same capability",
+			"%s is a %s, and the index a %s",
 			w.says(l), kindOf(d.head.Capability, false), kindOf(index.head.Capability, true))
 		return
 	}
 	if back := d.link(payload.RelIndex); back == nil && !index.is(payload.CapDescription) {
-		w.report(rulePartBack, d.place(""), d, "add a link with rel=index", "it is a part of the index %s, and has no link with rel=index", quote(index.uri))
+		w.report(rulePartBack, d.place(""), d, "add a link with rel=index",
+			"it is a part of the index %s, and has no link with rel=index", quote(index.uri))
 	}
 	w.judgeLastMod(l, d, ruleLastMod)
 	w.judgeTimes(l, d, ruleEntryTimes)
@@ -112,7 +123,8 @@ func (w *walk) judgeSet(l *lead, d *document) {
 	switch {
 	case !d.known:
 	case d.head.Capability != payload.CapCapabilityList:
-		w.report(ruleSet, l.at, l.from, "list Capability Lists only", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
+		w.report(ruleSet, l.at, l.from, "list Capability Lists only", "%s is a %s", w.says(l),
+			kindOf(d.head.Capability, d.isIndex()))
 	default:
 		w.judgeLastMod(l, d, ruleSetLastMod)
 	}
@@ -125,7 +137,8 @@ func (w *walk) judgeCapability(l *lead, d *document) {
 	}
 	if l.entry.Capability != "" && d.head.Capability != l.entry.Capability {
 		w.breaks(l.set)
-		w.report(ruleCapability, l.at, l.from, "give both the same capability", "it says %s, and the document is a %s",
+		w.report(ruleCapability, l.at, l.from, "give both the same capability",
+			"it says %s, and the document is a %s",
 			quote(l.entry.Capability), kindOf(d.head.Capability, d.isIndex()))
 		return
 	}
@@ -144,8 +157,10 @@ func (w *walk) judgeListedBy(d, list *document) {
 	if to == nil || w.isSame(to, list.base) {
 		return
 	}
-	w.report(ruleCapabilityUp, d.place("rs:ln[@rel='up']"), d, "link to the Capability List that lists it",
-		"its link with rel=up is %s, and the Capability List that lists it is %s", quote(up.Href), quote(list.uri))
+	w.report(ruleCapabilityUp, d.place("rs:ln[@rel='up']"), d,
+		"link to the Capability List that lists it",
+		"its link with rel=up is %s, and the Capability List that lists it is %s", quote(up.Href),
+		quote(list.uri))
 }
 
 // judgeArchives: rel=archives leads to the archive of the same capability (archives 2.2).
@@ -156,8 +171,10 @@ func (w *walk) judgeArchives(l *lead, d *document) {
 	of, is := payload.Archived(d.head.Capability)
 	from, _ := payload.Archived(l.from.head.Capability)
 	if !is || of != from {
-		w.report(ruleArchives, l.at, l.from, "link to the archive of documents of this capability", "%s is a %s, and this a %s",
-			w.says(l), kindOf(d.head.Capability, d.isIndex()), kindOf(l.from.head.Capability, l.from.isIndex()))
+		w.report(ruleArchives, l.at, l.from, "link to the archive of documents of this capability",
+			"%s is a %s, and this a %s",
+			w.says(l), kindOf(d.head.Capability, d.isIndex()),
+			kindOf(l.from.head.Capability, l.from.isIndex()))
 	}
 }
 
@@ -168,7 +185,8 @@ func (w *walk) judgeArchived(l *lead, d *document) {
 	}
 	of, _ := payload.Archived(l.from.head.Capability)
 	if d.head.Capability != of {
-		w.report(ruleArchived, l.at, l.from, "list documents of one capability", "%s is a %s, and the archive is one of a %s",
+		w.report(ruleArchived, l.at, l.from, "list documents of one capability",
+			"%s is a %s, and the archive is one of a %s",
 			w.says(l), kindOf(d.head.Capability, d.isIndex()), kindOf(of, false))
 		return
 	}
@@ -180,11 +198,14 @@ func (w *walk) judgeArchived(l *lead, d *document) {
 func (w *walk) judgeLastMod(l *lead, d *document, rule ruleID) {
 	told := finite(l.entry.LastMod)
 	served, err := http.ParseTime(d.header.Get("Last-Modified"))
-	if told.IsZero() || err != nil || !isComplete(l.entry.LastMod) || told.Truncate(time.Second).Equal(served) {
+	if told.IsZero() || err != nil || !isComplete(l.entry.LastMod) ||
+		told.Truncate(time.Second).Equal(served) {
 		return
 	}
-	w.report(rule, l.from.of(l.entry, "/lastmod"), l.from, "write it anew whenever the document changes, or leave it out",
-		"lastmod is %s, and the document's Last-Modified is %s", quote(l.entry.LastMod), quote(d.header.Get("Last-Modified")))
+	w.report(rule, l.from.of(l.entry, "/lastmod"), l.from,
+		"write it anew whenever the document changes, or leave it out",
+		"lastmod is %s, and the document's Last-Modified is %s", quote(l.entry.LastMod),
+		quote(d.header.Get("Last-Modified")))
 }
 
 // isComplete reports whether a datetime has a time of day.

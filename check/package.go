@@ -39,8 +39,8 @@ func (l *lead) claim() claim {
 	return claim{length: l.entry.Length, hash: l.entry.Hash, mediaType: l.entry.Type}
 }
 
-// readPackage reads a package into a temporary file, compares it with what the dump says of it, and judges
-// what is in it.
+// readPackage reads a package into a temporary file, compares it with what the dump says of it,
+// and judges what is in it.
 func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead) {
 	p := &packaged{mediaType: a.header.Get("Content-Type"), told: l.claim()}
 	d.pack = p
@@ -64,7 +64,8 @@ func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead)
 		return
 	case err != nil:
 		d.broken = true
-		w.report(rulePackageThere, d.place(""), w.dumpOf(d, l), "serve it whole", "it cannot be read: %s", reason(err))
+		w.report(rulePackageThere, d.place(""), w.dumpOf(d, l), "serve it whole",
+			"it cannot be read: %s", reason(err))
 		return
 	case !p.isZIP:
 		d.broken = true
@@ -73,7 +74,8 @@ func (w *walk) readPackage(ctx context.Context, d *document, a *answer, l *lead)
 	zip, err := unpack.Open(file, p.length, unpack.Limits{Bytes: math.MaxInt64, EntryBytes: math.MaxInt64}) // expanded bounds both
 	if err != nil {
 		d.broken = true
-		w.report(rulePackageSafe, d.place(""), w.dumpOf(d, l), "make the package anew", "%s", reason(err))
+		w.report(rulePackageSafe, d.place(""), w.dumpOf(d, l), "make the package anew", "%s",
+			reason(err))
 		return
 	}
 	w.sum.Packages++
@@ -106,9 +108,11 @@ func (p *packaged) take(file io.Writer, a *answer) error {
 		p.differ = append(p.differ, difference{"length", told.length, strconv.FormatInt(n, 10)})
 	}
 	if wrong, have, is := sums.Differs(known); is {
-		p.differ = append(p.differ, difference{"hash", wrong.Algorithm + ":" + wrong.Hex, wrong.Algorithm + ":" + have})
+		p.differ = append(p.differ,
+			difference{"hash", wrong.Algorithm + ":" + wrong.Hex, wrong.Algorithm + ":" + have})
 	}
-	if told.mediaType != "" && p.mediaType != "" && mediaTypeOf(told.mediaType) != mediaTypeOf(p.mediaType) {
+	if told.mediaType != "" && p.mediaType != "" &&
+		mediaTypeOf(told.mediaType) != mediaTypeOf(p.mediaType) {
 		p.differ = append(p.differ, difference{"type", told.mediaType, p.mediaType})
 	}
 	return nil
@@ -121,15 +125,20 @@ func (w *walk) judgePackage(l *lead, d *document) {
 		return
 	}
 	for _, is := range p.differ {
-		w.report(packageRules[is.attribute], l.from.of(l.entry, "/rs:md/@"+is.attribute), l.from, "list what is served",
-			"%s of the package %s is %s, and the served one has %s", is.attribute, quote(d.uri), quote(is.told), quote(is.have))
+		w.report(packageRules[is.attribute], l.from.of(l.entry, "/rs:md/@"+is.attribute), l.from,
+			"list what is served",
+			"%s of the package %s is %s, and the served one has %s", is.attribute, quote(d.uri),
+			quote(is.told), quote(is.have))
 	}
 	if !p.isZIP {
-		w.report(rulePackageZIP, l.at, l.from, "make packages ZIP files", "the package %s is no ZIP file (%s); what is in it was not looked at", quote(d.uri), quote(p.mediaType))
+		w.report(rulePackageZIP, l.at, l.from, "make packages ZIP files",
+			"the package %s is no ZIP file (%s); what is in it was not looked at", quote(d.uri),
+			quote(p.mediaType))
 		return
 	}
 	if l.entry.Type != "" && mediaTypeOf(l.entry.Type) != "application/zip" {
-		w.report(rulePackageType, l.from.of(l.entry, "/rs:md/@type"), l.from, "write application/zip", "its type is %s, and it is a ZIP file", quote(l.entry.Type))
+		w.report(rulePackageType, l.from.of(l.entry, "/rs:md/@type"), l.from,
+			"write application/zip", "its type is %s, and it is a ZIP file", quote(l.entry.Type))
 	}
 	w.judgeLastMod(l, d, ruleLastMod)
 	if m := p.manifest; m != nil && m.known {
@@ -138,22 +147,29 @@ func (w *walk) judgePackage(l *lead, d *document) {
 }
 
 // packageRules are the rules of what a dump says of a package.
-var packageRules = map[string]ruleID{"length": rulePackageLength, "hash": rulePackageHash, "type": rulePackageType}
+var packageRules = map[string]ruleID{
+	"length": rulePackageLength, "hash": rulePackageHash,
+	"type": rulePackageType,
+}
 
 // judgeManifestOf: the manifest of a package has the capability of its dump, and its times.
 func (w *walk) judgeManifestOf(l *lead, m *document) {
 	if want := payload.ManifestOf(l.from.head.Capability); m.head.Capability != want {
 		w.breaks(l.set)
-		w.report(ruleManifestIs, m.place(""), &document{head: payload.Header{Capability: want}}, "write capability="+want,
-			"the manifest of a package of a %s is a %s", kindOf(l.from.head.Capability, false), kindOf(m.head.Capability, m.isIndex()))
+		w.report(ruleManifestIs, m.place(""), &document{head: payload.Header{Capability: want}},
+			"write capability="+want,
+			"the manifest of a package of a %s is a %s", kindOf(l.from.head.Capability, false),
+			kindOf(m.head.Capability, m.isIndex()))
 		return
 	}
 	w.judgeTimes(l, m, rulePackageTimes)
 	if up, own := l.from.link(payload.RelUp), m.link(payload.RelUp); up != nil && own != nil {
 		if a, b := l.from.resolve(up.Href), m.resolve(own.Href); a != nil && b != nil {
 			if !w.isSame(a, b) {
-				w.report(ruleManifestUp, m.place("rs:ln[@rel='up']"), m, "link to the Capability List that the dump links to",
-					"its link with rel=up is %s, and that of the dump %s", quote(own.Href), quote(up.Href))
+				w.report(ruleManifestUp, m.place("rs:ln[@rel='up']"), m,
+					"link to the Capability List that the dump links to",
+					"its link with rel=up is %s, and that of the dump %s", quote(own.Href),
+					quote(up.Href))
 			}
 		}
 	}
@@ -162,7 +178,8 @@ func (w *walk) judgeManifestOf(l *lead, m *document) {
 // judgeContents: the copy of a manifest is the one in the package (core 11.1, 13.1).
 func (w *walk) judgeContents(l *lead, d *document) {
 	if want := payload.ManifestOf(l.from.head.Capability); d.known && d.head.Capability != want {
-		w.report(ruleContentsIs, l.at, l.from, "link to the copy of the package's manifest", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
+		w.report(ruleContentsIs, l.at, l.from, "link to the copy of the package's manifest",
+			"%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 		return
 	}
 	to := l.from.resolve(l.entry.Loc)
@@ -174,7 +191,8 @@ func (w *walk) judgeContents(l *lead, d *document) {
 		return
 	}
 	if pack.pack.manifest.sum != d.sum {
-		w.report(ruleContents, l.at, l.from, "serve the manifest of the package", "%s is not the manifest.xml in the package %s", quote(d.uri), quote(pack.uri))
+		w.report(ruleContents, l.at, l.from, "serve the manifest of the package",
+			"%s is not the manifest.xml in the package %s", quote(d.uri), quote(pack.uri))
 	}
 }
 
@@ -195,7 +213,8 @@ func (w *walk) judgeFormats(dump *document) {
 		}
 	}
 	if zips > 0 && others > 0 {
-		w.report(ruleOneFormat, dump.place(""), dump, "pack all in one format", "%d packages are ZIP files, and %d are not", zips, others)
+		w.report(ruleOneFormat, dump.place(""), dump, "pack all in one format",
+			"%d packages are ZIP files, and %d are not", zips, others)
 	}
 }
 
@@ -206,16 +225,21 @@ type bitstream struct {
 	at   place
 }
 
-// judgeZIP judges a package by its manifest: each path is there, and is what is said of it (core 11.2, 13.2).
+// judgeZIP judges a package by its manifest: each path is there, and is what is said of it
+// (core 11.2, 13.2).
 func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l *lead) {
 	manifest, err := zip.Manifest()
 	if err != nil {
 		d.broken = true
-		w.report(ruleManifestThere, d.place(""), w.dumpOf(d, l), "put manifest.xml at the top level of the package", "%s", reason(err))
+		w.report(ruleManifestThere, d.place(""), w.dumpOf(d, l),
+			"put manifest.xml at the top level of the package", "%s", reason(err))
 		return
 	}
 	defer manifest.Close()
-	m := &document{uri: d.uri + "!/" + unpack.ManifestName, base: d.base, local: true, status: http.StatusOK}
+	m := &document{
+		uri: d.uri + "!/" + unpack.ManifestName, base: d.base, local: true,
+		status: http.StatusOK,
+	}
 	d.pack.manifest = m
 	w.documents = append(w.documents, m)
 	bits, err := w.readManifest(m, w.expanded(manifest), l)
@@ -241,7 +265,9 @@ func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l
 	for e := range zip.Names() {
 		if !listed[e.Name] && e.Name[len(e.Name)-1] != '/' {
 			if unlisted++; unlisted == 1 {
-				w.report(ruleUnlisted, m.place(""), m, "list each bitstream, or leave it out of the package", "the package has %s, and no url with that path", quote(e.Name))
+				w.report(ruleUnlisted, m.place(""), m,
+					"list each bitstream, or leave it out of the package",
+					"the package has %s, and no url with that path", quote(e.Name))
 			}
 		}
 	}
@@ -250,7 +276,8 @@ func (w *walk) judgeZIP(ctx context.Context, d *document, zip *unpack.Archive, l
 // maxBitstreams is how many entries of a manifest are compared.
 const maxBitstreams = payload.MaxEntries
 
-// readManifest reads the manifest of a package as any document, and returns what it says of each bitstream.
+// readManifest reads the manifest of a package as any document, and returns what it says of
+// each bitstream.
 func (w *walk) readManifest(m *document, from io.Reader, l *lead) (bits []bitstream, err error) {
 	digest := sha256.New()
 	r := payload.NewReader(io.TeeReader(from, digest), payload.Limits{})
@@ -270,28 +297,40 @@ func (w *walk) readManifest(m *document, from io.Reader, l *lead) (bits []bitstr
 	return bits, err
 }
 
-// addBitstreams notes what an entry of a manifest says of bitstreams: of the resource, and of patches (core 14.4).
+// addBitstreams notes what an entry of a manifest says of bitstreams: of the resource, and of
+// patches (core 14.4).
 func (w *walk) addBitstreams(m *document, e *payload.Entry, bits *[]bitstream) {
 	if len(*bits) >= maxBitstreams {
 		return
 	}
 	at := &listed{*cloned(e), m.count}
 	if e.Path != "" {
-		*bits = append(*bits, bitstream{claim{length: at.Length, hash: at.Hash}, at.Path, m.of(at, "/rs:md/@path")})
+		*bits = append(*bits, bitstream{
+			claim{length: at.Length, hash: at.Hash},
+			at.Path,
+			m.of(at, "/rs:md/@path"),
+		})
 	}
 	for i := range at.Links {
 		if link := &at.Links[i]; link.Path != "" {
-			*bits = append(*bits, bitstream{claim{length: link.Length, hash: link.Hash}, link.Path, m.of(at, fmt.Sprintf("/rs:ln[%d]/@path", i+1))})
+			*bits = append(*bits, bitstream{
+				claim{length: link.Length, hash: link.Hash},
+				link.Path,
+				m.of(at, fmt.Sprintf("/rs:ln[%d]/@path", i+1)),
+			})
 		}
 	}
 }
 
 // judgeBitstream compares one bitstream with what the manifest says of it. It reports false where
 // a limit keeps it from that.
-func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, listed map[string]bool) bool {
+func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream,
+	listed map[string]bool,
+) bool {
 	content, err := zip.Open(b.path)
 	if err != nil {
-		w.report(rulePathThere, b.at, m, "put it into the package, or take the url away", "%s cannot be read from the package: %s", quote(b.path), reason(err))
+		w.report(rulePathThere, b.at, m, "put it into the package, or take the url away",
+			"%s cannot be read from the package: %s", quote(b.path), reason(err))
 		return true
 	}
 	defer content.Close()
@@ -303,14 +342,18 @@ func (w *walk) judgeBitstream(m *document, zip *unpack.Archive, b *bitstream, li
 		if w.limited(err, b.at, m.base) {
 			return false
 		}
-		w.report(rulePackageSafe, b.at, m, "make the package anew", "%s cannot be read from the package: %s", quote(b.path), reason(err))
+		w.report(rulePackageSafe, b.at, m, "make the package anew",
+			"%s cannot be read from the package: %s", quote(b.path), reason(err))
 		return true
 	}
 	if length, err := strconv.ParseInt(b.length, 10, 64); err == nil && length != n {
-		w.report(ruleBitstreamLength, b.at, m, "write what the package has", "length of %s is %s, and in the package it has %d bytes", quote(b.path), b.length, n)
+		w.report(ruleBitstreamLength, b.at, m, "write what the package has",
+			"length of %s is %s, and in the package it has %d bytes", quote(b.path), b.length, n)
 	}
 	if wrong, have, is := sums.Differs(known); is {
-		w.report(ruleBitstreamHash, b.at, m, "write what the package has", "hash of %s is %s:%s, and in the package it is %s", quote(b.path), wrong.Algorithm, wrong.Hex, have)
+		w.report(ruleBitstreamHash, b.at, m, "write what the package has",
+			"hash of %s is %s:%s, and in the package it is %s", quote(b.path), wrong.Algorithm,
+			wrong.Hex, have)
 	}
 	return true
 }

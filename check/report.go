@@ -2,7 +2,8 @@ package check
 
 import "fmt"
 
-// maxEach is how many findings of one rule a document has; of the others the last says that there are more.
+// maxEach is how many findings of one rule a document has; of the others the last says that
+// there are more.
 const maxEach = 10
 
 // countKey is a rule and a document.
@@ -65,7 +66,9 @@ func (w *walk) tell(f Finding) {
 	case w.found == nil || told > maxFindings:
 	case told == maxFindings:
 		w.found(Finding{
-			Level: Note, Clause: limits, URI: f.URI, What: fmt.Sprintf("there are more than %d findings, and the others are not told", maxFindings),
+			Level: Note, Clause: limits, URI: f.URI,
+			What: fmt.Sprintf("there are more than %d findings, and the others are not told",
+				maxFindings),
 			Mend: "mend these first",
 		})
 	default:
@@ -86,5 +89,8 @@ func (w *walk) leftOut(about string, at place, what, mend string) {
 		return
 	}
 	w.told[about] = true
-	w.tell(Finding{Level: Note, Clause: limits, URI: at.uri, Line: at.line, Element: at.element, What: what, Mend: mend})
+	w.tell(Finding{
+		Level: Note, Clause: limits, URI: at.uri, Line: at.line, Element: at.element,
+		What: what, Mend: mend,
+	})
 }

@@ -37,10 +37,13 @@ type handling struct {
 // handlings returns what is done with each role.
 func handlings() [roleCount]handling {
 	return [roleCount]handling{
-		roleStart:      {name: "the place"},
-		roleWellKnown:  {"the Source Description at", ruleWellKnown, (*walk).judgeWellKnown},
-		rolePage:       {name: "the page"},
-		roleSitemap:    {"the Sitemap line of robots.txt to", ruleSitemapLine, (*walk).judgeSitemap},
+		roleStart:     {name: "the place"},
+		roleWellKnown: {"the Source Description at", ruleWellKnown, (*walk).judgeWellKnown},
+		rolePage:      {name: "the page"},
+		roleSitemap: {
+			"the Sitemap line of robots.txt to", ruleSitemapLine,
+			(*walk).judgeSitemap,
+		},
 		roleLinked:     {"the link with rel=resourcesync to", ruleLinked, (*walk).judgeLinked},
 		roleUp:         {"the link with rel=up to", ruleUpThere, (*walk).judgeUp},
 		roleIndex:      {"the link with rel=index to", ruleIndexThere, (*walk).judgeIndex},

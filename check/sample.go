@@ -47,7 +47,8 @@ type sampled struct {
 	listed
 }
 
-// offer offers an entry of a live document to the samples: resources, and changes whose links are of interest.
+// offer offers an entry of a live document to the samples: resources, and changes whose links
+// are of interest.
 func (w *walk) offer(d *document, e *payload.Entry) {
 	to := &w.sample
 	switch {
@@ -62,7 +63,8 @@ func (w *walk) offer(d *document, e *payload.Entry) {
 	}
 }
 
-// sampleResources fetches the resources that were chosen, and compares them with what is said of them.
+// sampleResources fetches the resources that were chosen, and compares them with what is said
+// of them.
 func (w *walk) sampleResources(ctx context.Context) {
 	for i := range w.sample.kept {
 		s := &w.sample.kept[i]
@@ -101,7 +103,8 @@ func (w *walk) compare(ctx context.Context, s *sampled) {
 	got, err := w.fetch(ctx, to, claim{s.Length, s.Hash, s.Type, s.Encoding})
 	if err != nil {
 		if !w.limited(err, s.d.of(&s.listed, "/loc"), to) {
-			w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched", "the resource %s cannot be fetched: %s", quote(s.Loc), reason(err))
+			w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched",
+				"the resource %s cannot be fetched: %s", quote(s.Loc), reason(err))
 		}
 		return
 	}
@@ -110,26 +113,34 @@ func (w *walk) compare(ctx context.Context, s *sampled) {
 		return
 	}
 	if got.status != http.StatusOK {
-		w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched", "the resource %s is answered %d %s", quote(s.Loc), got.status, http.StatusText(got.status))
+		w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched",
+			"the resource %s is answered %d %s", quote(s.Loc), got.status,
+			http.StatusText(got.status))
 		return
 	}
 	for _, is := range got.differ {
-		w.report(attributeRules[is.attribute], s.d.of(&s.listed, "/rs:md/@"+is.attribute), s.d, "list what is served, or make the list anew",
-			"%s of %s is %s, and the served one has %s", is.attribute, quote(s.Loc), quote(is.told), quote(is.have))
+		w.report(attributeRules[is.attribute], s.d.of(&s.listed, "/rs:md/@"+is.attribute), s.d,
+			"list what is served, or make the list anew",
+			"%s of %s is %s, and the served one has %s", is.attribute, quote(s.Loc), quote(is.told),
+			quote(is.have))
 	}
-	if told := finite(s.LastMod); !told.IsZero() && !got.last.IsZero() && isComplete(s.LastMod) && !told.Truncate(time.Second).Equal(got.last) {
-		w.report(ruleResourceLastMod, s.d.of(&s.listed, "/lastmod"), s.d, "write the resource's own Last-Modified",
-			"lastmod of %s is %s, and its Last-Modified is %s", quote(s.Loc), quote(s.LastMod), written(got.last))
+	if told := finite(s.LastMod); !told.IsZero() && !got.last.IsZero() && isComplete(s.LastMod) &&
+		!told.Truncate(time.Second).Equal(got.last) {
+		w.report(ruleResourceLastMod, s.d.of(&s.listed, "/lastmod"), s.d,
+			"write the resource's own Last-Modified",
+			"lastmod of %s is %s, and its Last-Modified is %s", quote(s.Loc), quote(s.LastMod),
+			written(got.last))
 	}
 }
 
 // attributeRules are the rules of the attributes of representations.
 var attributeRules = map[string]ruleID{
-	"length": ruleResourceLength, "hash": ruleResourceHash, "type": ruleResourceType, "encoding": ruleResourceEncoding,
+	"length": ruleResourceLength, "hash": ruleResourceHash, "type": ruleResourceType,
+	"encoding": ruleResourceEncoding,
 }
 
-// hasChanged reports whether a resource may be another since its Resource List was made: it was modified
-// since, or a Change List has a change of it.
+// hasChanged reports whether a resource may be another since its Resource List was made: it was
+// modified since, or a Change List has a change of it.
 func (w *walk) hasChanged(s *sampled, got *fetched) bool {
 	if at := s.d.head.AtTime; at.IsZero() || got.last.After(at) {
 		return true
@@ -169,10 +180,12 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, told claim) (*fetched, er
 	if wrong, have, is := sums.Differs(known); is {
 		differs("hash", wrong.Algorithm+":"+wrong.Hex, wrong.Algorithm+":"+have)
 	}
-	if have := a.header.Get("Content-Type"); told.mediaType != "" && have != "" && mediaTypeOf(told.mediaType) != mediaTypeOf(have) {
+	if have := a.header.Get("Content-Type"); told.mediaType != "" && have != "" &&
+		mediaTypeOf(told.mediaType) != mediaTypeOf(have) {
 		differs("type", told.mediaType, have)
 	}
-	if have := a.header.Get("Content-Encoding"); told.encoding != "" && !strings.EqualFold(told.encoding, have) {
+	if have := a.header.Get("Content-Encoding"); told.encoding != "" &&
+		!strings.EqualFold(told.encoding, have) {
 		differs("encoding", told.encoding, have)
 	}
 	return got, nil
@@ -188,14 +201,20 @@ func mediaTypeOf(told string) string {
 
 // linkRules are the rules of what links of entries lead to (core 14).
 var linkRules = map[string]ruleID{
-	payload.RelDuplicate: ruleDuplicate, payload.RelAlternate: ruleAlternate, payload.RelCanonical: ruleCanonical,
-	payload.RelPatch: rulePatch, payload.RelDescribedBy: ruleDescribedBy, payload.RelDescribes: ruleDescribedBy,
-	payload.RelMemento: ruleMemento, payload.RelTimegate: ruleMemento, payload.RelTimemap: ruleMemento,
+	payload.RelDuplicate: ruleDuplicate, payload.RelAlternate: ruleAlternate,
+	payload.RelCanonical: ruleCanonical,
+	payload.RelPatch:     rulePatch, payload.RelDescribedBy: ruleDescribedBy,
+	payload.RelDescribes: ruleDescribedBy,
+	payload.RelMemento:   ruleMemento, payload.RelTimegate: ruleMemento,
+	payload.RelTimemap:    ruleMemento,
 	payload.RelCollection: ruleCollection, payload.RelVia: ruleVia,
 }
 
 // comparedRels are the relations whose targets are fetched and compared with the link.
-var comparedRels = []string{payload.RelDuplicate, payload.RelAlternate, payload.RelCanonical, payload.RelPatch}
+var comparedRels = []string{
+	payload.RelDuplicate, payload.RelAlternate, payload.RelCanonical,
+	payload.RelPatch,
+}
 
 // lookAtLinks looks at the targets of an entry's links.
 func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
@@ -214,20 +233,27 @@ func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
 		got, err := w.lookAtLink(ctx, link.Rel, to, told)
 		switch {
 		case err != nil && !w.limited(err, at, to):
-			w.report(rule, at, s.d, "link to what is there", "the target of rel=%s, %s, cannot be fetched: %s", quote(link.Rel), quote(link.Href), reason(err))
+			w.report(rule, at, s.d, "link to what is there",
+				"the target of rel=%s, %s, cannot be fetched: %s", quote(link.Rel),
+				quote(link.Href), reason(err))
 		case err != nil:
 		case got.status/100 != 2 && got.status/100 != 3:
-			w.report(rule, at, s.d, "link to what is there", "the target of rel=%s, %s, is answered %d %s", quote(link.Rel), quote(link.Href), got.status, http.StatusText(got.status))
+			w.report(rule, at, s.d, "link to what is there",
+				"the target of rel=%s, %s, is answered %d %s", quote(link.Rel), quote(link.Href),
+				got.status, http.StatusText(got.status))
 		default:
 			for _, is := range got.differ {
-				w.report(rule, at, s.d, "say what is served", "%s of the target of rel=%s is %s, and the served one has %s",
+				w.report(rule, at, s.d, "say what is served",
+					"%s of the target of rel=%s is %s, and the served one has %s",
 					is.attribute, quote(link.Rel), quote(is.told), quote(is.have))
 			}
 		}
 	}
 }
 
-func (w *walk) lookAtLink(ctx context.Context, rel string, to *url.URL, told claim) (*fetched, error) {
+func (w *walk) lookAtLink(ctx context.Context, rel string, to *url.URL, told claim) (*fetched,
+	error,
+) {
 	if slices.Contains(comparedRels, rel) {
 		return w.fetch(ctx, to, told)
 	}

@@ -7,8 +7,9 @@ import (
 	"carillon/internal/fetch"
 )
 
-// AtServers returns a Config.Allow that allows the servers of places alone: the same host and port, or
-// the same host by http and https at their default ports. Names of files are passed over.
+// AtServers returns a Config.Allow that allows the servers of places alone: the same host and
+// port, or the same host by http and https at their default ports. Names of files are passed
+// over.
 func AtServers(places []string) func(*url.URL) error {
 	known := map[string]bool{}
 	for _, place := range places {

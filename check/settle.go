@@ -59,15 +59,17 @@ func (w *walk) judgeArrival(a *arrival) {
 	}
 }
 
-// judgeListed: a Capability List enumerates the documents that link up to it (core 9). Parts are listed
-// by their index, archived documents by an archive, manifests by a dump.
+// judgeListed: a Capability List enumerates the documents that link up to it (core 9). Parts
+// are listed by their index, archived documents by an archive, manifests by a dump.
 func (w *walk) judgeListed(d *document) {
 	switch d.head.Capability {
-	case payload.CapDescription, payload.CapCapabilityList, payload.CapResourceDumpManifest, payload.CapChangeDumpManifest, "":
+	case payload.CapDescription, payload.CapCapabilityList, payload.CapResourceDumpManifest,
+		payload.CapChangeDumpManifest, "":
 		return
 	}
 	up := d.link(payload.RelUp)
-	if up == nil || d.local || d.link(payload.RelIndex) != nil || d.led(rolePart) || d.led(roleArchived) || d.led(roleCapability) || d.isTopic() {
+	if up == nil || d.local || d.link(payload.RelIndex) != nil || d.led(rolePart) ||
+		d.led(roleArchived) || d.led(roleCapability) || d.isTopic() {
 		return
 	}
 	to := d.resolve(up.Href)
@@ -75,22 +77,24 @@ func (w *walk) judgeListed(d *document) {
 		return
 	}
 	above := w.seen[to.String()]
-	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || above.cut || w.mayList(above, d) || w.isArchivedLink(d) || w.isListedElsewhere(above, d) {
+	if above == nil || !above.is(payload.CapCapabilityList) || !above.whole || above.cut ||
+		w.mayList(above, d) || w.isArchivedLink(d) || w.isListedElsewhere(above, d) {
 		return
 	}
-	w.report(ruleListed, above.place(""), above, "add a url for it", "%s, a %s that links to it with rel=up, is not listed",
+	w.report(ruleListed, above.place(""), above, "add a url for it",
+		"%s, a %s that links to it with rel=up, is not listed",
 		quote(d.uri), kindOf(d.head.Capability, d.isIndex()))
 }
 
-// isArchivedLink reports whether the document is an archive that other documents lead to by rel=archives alone: an
-// entry in the Capability List is optional then (archives 2.1).
+// isArchivedLink reports whether the document is an archive that other documents lead to by
+// rel=archives alone: an entry in the Capability List is optional then (archives 2.1).
 func (w *walk) isArchivedLink(d *document) bool {
 	_, is := payload.Archived(d.head.Capability)
 	return is && d.led(roleArchives)
 }
 
-// isListedElsewhere reports whether a Capability List has the same document at another address: an index may have one of its own
-// beside that of the capability.
+// isListedElsewhere reports whether a Capability List has the same document at another address:
+// an index may have one of its own beside that of the capability.
 func (w *walk) isListedElsewhere(list, d *document) bool {
 	for i := range list.entries {
 		to := list.resolve(list.entries[i].Loc)
@@ -122,7 +126,8 @@ func sharePart(a, b *document) bool {
 func (w *walk) judgeClosed(ctx context.Context) {
 	looks := 0
 	for _, d := range w.documents {
-		if !d.whole || d.local || d.base == nil || d.head.Until == "" || d.is(payload.ChangeNotification) || looks == maxLooks {
+		if !d.whole || d.local || d.base == nil || d.head.Until == "" ||
+			d.is(payload.ChangeNotification) || looks == maxLooks {
 			continue
 		}
 		tag := validator(d.header)
@@ -138,15 +143,18 @@ func (w *walk) judgeClosed(ctx context.Context) {
 			continue
 		}
 		a.close()
-		if now := validator(a.header); a.status == http.StatusOK && now != "" && now != tag && w.isOther(ctx, d) {
-			w.report(ruleClosedChanged, d.place(""), d, "write further changes into another document",
-				"it is closed (until %s), and has changed while it was looked at: %s was %s", quote(d.head.Until), tag, now)
+		if now := validator(a.header); a.status == http.StatusOK && now != "" && now != tag &&
+			w.isOther(ctx, d) {
+			w.report(ruleClosedChanged, d.place(""), d,
+				"write further changes into another document",
+				"it is closed (until %s), and has changed while it was looked at: %s was %s",
+				quote(d.head.Until), tag, now)
 		}
 	}
 }
 
-// isOther reads a document again, and reports whether it has become another. Servers that do not agree
-// on an ETag have the same document all the same.
+// isOther reads a document again, and reports whether it has become another. Servers that do
+// not agree on an ETag have the same document all the same.
 func (w *walk) isOther(ctx context.Context, d *document) bool {
 	a, err := w.get(ctx, http.MethodGet, d.base, w.cfg.Limits.Answer)
 	if err != nil {
@@ -159,7 +167,8 @@ func (w *walk) isOther(ctx context.Context, d *document) bool {
 		return false
 	}
 	digest := sha256.New()
-	if n, err := io.Copy(digest, io.LimitReader(body, payload.MaxReadBytes+1)); err != nil || n > payload.MaxReadBytes {
+	if n, err := io.Copy(digest, io.LimitReader(body, payload.MaxReadBytes+1)); err != nil ||
+		n > payload.MaxReadBytes {
 		return false
 	}
 	return hex.EncodeToString(digest.Sum(nil)) != d.sum

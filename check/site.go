@@ -23,8 +23,8 @@ const (
 	maxSitemaps = 100
 )
 
-// site looks at a site: its Source Description, the links of its first page and its robots.txt (core 6.3). The error says
-// that the site does not answer at all.
+// site looks at a site: its Source Description, the links of its first page and its robots.txt
+// (core 6.3). The error says that the site does not answer at all.
 func (w *walk) site(ctx context.Context, u *url.URL) error {
 	known := len(w.documents)
 	at := u.ResolveReference(&url.URL{Path: wellKnown})
@@ -36,7 +36,8 @@ func (w *walk) site(ctx context.Context, u *url.URL) error {
 	w.arrive(ctx, &lead{to: u, role: rolePage, at: place{uri: u.String()}})
 	w.robots(ctx, u.ResolveReference(&url.URL{Path: robots}))
 	w.run(ctx)
-	if w.sum.Complete && !slices.ContainsFunc(w.documents[known:], func(d *document) bool { return d.is(payload.CapDescription) }) {
+	if w.sum.Complete && !slices.ContainsFunc(w.documents[known:],
+		func(d *document) bool { return d.is(payload.CapDescription) }) {
 		w.undescribed = append(w.undescribed, u)
 	}
 	return nil
@@ -47,9 +48,11 @@ func (w *walk) judgeWellKnown(l *lead, d *document) {
 	switch {
 	case d.err != nil || d.status/100 == 5: // Run returns it
 	case d.status != http.StatusOK:
-		w.report(ruleWellKnown, l.at, nil, "serve the Source Description there, or redirect to it", "it is answered %d %s", d.status, http.StatusText(d.status))
+		w.report(ruleWellKnown, l.at, nil, "serve the Source Description there, or redirect to it",
+			"it is answered %d %s", d.status, http.StatusText(d.status))
 	case d.known && !d.is(payload.CapDescription):
-		w.report(ruleWellKnownIs, l.at, nil, "serve the Source Description there", "it is a %s", kindOf(d.head.Capability, d.isIndex()))
+		w.report(ruleWellKnownIs, l.at, nil, "serve the Source Description there", "it is a %s",
+			kindOf(d.head.Capability, d.isIndex()))
 	}
 }
 
@@ -79,10 +82,12 @@ func (w *walk) robots(ctx context.Context, at *url.URL) {
 	}
 }
 
-// judgeSitemap: what robots.txt names is a Resource List, or a sitemap of a site that has others too.
+// judgeSitemap: what robots.txt names is a Resource List, or a sitemap of a site that has
+// others too.
 func (w *walk) judgeSitemap(l *lead, d *document) {
 	if d.known && d.head.Capability != "" && !d.is(payload.CapResourceList) {
-		w.report(ruleSitemap, l.at, nil, "name Resource Lists only", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
+		w.report(ruleSitemap, l.at, nil, "name Resource Lists only", "%s is a %s", w.says(l),
+			kindOf(d.head.Capability, d.isIndex()))
 	}
 }
 
@@ -91,7 +96,8 @@ func (w *walk) judgeLinked(l *lead, d *document) {
 	switch {
 	case !d.known:
 	case !d.is(payload.CapCapabilityList):
-		w.report(ruleLinkedIs, l.at, nil, "link to the Capability List", "%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
+		w.report(ruleLinkedIs, l.at, nil, "link to the Capability List", "%s is a %s", w.says(l),
+			kindOf(d.head.Capability, d.isIndex()))
 	case l.from.isTopic():
 		if w.isUnlisted(d, l.from) {
 			w.report(ruleChannelListed, d.place(""), d, "add a url for it, with capability=change-notification and its hub", "the topic %s, which links to it with rel=resourcesync, is not listed", quote(l.from.uri))
@@ -117,7 +123,8 @@ func (w *walk) judgePages() {
 		_, redirected := s.resources.where[p.d.base.String()]
 		if !asked && !redirected {
 			w.about = func() []*document { return s.documents }
-			w.report(ruleLinkedCovers, p.d.place("link[rel=resourcesync]"), nil, "link to the Capability List of the set that the resource is in",
+			w.report(ruleLinkedCovers, p.d.place("link[rel=resourcesync]"), nil,
+				"link to the Capability List of the set that the resource is in",
 				"the Resource List of %s does not have this resource", quote(p.list.uri))
 		}
 	}
@@ -126,7 +133,9 @@ func (w *walk) judgePages() {
 // judgeDescriptions: a site has a Source Description (core 6.3.2).
 func (w *walk) judgeDescriptions() {
 	for _, u := range w.undescribed {
-		w.report(ruleDescription, place{uri: u.String()}, nil, "publish a Source Description at "+wellKnown,
-			"no Source Description was found: not at %s, nor by links of the page or by robots.txt", wellKnown)
+		w.report(ruleDescription, place{uri: u.String()}, nil,
+			"publish a Source Description at "+wellKnown,
+			"no Source Description was found: not at %s, nor by links of the page or by robots.txt",
+			wellKnown)
 	}
 }

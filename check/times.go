@@ -32,7 +32,8 @@ func (w *walk) judgeTimes(l *lead, d *document, rule ruleID) {
 		{"completed", told.completed, own.completed},
 	} {
 		if !t.told.IsZero() && !t.own.IsZero() && !t.told.Equal(t.own) {
-			w.report(rule, l.from.of(l.entry, "/rs:md/@"+t.name), l.from, "write what the document says",
+			w.report(rule, l.from.of(l.entry, "/rs:md/@"+t.name), l.from,
+				"write what the document says",
 				"%s is %s, and in the document %s", t.name, written(t.told), written(t.own))
 		}
 	}
@@ -42,7 +43,8 @@ func (w *walk) judgeTimes(l *lead, d *document, rule ruleID) {
 		w.report(ruleClosed, l.from.of(l.entry, "/rs:md"), l.from, "write until for it",
 			"the document is closed (until %s), and its entry has no until", written(own.until))
 	case !told.until.IsZero() && own.until.IsZero() && !own.from.IsZero():
-		w.report(ruleOpen, l.from.of(l.entry, "/rs:md/@until"), l.from, "leave until out while the document is open",
+		w.report(ruleOpen, l.from.of(l.entry, "/rs:md/@until"), l.from,
+			"leave until out while the document is open",
 			"until is %s, and the document is open (it has none)", written(told.until))
 	}
 }
@@ -68,7 +70,8 @@ func (w *walk) judgeFuture(d *document, newest time.Time) {
 		{"url/rs:md/@datetime", newest},
 	} {
 		if t.After(now.Add(maxSkew)) {
-			w.report(ruleFuture, d.place(t.element), d, "write a time that has passed, and correct the clock",
+			w.report(ruleFuture, d.place(t.element), d,
+				"write a time that has passed, and correct the clock",
 				"%s is in the future (it was served at %s)", written(t.Time), written(now))
 			return
 		}
@@ -90,8 +93,8 @@ func (d *document) ofResources() bool {
 // written is a time in the form that core 7 recommends.
 func written(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999999Z") }
 
-// partOf is one part of an index, one package of a dump or one document of an archive, with what is known of its
-// times: by the entry, or else by the part or the manifest itself.
+// partOf is one part of an index, one package of a dump or one document of an archive, with
+// what is known of its times: by the entry, or else by the part or the manifest itself.
 type partOf struct {
 	*listed
 	d *document // nil if it was not read
@@ -151,15 +154,18 @@ func (w *walk) judgeIndexTimes(index *document) {
 	}
 	own, first, last := index.span(), &all[0], &all[len(all)-1]
 	if !own.from.IsZero() && own.from.Before(first.from) {
-		w.report(ruleIndexFrom, index.place("rs:md/@from"), index, "write the from of the first part",
-			"from is %s, and the first part begins at %s: no part has the changes between", written(own.from), written(first.from))
+		w.report(ruleIndexFrom, index.place("rs:md/@from"), index,
+			"write the from of the first part",
+			"from is %s, and the first part begins at %s: no part has the changes between",
+			written(own.from), written(first.from))
 	}
 	closed := last.until
 	if closed.IsZero() && last.d != nil {
 		closed = last.d.head.UntilTime
 	}
 	if !own.until.IsZero() && !last.from.IsZero() && (closed.IsZero() || closed.Before(own.until)) {
-		w.report(ruleIndexUntil, index.place("rs:md/@until"), index, "leave until out, or write that of the last part",
+		w.report(ruleIndexUntil, index.place("rs:md/@until"), index,
+			"leave until out, or write that of the last part",
 			"until is %s, and the last part ends %s", written(own.until), orOpen(closed))
 	}
 }
@@ -171,23 +177,27 @@ func orOpen(until time.Time) string {
 	return "at " + written(until)
 }
 
-// judgeSnapshot: the snapshot of an index begins no later, and ends no sooner, than those of its parts.
+// judgeSnapshot: the snapshot of an index begins no later, and ends no sooner, than those of
+// its parts.
 func (w *walk) judgeSnapshot(index *document, all []partOf) {
 	own := index.span()
 	for i := range all {
 		switch p := &all[i]; {
 		case !own.at.IsZero() && !p.at.IsZero() && p.at.Before(own.at):
-			w.report(ruleSnapshotAt, index.of(p.listed, ""), index, "write the earliest at of the parts",
+			w.report(ruleSnapshotAt, index.of(p.listed, ""), index,
+				"write the earliest at of the parts",
 				"its at is %s, and that of the index is later: %s", written(p.at), written(own.at))
 		case !own.completed.IsZero() && !p.completed.IsZero() && own.completed.Before(p.completed):
-			w.report(ruleSnapshotCompleted, index.of(p.listed, ""), index, "write the latest completed of the parts",
-				"its completed is %s, and that of the index is earlier: %s", written(p.completed), written(own.completed))
+			w.report(ruleSnapshotCompleted, index.of(p.listed, ""), index,
+				"write the latest completed of the parts",
+				"its completed is %s, and that of the index is earlier: %s", written(p.completed),
+				written(own.completed))
 		}
 	}
 }
 
-// judgeChain: one part begins where the one before ends (core 12.2). Where the entries say all times the
-// document rules have judged that.
+// judgeChain: one part begins where the one before ends (core 12.2). Where the entries say all
+// times the document rules have judged that.
 func (w *walk) judgeChain(index *document, all []partOf, order ruleID) {
 	for i := 1; i < len(all); i++ {
 		before, p := &all[i-1], &all[i]
@@ -195,14 +205,19 @@ func (w *walk) judgeChain(index *document, all []partOf, order ruleID) {
 			continue
 		}
 		at := index.of(p.listed, "")
-		switch (payload.Interval{From: before.from, Until: before.until}).Join(p.from, before.until.IsZero()) {
+		switch (payload.Interval{From: before.from, Until: before.until}).Join(p.from,
+			before.until.IsZero()) {
 		case payload.Early:
-			w.report(order, at, index, "list the oldest first", "it begins at %s, and the one before it at %s", written(p.from), written(before.from))
+			w.report(order, at, index, "list the oldest first",
+				"it begins at %s, and the one before it at %s", written(p.from),
+				written(before.from))
 		case payload.Open:
-			w.report(ruleChainOpen, index.of(before.listed, ""), index, "close it, or list it last", "it is open (it has no until), and another follows it")
+			w.report(ruleChainOpen, index.of(before.listed, ""), index, "close it, or list it last",
+				"it is open (it has no until), and another follows it")
 		case payload.Overlap:
 			w.report(ruleChainOverlap, at, index, "begin it where the one before ends",
-				"it begins at %s, before the one before it ends at %s: changes may be in both", written(p.from), written(before.until))
+				"it begins at %s, before the one before it ends at %s: changes may be in both",
+				written(p.from), written(before.until))
 		case payload.Gap:
 			w.report(ruleChainGap, at, index, "begin it where the one before ends",
 				"it begins at %s, and the one before it ends at %s: no part has the changes between", written(p.from), written(before.until))
@@ -210,7 +225,8 @@ func (w *walk) judgeChain(index *document, all []partOf, order ruleID) {
 	}
 }
 
-// judgeArchiveEnds: an archive of documents of changes reaches up to what the live document has (archives 5).
+// judgeArchiveEnds: an archive of documents of changes reaches up to what the live document has
+// (archives 5).
 func (w *walk) judgeArchiveEnds(live *document) {
 	link := live.link(payload.RelArchives)
 	if link == nil || live.ofResources() {

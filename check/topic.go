@@ -15,8 +15,9 @@ import (
 	"carillon/payload"
 )
 
-// readTopic reads what is at a topic: the latest notification, or nothing (CN 4.1). The rules of notifications
-// are those of payload.ValidateNotification; what is only recommended the Inspector says.
+// readTopic reads what is at a topic: the latest notification, or nothing (CN 4.1). The rules
+// of notifications are those of payload.ValidateNotification; what is only recommended the
+// Inspector says.
 func (w *walk) readTopic(d *document, a *answer, l *lead) {
 	if a.status != http.StatusOK {
 		return
@@ -31,7 +32,8 @@ func (w *walk) readTopic(d *document, a *answer, l *lead) {
 	case len(body) == 0:
 		d.other = !d.isChannel()
 		if !d.other && d.header.Get("Content-Length") != "0" {
-			w.report(ruleTopicEmpty, d.place(""), d, "send Content-Length: 0", "the topic has nothing, and its answer has no Content-Length: 0")
+			w.report(ruleTopicEmpty, d.place(""), d, "send Content-Length: 0",
+				"the topic has nothing, and its answer has no Content-Length: 0")
 		}
 		return
 	}
@@ -50,14 +52,17 @@ func (w *walk) readTopic(d *document, a *answer, l *lead) {
 // judgeTopic: a Capability List names the hub that the topic names (CN 5).
 func (w *walk) judgeTopic(l *lead, d *document) {
 	if d.known && d.head.Capability != "" && !d.is(payload.ChangeNotification) {
-		w.report(ruleOwnChannel, d.place("rs:md/@capability"), d, "have a channel of its own for change notifications",
-			"the topic of a channel for change notifications has a %s", kindOf(d.head.Capability, d.isIndex()))
+		w.report(ruleOwnChannel, d.place("rs:md/@capability"), d,
+			"have a channel of its own for change notifications",
+			"the topic of a channel for change notifications has a %s",
+			kindOf(d.head.Capability, d.isIndex()))
 	}
 	if d.channelOf == nil {
 		d.channelOf = l.from
 	} else if !d.channelOf.same(l.from) {
 		w.report(ruleOwnSet, l.at, l.from, "have a channel of its own for each Capability List",
-			"the topic %s is listed in the Capability List %s too", quote(d.uri), quote(d.channelOf.uri))
+			"the topic %s is listed in the Capability List %s too", quote(d.uri),
+			quote(d.channelOf.uri))
 	}
 	hubs, told := d.addressesOf(d.links, "hub"), ""
 	for i := range l.entry.Links {
@@ -72,7 +77,8 @@ func (w *walk) judgeTopic(l *lead, d *document) {
 		}
 	}
 	if told != "" && len(hubs) > 0 {
-		w.report(ruleSameHub, l.at, l.from, "name the same hubs at both", "it names the hub %s, and the topic %s names %s",
+		w.report(ruleSameHub, l.at, l.from, "name the same hubs at both",
+			"it names the hub %s, and the topic %s names %s",
 			quote(told), quote(d.uri), quote(hubs[0]))
 	}
 }
@@ -86,7 +92,8 @@ func (d *document) isChannel() bool {
 	case d.other:
 		return false
 	default:
-		return mediaType == "application/xml" || mediaType == "text/xml" || len(weblink.Find(d.links, relResourceSync)) > 0
+		return mediaType == "application/xml" || mediaType == "text/xml" ||
+			len(weblink.Find(d.links, relResourceSync)) > 0
 	}
 }
 
@@ -106,7 +113,8 @@ func (w *walk) lookAtOther(ctx context.Context, d *document) {
 	}
 	switch self := d.addressesOf(d.links, "self"); {
 	case len(self) == 0:
-		w.report(ruleOtherSelf, d.place(""), d, "send a Link header with rel=self, the topic", "it names a hub, and no topic by rel=self")
+		w.report(ruleOtherSelf, d.place(""), d, "send a Link header with rel=self, the topic",
+			"it names a hub, and no topic by rel=self")
 	case len(self) > 1:
 		w.judgeOneSelf(d, http.MethodGet, self)
 	}
@@ -117,7 +125,8 @@ func (w *walk) lookAtOther(ctx context.Context, d *document) {
 	})
 }
 
-// lookAtTopic judges how a topic answers GET and HEAD (CN 4.1, WebSub 4), and whether its hub answers.
+// lookAtTopic judges how a topic answers GET and HEAD (CN 4.1, WebSub 4), and whether its hub
+// answers.
 func (w *walk) lookAtTopic(ctx context.Context, d *document) {
 	w.judgeTopicAnswer(d, http.MethodGet, d.status, d.header)
 	head, err := w.get(ctx, http.MethodHead, d.base, w.cfg.Limits.Answer)
@@ -134,13 +143,17 @@ func (w *walk) lookAtTopic(ctx context.Context, d *document) {
 // judgeTopicAnswer judges one answer of a topic.
 func (w *walk) judgeTopicAnswer(d *document, method string, status int, h http.Header) {
 	if status != http.StatusOK {
-		w.report(ruleTopicAnswers, d.place(""), d, "answer GET and HEAD with 200", "%s is answered %d %s", method, status, http.StatusText(status))
+		w.report(ruleTopicAnswers, d.place(""), d, "answer GET and HEAD with 200",
+			"%s is answered %d %s", method, status, http.StatusText(status))
 		if status/100 != 2 {
 			return
 		}
 	}
-	if mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type")); err != nil || mediaType != "application/xml" {
-		w.report(ruleTopicType, d.place(""), d, "serve it as application/xml, like the notifications", "%s: its Content-Type is %s", method, quote(h.Get("Content-Type")))
+	if mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type")); err != nil ||
+		mediaType != "application/xml" {
+		w.report(ruleTopicType, d.place(""), d,
+			"serve it as application/xml, like the notifications", "%s: its Content-Type is %s",
+			method, quote(h.Get("Content-Type")))
 	}
 	links, _ := weblink.Parse(h.Values("Link"))
 	w.judgeTopicLinks(d, method, links)
@@ -150,24 +163,29 @@ func (w *walk) judgeTopicAnswer(d *document, method string, status int, h http.H
 func (w *walk) judgeTopicLinks(d *document, method string, links []weblink.Link) {
 	self := d.addressesOf(links, "self")
 	if len(d.addressesOf(links, "hub")) == 0 {
-		w.report(ruleTopicHub, d.place(""), d, "send a Link header with rel=hub", "%s: no Link header has rel=hub", method)
+		w.report(ruleTopicHub, d.place(""), d, "send a Link header with rel=hub",
+			"%s: no Link header has rel=hub", method)
 	}
 	switch {
 	case len(self) == 0:
-		w.report(ruleTopicSelf, d.place(""), d, "send a Link header with rel=self, the topic", "%s: no Link header has rel=self", method)
+		w.report(ruleTopicSelf, d.place(""), d, "send a Link header with rel=self, the topic",
+			"%s: no Link header has rel=self", method)
 	case len(self) > 1:
 		w.judgeOneSelf(d, method, self)
 	case self[0] != d.uri && self[0] != d.base.String():
-		w.report(ruleSelfIsTopic, d.place(""), d, "name the topic's own address", "%s: rel=self is %s", method, quote(self[0]))
+		w.report(ruleSelfIsTopic, d.place(""), d, "name the topic's own address",
+			"%s: rel=self is %s", method, quote(self[0]))
 	}
 }
 
 func (w *walk) judgeOneSelf(d *document, method string, self []string) {
-	w.report(ruleOneSelf, d.place(""), d, "name one topic", "%s: there are %d links with rel=self, %s and %s among them", method, len(self), quote(self[0]), quote(self[1]))
+	w.report(ruleOneSelf, d.place(""), d, "name one topic",
+		"%s: there are %d links with rel=self, %s and %s among them", method, len(self),
+		quote(self[0]), quote(self[1]))
 }
 
-// addressesOf are the targets of the links with a relation, each once, as addresses are compared. What
-// is no web address stays as it is.
+// addressesOf are the targets of the links with a relation, each once, as addresses are
+// compared. What is no web address stays as it is.
 func (d *document) addressesOf(links []weblink.Link, rel string) (all []string) {
 	for _, l := range weblink.Find(links, rel) {
 		at := l.URI
@@ -190,7 +208,8 @@ func (w *walk) lookAtHubs(ctx context.Context, topic *document) {
 		switch {
 		case w.hubs[hub]:
 		case len(w.hubs) == maxHubs:
-			w.leftOut("hubs", topic.place(""), fmt.Sprintf("not all hubs were looked at: there are more than %d", maxHubs), "")
+			w.leftOut("hubs", topic.place(""),
+				fmt.Sprintf("not all hubs were looked at: there are more than %d", maxHubs), "")
 			return
 		default:
 			w.hubs[hub] = true
@@ -199,27 +218,32 @@ func (w *walk) lookAtHubs(ctx context.Context, topic *document) {
 	}
 }
 
-// lookAtHub asks a hub by GET, without parameters: a request that has no effect whatever is there. Any answer but one that
-// says that nothing is there shows a hub that can be reached; a redirect is not followed. Who subscribes asks a hub wherever
-// it is, so Config.AllowHub decides and not Allow.
+// lookAtHub asks a hub by GET, without parameters: a request that has no effect whatever is
+// there. Any answer but one that says that nothing is there shows a hub that can be reached; a
+// redirect is not followed. Who subscribes asks a hub wherever it is, so Config.AllowHub
+// decides and not Allow.
 func (w *walk) lookAtHub(ctx context.Context, topic *document, hub string) {
 	to := topic.resolve(hub)
 	if to == nil {
-		w.report(ruleTopicHub, topic.place(""), topic, "name an http or https address", "the hub %s is no web address", quote(hub))
+		w.report(ruleTopicHub, topic.place(""), topic, "name an http or https address",
+			"the hub %s is no web address", quote(hub))
 		return
 	}
 	c := fetch.Client{Transport: asker{w, w.cfg.AllowHub}, Timeout: w.cfg.Limits.Answer}
 	resp, err := w.ask(ctx, &c, http.MethodGet, to, "identity")
 	if err != nil {
 		if !w.limited(err, topic.place(""), to) {
-			w.report(ruleHubAnswers, topic.place(""), topic, "see that the hub runs", "the hub %s does not answer: %s", quote(hub), reason(err))
+			w.report(ruleHubAnswers, topic.place(""), topic, "see that the hub runs",
+				"the hub %s does not answer: %s", quote(hub), reason(err))
 		}
 		return
 	}
 	resp.Body.Close()
 	switch status := resp.StatusCode; {
-	case status == http.StatusNotFound || status == http.StatusGone || status/100 == 5 && status != http.StatusNotImplemented:
-		w.report(ruleHubThere, topic.place(""), topic, "see that the hub runs at this address, if it does not take POST alone",
+	case status == http.StatusNotFound || status == http.StatusGone ||
+		status/100 == 5 && status != http.StatusNotImplemented:
+		w.report(ruleHubThere, topic.place(""), topic,
+			"see that the hub runs at this address, if it does not take POST alone",
 			"the hub %s answers GET by %d %s", quote(hub), status, http.StatusText(status))
 	}
 }

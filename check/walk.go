@@ -65,14 +65,15 @@ type place struct {
 func newWalk(cfg Config, found func(Finding)) *walk {
 	return &walk{
 		cfg: cfg, found: found, sum: Summary{Complete: true}, roles: handlings(),
-		round: newRound(), hubs: map[string]bool{}, told: map[string]bool{}, reported: map[string]bool{},
-		counts: map[countKey]int{},
-		sample: reservoir[sampled]{size: cfg.Sample}, changes: reservoir[sampled]{size: cfg.Sample},
+		round: newRound(), hubs: map[string]bool{}, told: map[string]bool{},
+		reported: map[string]bool{},
+		counts:   map[countKey]int{},
+		sample:   reservoir[sampled]{size: cfg.Sample}, changes: reservoir[sampled]{size: cfg.Sample},
 	}
 }
 
-// start looks at a place that the caller named, and at all that follows from it. The error says why the place could
-// not be looked at.
+// start looks at a place that the caller named, and at all that follows from it. The error says
+// why the place could not be looked at.
 func (w *walk) start(ctx context.Context, at string) error {
 	if !isWebPlace(at) {
 		if !w.cfg.Files {
@@ -82,7 +83,8 @@ func (w *walk) start(ctx context.Context, at string) error {
 	}
 	u, err := url.Parse(at)
 	if err != nil || !fetch.Web(u) {
-		return fmt.Errorf("%s is not an absolute http or https address without a user name", quote(at))
+		return fmt.Errorf("%s is not an absolute http or https address without a user name",
+			quote(at))
 	}
 	u = plain(u)
 	if u.Path == "/" {
@@ -265,7 +267,8 @@ func (w *walk) read(ctx context.Context, d *document, a *answer, l *lead) {
 	}
 }
 
-// stopped reports whether a limit, or Config.Allow, has kept the walk from the target, and notes that.
+// stopped reports whether a limit, or Config.Allow, has kept the walk from the target, and
+// notes that.
 func (w *walk) stopped(l *lead, d *document) bool {
 	if d.err == nil {
 		return false
@@ -281,17 +284,23 @@ func (w *walk) stopped(l *lead, d *document) bool {
 func (w *walk) limited(err error, at place, to *url.URL) bool {
 	switch {
 	case errors.Is(err, errNotAllowed):
-		w.leftOut("host "+to.Host, at, fmt.Sprintf("%s was not looked at: %s", quote(to.String()), reason(err)), "")
+		w.leftOut("host "+to.Host, at,
+			fmt.Sprintf("%s was not looked at: %s", quote(to.String()), reason(err)), "")
 	case errors.Is(err, errTime):
-		w.leftOut("time", at, fmt.Sprintf("not everything was looked at: %v (%s)", errTime, w.cfg.Limits.Time), "allow more time")
+		w.leftOut("time", at, fmt.Sprintf("not everything was looked at: %v (%s)", errTime,
+			w.cfg.Limits.Time), "allow more time")
 	case errors.Is(err, errRequests):
-		w.leftOut("requests", at, fmt.Sprintf("not everything was looked at: %v (%d)", errRequests, w.cfg.Limits.Requests), "allow more requests")
+		w.leftOut("requests", at, fmt.Sprintf("not everything was looked at: %v (%d)", errRequests,
+			w.cfg.Limits.Requests), "allow more requests")
 	case errors.Is(err, errBytes):
-		w.leftOut("bytes", at, fmt.Sprintf("not everything was looked at: %v (%d)", errBytes, w.cfg.Limits.Bytes), "allow more bytes")
+		w.leftOut("bytes", at, fmt.Sprintf("not everything was looked at: %v (%d)", errBytes,
+			w.cfg.Limits.Bytes), "allow more bytes")
 	case errors.Is(err, errUnpacked):
-		w.leftOut("unpacked", at, fmt.Sprintf("not everything was looked at: %v (%d)", errUnpacked, w.cfg.Limits.Unpacked), "allow more unpacked bytes")
+		w.leftOut("unpacked", at, fmt.Sprintf("not everything was looked at: %v (%d)", errUnpacked,
+			w.cfg.Limits.Unpacked), "allow more unpacked bytes")
 	case errors.Is(err, errNoFile):
-		w.leftOut("packages", at, "packages were not looked at: "+reason(err), "see that the directory for temporary files (TMPDIR) can be written, and has space")
+		w.leftOut("packages", at, "packages were not looked at: "+reason(err),
+			"see that the directory for temporary files (TMPDIR) can be written, and has space")
 	case errors.Is(err, context.Canceled):
 		w.sum.Complete = false // the caller knows
 	default:
@@ -305,9 +314,11 @@ func (w *walk) isThere(l *lead, d *document) bool {
 	const mend = "serve it there, or take the link away"
 	switch {
 	case d.err != nil:
-		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s cannot be read: %s", w.says(l), reason(d.err))
+		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s cannot be read: %s", w.says(l),
+			reason(d.err))
 	case d.status != http.StatusOK && !(d.status/100 == 2 && l.role == roleTopic):
-		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s is answered %d %s", w.says(l), d.status, http.StatusText(d.status))
+		w.report(w.roles[l.role].missing, l.at, l.from, mend, "%s is answered %d %s", w.says(l),
+			d.status, http.StatusText(d.status))
 	default:
 		return true
 	}

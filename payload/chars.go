@@ -232,7 +232,8 @@ func splitName(name []byte) (prefix, local []byte, ok bool) {
 }
 
 func startsName(b []byte) bool {
-	return len(b) > 0 && isNameByte(b[0]) && b[0] != '-' && b[0] != '.' && (b[0] < '0' || b[0] > '9')
+	return len(b) > 0 && isNameByte(b[0]) && b[0] != '-' && b[0] != '.' &&
+		(b[0] < '0' || b[0] > '9')
 }
 
 func isNameByte(c byte) bool {

@@ -93,7 +93,10 @@ func (l *CapabilityList) validate() error {
 		c := &l.Capabilities[i]
 		err := c.validate()
 		if err == nil && seen[c.Capability] {
-			err = &FieldError{Field: "capability", Reason: "is listed twice; a Capability List has one entry for each (core §9)"}
+			err = &FieldError{
+				Field:  "capability",
+				Reason: "is listed twice; a Capability List has one entry for each (core §9)",
+			}
 		}
 		if err != nil {
 			err.Field = fmt.Sprintf("capabilities[%d].%s", i, err.Field)
@@ -134,7 +137,10 @@ func (d *SourceDescription) validate() error {
 			return &FieldError{Field: fmt.Sprintf("capabilityLists[%d].loc", i), Reason: reason}
 		}
 		if reason := check(ref.DescribedBy, false, uriRule); reason != "" {
-			return &FieldError{Field: fmt.Sprintf("capabilityLists[%d].describedBy", i), Reason: reason}
+			return &FieldError{
+				Field:  fmt.Sprintf("capabilityLists[%d].describedBy", i),
+				Reason: reason,
+			}
 		}
 	}
 	return nil

@@ -30,7 +30,8 @@ func (i *Inspector) Entry(e *Entry) {
 	case i.times() == interval:
 		i.judgeChange(e)
 	case lists == resources && e.Loc != "" && i.entries <= MaxEntries && i.resources.again(e.Loc):
-		i.note(oddResourceTwice, i.clause(), "loc", "%.60q is listed again; there should be one entry for each resource", e.Loc)
+		i.note(oddResourceTwice, i.clause(), "loc",
+			"%.60q is listed again; there should be one entry for each resource", e.Loc)
 	}
 	i.judgeElsewhere(e, lists)
 }
@@ -39,13 +40,17 @@ func (i *Inspector) Entry(e *Entry) {
 func (i *Inspector) judgeElsewhere(e *Entry, lists listed) {
 	tellsChanges := i.place().tellsChanges()
 	if !tellsChanges && (e.Change != "" || !e.Datetime.IsZero() || e.DatetimeTold != "") {
-		i.note(oddChangeElsewhere, clauseCore, "rs:md/@change", "change and datetime are not used for entries of a %s", i.kind.name)
+		i.note(oddChangeElsewhere, clauseCore, "rs:md/@change",
+			"change and datetime are not used for entries of a %s", i.kind.name)
 	}
-	if e.From+e.Until+e.At+e.Completed != "" && (lists == resources || lists == changes || lists == bitstreams || lists == capabilities) {
-		i.note(oddTimes, clauseCore, "rs:md", "from, until, at and completed are used for entries of indexes, dumps and archives only")
+	if e.From+e.Until+e.At+e.Completed != "" &&
+		(lists == resources || lists == changes || lists == bitstreams || lists == capabilities) {
+		i.note(oddTimes, clauseCore, "rs:md",
+			"from, until, at and completed are used for entries of indexes, dumps and archives only")
 	}
 	if e.Capability != "" && lists != capabilities {
-		i.note(oddCapabilityElsewhere, clauseCore, "rs:md/@capability", "capability is used for entries of Capability Lists and Source Descriptions only")
+		i.note(oddCapabilityElsewhere, clauseCore, "rs:md/@capability",
+			"capability is used for entries of Capability Lists and Source Descriptions only")
 	}
 }
 
@@ -93,10 +98,12 @@ func (i *Inspector) judgePath(e *Entry) {
 		return
 	case e.Path == "":
 		if packaged && e.Change != Deleted {
-			i.note(oddNoPath, i.clause(), at, "path is missing: it is unknown where the package has the bitstream")
+			i.note(oddNoPath, i.clause(), at,
+				"path is missing: it is unknown where the package has the bitstream")
 		}
 	case e.Change == Deleted:
-		i.note(oddDeletedPath, i.clause(), at, "path of a deleted resource: the package holds nothing of it")
+		i.note(oddDeletedPath, i.clause(), at,
+			"path of a deleted resource: the package holds nothing of it")
 	}
 	if packaged && e.Type == "" && e.Change != Deleted {
 		i.note(oddNoType, i.clause(), "rs:md/@type", "the recommended type is missing")
@@ -107,7 +114,8 @@ func (i *Inspector) judgePath(e *Entry) {
 	}
 	switch {
 	case reason == "":
-	case !strings.HasPrefix(e.Path, "/"), strings.HasSuffix(e.Path, "/"), strings.Contains(e.Path+"/", "/../"), strings.EqualFold(e.Path, manifestPath):
+	case !strings.HasPrefix(e.Path, "/"), strings.HasSuffix(e.Path, "/"),
+		strings.Contains(e.Path+"/", "/../"), strings.EqualFold(e.Path, manifestPath):
 		i.note(oddPath, i.clause(), at, "path %s", reason)
 	default:
 		i.note(oddPathForm, i.clause(), at, "path %s", reason)
@@ -120,19 +128,22 @@ func (i *Inspector) judgeChange(e *Entry) {
 	case e.Change == "":
 		i.note(oddChange, i.clause(), "rs:md/@change", "change is missing")
 	case changeRule(string(e.Change)) != "":
-		i.note(oddChange, i.clause(), "rs:md/@change", "change must be created, updated or deleted, not %.60q", string(e.Change))
+		i.note(oddChange, i.clause(), "rs:md/@change",
+			"change must be created, updated or deleted, not %.60q", string(e.Change))
 	}
 	i.datetime(oddDatetime, "datetime", e.DatetimeTold)
 	if e.Datetime.IsZero() {
 		if e.DatetimeTold == "" {
-			i.note(oddNoDatetime, i.clause(), "rs:md/@datetime", "it should have a datetime, so that it is known which changes are new")
+			i.note(oddNoDatetime, i.clause(), "rs:md/@datetime",
+				"it should have a datetime, so that it is known which changes are new")
 		}
 		return
 	}
 	now := i.now
 	now.Time = e.Datetime
 	if i.last.entry > 0 && now.Before(i.last.Time) {
-		i.note(oddOrder, i.clause(), "rs:md/@datetime", "its datetime is before that of entry %d; the oldest change comes first", i.last.entry)
+		i.note(oddOrder, i.clause(), "rs:md/@datetime",
+			"its datetime is before that of entry %d; the oldest change comes first", i.last.entry)
 	}
 	i.last = now
 	if i.oldest.entry == 0 || now.Before(i.oldest.Time) {

@@ -18,16 +18,20 @@ func (i *Inspector) judgeLinks(links []Link) {
 	case ups == 0 && i.capability != CapDescription && !i.isNotification():
 		i.note(oddUp, i.clause(), "rs:ln[@rel='up']", "the link with rel=up is missing")
 	case ups > 1:
-		i.note(oddUps, clauseCore, "rs:ln[@rel='up']", "rel=up is there %d times: it is unknown which counts", ups)
+		i.note(oddUps, clauseCore, "rs:ln[@rel='up']",
+			"rel=up is there %d times: it is unknown which counts", ups)
 	}
 	if countRel(links, RelIndex) > 0 && (i.index || i.kind.index == "") {
-		i.note(oddHeadRelation, clauseCore, "rs:ln[@rel='index']", "rel=index leads from a part to its index; this document is no such part")
+		i.note(oddHeadRelation, clauseCore, "rs:ln[@rel='index']",
+			"rel=index leads from a part to its index; this document is no such part")
 	}
 	if countRel(links, RelArchives) > 0 && i.kind.lists == documents {
-		i.note(oddHeadRelation, "archives §2.2", "rs:ln[@rel='archives']", "rel=archives leads to an archive; this document is one")
+		i.note(oddHeadRelation, "archives §2.2", "rs:ln[@rel='archives']",
+			"rel=archives leads to an archive; this document is one")
 	}
 	if i.kind.lists == capabilities && !i.index && countRel(links, RelDescribedBy) == 0 {
-		i.note(oddDescribedBy, i.clause(), "rs:ln[@rel='describedby']", "the recommended link with rel=describedby is missing")
+		i.note(oddDescribedBy, i.clause(), "rs:ln[@rel='describedby']",
+			"the recommended link with rel=describedby is missing")
 	}
 }
 
@@ -39,7 +43,9 @@ func (i *Inspector) judgeLinkFields(l *Link, n int, k oddity) {
 	err := l.validateFields()
 	if err == nil {
 		if !isRegistered(l.Rel) {
-			i.note(oddRelation, clauseCore, linkElement(n, "rel"), "%.60q is no URI, and no relation that this program knows from IANA's registry", l.Rel)
+			i.note(oddRelation, clauseCore, linkElement(n, "rel"),
+				"%.60q is no URI, and no relation that this program knows from IANA's registry",
+				l.Rel)
 		}
 		return
 	}
@@ -63,7 +69,10 @@ func (l *Link) isPlain() bool {
 		l.Encoding == "" && l.Path == "" && l.Pri == ""
 }
 
-func linkElement(n int, attribute string) string { return fmt.Sprintf("rs:ln[%d]/@%s", n+1, attribute) }
+func linkElement(n int, attribute string) string {
+	return fmt.Sprintf("rs:ln[%d]/@%s", n+1,
+		attribute)
+}
 
 // judgeEntryLinks judges the links of an entry (core §14).
 func (i *Inspector) judgeEntryLinks(links []Link) {
@@ -77,36 +86,44 @@ func (i *Inspector) judgeEntryLinks(links []Link) {
 			i.judgePatch(l, n, place)
 		case RelTimegate:
 			if l.Hash+l.Length+l.Type+l.Encoding+l.Modified+l.Path+l.Pri != "" {
-				i.note(oddTimegate, "core §14.6", fmt.Sprintf("rs:ln[%d]", n+1), "a timegate should have no attributes but rel and href")
+				i.note(oddTimegate, "core §14.6", fmt.Sprintf("rs:ln[%d]", n+1),
+					"a timegate should have no attributes but rel and href")
 			}
 		case RelMemento:
 			if l.Modified == "" {
-				i.note(oddMemento, "core §14.6", linkElement(n, "modified"), "a memento should have modified, the time of that version")
+				i.note(oddMemento, "core §14.6", linkElement(n, "modified"),
+					"a memento should have modified, the time of that version")
 			}
 		case RelAlternate:
 			if l.Type == "" {
-				i.note(oddAlternate, "core §14.3", linkElement(n, "type"), "an alternate should have a type")
+				i.note(oddAlternate, "core §14.3", linkElement(n, "type"),
+					"an alternate should have a type")
 			}
 		case RelDuplicate:
 			if l.Hash+l.Length+l.Type+l.Encoding != "" {
-				i.note(oddDuplicate, "core §14.2", fmt.Sprintf("rs:ln[%d]", n+1), "a duplicate should not repeat what rs:md says of the resource")
+				i.note(oddDuplicate, "core §14.2", fmt.Sprintf("rs:ln[%d]", n+1),
+					"a duplicate should not repeat what rs:md says of the resource")
 			}
 		case RelVia:
 			vias++
 		case RelContents:
 			if i.kind != nil && i.lists() != packages {
-				i.note(oddContents, clauseCore, linkElement(n, "rel"), "rel=contents leads from a package to its manifest; this entry is no package")
+				i.note(oddContents, clauseCore, linkElement(n, "rel"),
+					"rel=contents leads from a package to its manifest; this entry is no package")
 			}
 		}
 		if l.Path != "" && l.Rel != RelPatch && i.kind != nil && !place.packaged() {
-			i.note(oddLinkPath, clauseCore, linkElement(n, "path"), "path is used in dump manifests only")
+			i.note(oddLinkPath, clauseCore, linkElement(n, "path"),
+				"path is used in dump manifests only")
 		}
 	}
 	if vias > 1 {
-		i.note(oddVias, "core §14.8", "rs:ln[@rel='via']", "rel=via is there %d times; it should lead to the original Source only", vias)
+		i.note(oddVias, "core §14.8", "rs:ln[@rel='via']",
+			"rel=via is there %d times; it should lead to the original Source only", vias)
 	}
 	if i.lists() == packages && countRel(links, RelContents) > 1 {
-		i.note(oddContents, clauseCore, "rs:ln[@rel='contents']", "rel=contents is there several times: a package has one manifest")
+		i.note(oddContents, clauseCore, "rs:ln[@rel='contents']",
+			"rel=contents is there several times: a package has one manifest")
 	}
 }
 
@@ -122,9 +139,11 @@ func (i *Inspector) judgePatch(l *Link, n int, p place) {
 	}
 	switch {
 	case p == ofPackagedChange && l.Path == "":
-		i.note(oddPatchPath, clause, linkElement(n, "path"), "a patch in a Change Dump Manifest must have a path")
+		i.note(oddPatchPath, clause, linkElement(n, "path"),
+			"a patch in a Change Dump Manifest must have a path")
 	case p != ofPackagedChange && l.Path != "" && i.kind != nil:
-		i.note(oddLinkPath, clauseCore, linkElement(n, "path"), "path is used in dump manifests only")
+		i.note(oddLinkPath, clauseCore, linkElement(n, "path"),
+			"path is used in dump manifests only")
 	}
 }
 

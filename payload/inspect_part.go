@@ -17,15 +17,18 @@ func (i *Inspector) judgePart(e *Entry) {
 		// Of the parts of such an index the clauses say nothing about times.
 	case i.times() == interval:
 		if e.At != "" || e.Completed != "" {
-			i.note(oddTimes, clauseCore, "rs:md/@at", "at and completed are not used for documents of changes")
+			i.note(oddTimes, clauseCore, "rs:md/@at",
+				"at and completed are not used for documents of changes")
 		}
 		if e.From == "" {
-			i.note(oddPartFrom, i.clause(), "rs:md/@from", "it should have from and, unless it is open, until")
+			i.note(oddPartFrom, i.clause(), "rs:md/@from",
+				"it should have from and, unless it is open, until")
 		}
 		i.judgeChain(from, until, e.Until != "")
 	case i.times() == snapshot:
 		if e.From != "" || e.Until != "" {
-			i.note(oddTimes, clauseCore, "rs:md/@from", "from and until are not used for documents of resources")
+			i.note(oddTimes, clauseCore, "rs:md/@from",
+				"from and until are not used for documents of resources")
 		}
 	}
 }
@@ -67,15 +70,18 @@ func (i *Inspector) judgeChain(from, until time.Time, closed bool) {
 		if i.lists() == packages {
 			level = Warning // core §13.1 only recommends the order
 		}
-		i.noteAs(level, oddPartOrder, i.clause(), at, "it begins before entry %d; the oldest comes first", before.entry)
+		i.noteAs(level, oddPartOrder, i.clause(), at,
+			"it begins before entry %d; the oldest comes first", before.entry)
 	case Open:
 		i.now = before
 		i.note(oddPartOpen, i.clause(), "rs:md/@until", "it has no until, and is not the last")
 		i.now = now
 	case Overlap:
-		i.note(oddOverlap, i.clause(), at, "it begins before entry %d ends: changes may be in both", ended.entry)
+		i.note(oddOverlap, i.clause(), at, "it begins before entry %d ends: changes may be in both",
+			ended.entry)
 	case Gap:
-		i.note(oddGap, i.clause(), at, "it begins after entry %d ends: changes between them are in neither", ended.entry)
+		i.note(oddGap, i.clause(), at,
+			"it begins after entry %d ends: changes between them are in neither", ended.entry)
 	}
 }
 
@@ -86,7 +92,8 @@ func (i *Inspector) judgePackage(e *Entry) {
 		if e.Type != "" {
 			at = "rs:md/@length"
 		}
-		i.note(oddPackage, i.clause(), at, "the recommended type and length of the package are missing")
+		i.note(oddPackage, i.clause(), at,
+			"the recommended type and length of the package are missing")
 	}
 	if e.Type == "" {
 		return
@@ -96,7 +103,9 @@ func (i *Inspector) judgePackage(e *Entry) {
 		i.format = strings.Clone(format)
 	}
 	if format != i.format {
-		i.note(oddFormat, i.clause(), "rs:md/@type", "packages should be of one format; this one is %.60q, the first %.60q", e.Type, i.format)
+		i.note(oddFormat, i.clause(), "rs:md/@type",
+			"packages should be of one format; this one is %.60q, the first %.60q", e.Type,
+			i.format)
 	}
 	if !isZIP(e.Type) {
 		i.note(oddZIP, i.clause(), "rs:md/@type", "packages should be ZIP files, not %.60q", e.Type)
@@ -109,14 +118,17 @@ func (i *Inspector) judgeDocument(e *Entry) {
 	switch i.capability {
 	case CapResourceListArchive, CapResourceDumpArchive:
 		if e.At == "" {
-			i.note(oddPartAt, i.clause(), "rs:md/@at", "at is missing: it is unknown what moment the document shows")
+			i.note(oddPartAt, i.clause(), "rs:md/@at",
+				"at is missing: it is unknown what moment the document shows")
 		}
 		if e.From != "" || e.Until != "" {
-			i.note(oddTimes, clauseCore, "rs:md/@from", "from and until are not used for documents of resources")
+			i.note(oddTimes, clauseCore, "rs:md/@from",
+				"from and until are not used for documents of resources")
 		}
 	default:
 		if e.At != "" || e.Completed != "" {
-			i.note(oddTimes, clauseCore, "rs:md/@at", "at and completed are not used for documents of changes")
+			i.note(oddTimes, clauseCore, "rs:md/@at",
+				"at and completed are not used for documents of changes")
 		}
 		i.judgeChain(from, until, e.Until != "")
 	}
@@ -134,7 +146,8 @@ func (i *Inspector) judgeListed(e *Entry) {
 		i.note(oddListed, i.clause(), at, "capability is missing")
 		return
 	case i.listed[e.Capability]:
-		i.note(oddTwice, i.clause(), at, "%.60q is listed again; there is one entry for each capability", e.Capability)
+		i.note(oddTwice, i.clause(), at,
+			"%.60q is listed again; there is one entry for each capability", e.Capability)
 	case len(i.listed) < maxListed && len(e.Capability) < 100:
 		if i.listed == nil {
 			i.listed = map[string]bool{}
@@ -142,8 +155,10 @@ func (i *Inspector) judgeListed(e *Entry) {
 		i.listed[strings.Clone(e.Capability)] = true
 	}
 	k := kindOf(e.Capability)
-	if k == nil && !strings.HasSuffix(e.Capability, notificationSuffix) || k != nil && (k.lists == capabilities || k.lists == bitstreams) {
-		i.note(oddListedUnknown, i.clause(), at, "a Capability List does not list documents of capability %.60q", e.Capability)
+	if k == nil && !strings.HasSuffix(e.Capability, notificationSuffix) ||
+		k != nil && (k.lists == capabilities || k.lists == bitstreams) {
+		i.note(oddListedUnknown, i.clause(), at,
+			"a Capability List does not list documents of capability %.60q", e.Capability)
 	}
 	if e.Capability == ChangeNotification && countRel(e.Links, RelHub) == 0 {
 		i.note(oddHub, "CN §5", "rs:ln[@rel='hub']", "a channel must have a link with rel=hub")
@@ -161,6 +176,7 @@ func (i *Inspector) judgeDescribed(e *Entry) {
 		i.note(oddListed, i.clause(), at, "capability must be %s, not %.60q", want, e.Capability)
 	}
 	if !i.index && countRel(e.Links, RelDescribedBy) == 0 {
-		i.note(oddListedDescribedBy, i.clause(), "rs:ln[@rel='describedby']", "the recommended link with rel=describedby is missing")
+		i.note(oddListedDescribedBy, i.clause(), "rs:ln[@rel='describedby']",
+			"the recommended link with rel=describedby is missing")
 	}
 }

@@ -82,8 +82,9 @@ func (i *Inspector) noteAs(level Level, k oddity, clause, at, format string, arg
 		return
 	}
 	v := Violation{
-		Clause: clause, Message: fmt.Sprintf(format, args...), Level: level, Absent: rulings[k].absent,
-		Line: i.now.line, Element: at, Mend: rulings[k].mend, Times: 1,
+		Clause: clause, Message: fmt.Sprintf(format, args...), Level: level,
+		Absent: rulings[k].absent,
+		Line:   i.now.line, Element: at, Mend: rulings[k].mend, Times: 1,
 	}
 	if n := i.now.entry; n > 0 {
 		v.Message = fmt.Sprintf("entry %d: %s", n, v.Message)
@@ -105,14 +106,17 @@ func (i *Inspector) judgeHead(h *Header) {
 	want := i.capability
 	switch {
 	case !h.told():
-		i.note(oddCapability, clauseCore, "rs:md", "%s has no rs:md with a capability (in the namespace %s)", h.Root, spaceRS)
+		i.note(oddCapability, clauseCore, "rs:md",
+			"%s has no rs:md with a capability (in the namespace %s)", h.Root, spaceRS)
 		return
 	case h.Capability == "":
 		i.note(oddCapability, clauseCore, "rs:md/@capability", "capability is missing")
 	case want != "" && h.Capability != want:
-		i.note(oddOtherCapability, clauseCore, "rs:md/@capability", "capability should be %s here, not %.60q", want, h.Capability)
+		i.note(oddOtherCapability, clauseCore, "rs:md/@capability",
+			"capability should be %s here, not %.60q", want, h.Capability)
 	case kindOf(h.Capability) == nil && !strings.HasSuffix(h.Capability, notificationSuffix):
-		i.note(oddUnknownCapability, clauseCore, "rs:md/@capability", "capability %.60q is not defined", h.Capability)
+		i.note(oddUnknownCapability, clauseCore, "rs:md/@capability",
+			"capability %.60q is not defined", h.Capability)
 	}
 	if h.Capability != "" {
 		i.capability = strings.Clone(h.Capability) // it must not hold on to the whole head
@@ -125,7 +129,8 @@ func (i *Inspector) judgeHead(h *Header) {
 		if i.capability == CapCapabilityList {
 			level = Warning // core §9 only recommends it
 		}
-		i.noteAs(level, oddRoot, i.kind.clause, "", "the root element should be urlset: a %s has no index", i.kind.name)
+		i.noteAs(level, oddRoot, i.kind.clause, "",
+			"the root element should be urlset: a %s has no index", i.kind.name)
 	}
 	i.judgeHeadTimes(h)
 }
@@ -140,31 +145,38 @@ func (i *Inspector) judgeHeadTimes(h *Header) {
 	switch i.times() {
 	case interval:
 		if h.From == "" {
-			i.note(oddFrom, i.clause(), "rs:md/@from", "from is missing: it is unknown since when changes are told")
+			i.note(oddFrom, i.clause(), "rs:md/@from",
+				"from is missing: it is unknown since when changes are told")
 		}
 		if h.At+h.Completed != "" {
-			i.note(oddHeadTimes, clauseCore, "rs:md/@at", "at and completed are not used for a document of changes")
+			i.note(oddHeadTimes, clauseCore, "rs:md/@at",
+				"at and completed are not used for a document of changes")
 		}
 		if h.Until == "" && i.isNotification() {
 			i.note(oddUntil, i.clause(), "rs:md/@until", "until is missing")
 		}
 	case snapshot:
 		if h.At == "" {
-			i.note(oddAt, i.clause(), "rs:md/@at", "at is missing: it is unknown up to when changes are in it")
+			i.note(oddAt, i.clause(), "rs:md/@at",
+				"at is missing: it is unknown up to when changes are in it")
 		}
 		if h.From+h.Until != "" {
-			i.note(oddHeadTimes, clauseCore, "rs:md/@from", "from and until are not used for a document of resources")
+			i.note(oddHeadTimes, clauseCore, "rs:md/@from",
+				"from and until are not used for a document of resources")
 		}
 	case noTimes:
 		if i.kind != nil && h.From+h.Until+h.At+h.Completed != "" {
-			i.note(oddHeadTimes, clauseCore, "rs:md", "from, until, at and completed are not used for a %s", i.kind.name)
+			i.note(oddHeadTimes, clauseCore, "rs:md",
+				"from, until, at and completed are not used for a %s", i.kind.name)
 		}
 	}
 	if !h.UntilTime.IsZero() && h.UntilTime.Before(h.FromTime) {
-		i.note(oddBackward, clauseCore, "rs:md/@until", "until %.60q is before from %.60q", h.Until, h.From)
+		i.note(oddBackward, clauseCore, "rs:md/@until", "until %.60q is before from %.60q", h.Until,
+			h.From)
 	}
 	if !h.CompletedTime.IsZero() && h.CompletedTime.Before(h.AtTime) {
-		i.note(oddBackward, clauseCore, "rs:md/@completed", "completed %.60q is before at %.60q", h.Completed, h.At)
+		i.note(oddBackward, clauseCore, "rs:md/@completed", "completed %.60q is before at %.60q",
+			h.Completed, h.At)
 	}
 }
 
@@ -179,16 +191,43 @@ func (i *Inspector) judgeShape(s *shape) {
 		kind             oddity
 		clause, at, text string
 	}{
-		shapeMDs:      {oddMDs, clauseCore, "rs:md", "urlset and sitemapindex have exactly one rs:md; the first counts"},
-		shapePrefix:   {oddPrefix, clauseCore, "", "attributes of ResourceSync must not have a prefix"},
-		shapeAttrs:    {oddAttrs, i.clause(), "", "url and sitemap do not have attributes"},
-		shapeRepeated: {oddRepeated, clauseCore, "rs:md[2]", "rs:md must not be repeated; the first counts"},
-		shapeMDFirst:  {oddMDFirst, clauseCore, "rs:md", "rs:md is before loc (table 2: behind it)"},
-		shapeMisnamed: {oddMisnamed, clauseCore, "", "urlset has url, sitemapindex has sitemap as entries"},
-		shapeLocs:     {oddLocs, clauseCore, "loc[2]", "loc must not be repeated; the first counts"},
-		shapeFreq:     {oddFreq, clauseCore, "changefreq", "changefreq must be always, hourly, daily, weekly, monthly, yearly or never, not "},
-		shapeStray:    {oddStray, clauseCore, "", "ResourceSync does not define this attribute here: "},
-		shapeElement:  {oddElement, clauseCore, "", "the standards do not define this element here: "},
+		shapeMDs: {
+			oddMDs, clauseCore, "rs:md",
+			"urlset and sitemapindex have exactly one rs:md; the first counts",
+		},
+		shapePrefix: {
+			oddPrefix, clauseCore, "",
+			"attributes of ResourceSync must not have a prefix",
+		},
+		shapeAttrs: {oddAttrs, i.clause(), "", "url and sitemap do not have attributes"},
+		shapeRepeated: {
+			oddRepeated, clauseCore, "rs:md[2]",
+			"rs:md must not be repeated; the first counts",
+		},
+		shapeMDFirst: {
+			oddMDFirst, clauseCore, "rs:md",
+			"rs:md is before loc (table 2: behind it)",
+		},
+		shapeMisnamed: {
+			oddMisnamed, clauseCore, "",
+			"urlset has url, sitemapindex has sitemap as entries",
+		},
+		shapeLocs: {
+			oddLocs, clauseCore, "loc[2]",
+			"loc must not be repeated; the first counts",
+		},
+		shapeFreq: {
+			oddFreq, clauseCore, "changefreq",
+			"changefreq must be always, hourly, daily, weekly, monthly, yearly or never, not ",
+		},
+		shapeStray: {
+			oddStray, clauseCore, "",
+			"ResourceSync does not define this attribute here: ",
+		},
+		shapeElement: {
+			oddElement, clauseCore, "",
+			"the standards do not define this element here: ",
+		},
 	} {
 		spot := s[k]
 		if spot.entry == 0 {
@@ -236,14 +275,18 @@ func (i *Inspector) datetime(k oddity, name, told string) (at time.Time) {
 	if !ok {
 		i.note(k, clauseCore, element, "%s must be a W3C Datetime, not %.60q", what, told)
 	} else {
-		i.note(k+1, clauseCore, element, "%s should be complete and in UTC (YYYY-MM-DDThh:mm:ss[.s]Z), not %.60q", what, told)
+		i.note(k+1, clauseCore, element,
+			"%s should be complete and in UTC (YYYY-MM-DDThh:mm:ss[.s]Z), not %.60q", what, told)
 	}
 	return w.time
 }
 
 // What kind of document it is.
 
-func (i *Inspector) isNotification() bool { return strings.HasSuffix(i.capability, notificationSuffix) }
+func (i *Inspector) isNotification() bool {
+	return strings.HasSuffix(i.capability,
+		notificationSuffix)
+}
 
 // times returns which times the document states as a whole.
 func (i *Inspector) times() timesOf {

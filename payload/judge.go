@@ -215,7 +215,8 @@ func (j *judge) judgeHead() {
 	j.sum.From, j.sum.Until = get(fFrom), get(fUntil)
 	j.sum.FromTime = j.bound("from", j.sum.From)
 	j.sum.UntilTime = j.bound("until", j.sum.Until)
-	if !j.sum.FromTime.IsZero() && !j.sum.UntilTime.IsZero() && j.sum.UntilTime.Before(j.sum.FromTime) {
+	if !j.sum.FromTime.IsZero() && !j.sum.UntilTime.IsZero() &&
+		j.sum.UntilTime.Before(j.sum.FromTime) {
 		j.add(clauseCN, "until %q is before from %q", j.sum.Until, j.sum.From)
 	}
 }
@@ -256,7 +257,8 @@ func (j *judge) judgeEntry(w *raw) {
 	case len(change) == 0:
 		j.add(clauseCN, "entry %d: change is missing", n)
 	case changeRule(string(change)) != "":
-		j.add(clauseCN, "entry %d: change must be created, updated or deleted, not %.60q", n, change)
+		j.add(clauseCN, "entry %d: change must be created, updated or deleted, not %.60q", n,
+			change)
 	}
 	if told := w.get(w.md[fDatetime]); len(told) > 0 {
 		j.judgeDatetime(told)
@@ -266,7 +268,8 @@ func (j *judge) judgeEntry(w *raw) {
 func (j *judge) judgeDatetime(told []byte) {
 	w, ok := scanDatetime(string(told))
 	if !ok {
-		j.add(clauseCore, "entry %d: datetime must be a W3C Datetime, not %.60q", j.sum.Entries, told)
+		j.add(clauseCore, "entry %d: datetime must be a W3C Datetime, not %.60q", j.sum.Entries,
+			told)
 		return
 	}
 	now := moment{w.time, j.sum.Entries, j.r.cur.line}

@@ -74,8 +74,8 @@ func ManifestOf(capability string) string { return capability + ofManifest }
 // and until.
 func IsSnapshot(capability string) bool { return kinds[capability].times == snapshot }
 
-// ListsDocuments reports whether the entries of a document are other documents, or packages. They are
-// in an index, whatever its capability.
+// ListsDocuments reports whether the entries of a document are other documents, or packages.
+// They are in an index, whatever its capability.
 func ListsDocuments(capability string, index bool) bool {
 	l := kinds[capability].lists
 	return index || l == packages || l == documents || l == capabilities
@@ -136,9 +136,21 @@ var kinds = map[string]kind{
 	CapChangeList:           {"Change List", "core §12.1", "core §12.2", interval, changes},
 	CapChangeDump:           {"Change Dump", "core §13.1", "core §13.1", interval, packages},
 	CapChangeDumpManifest:   {"Change Dump Manifest", "core §13.2", "", interval, bitstreams},
-	CapResourceListArchive:  {"Resource List Archive", "archives §3", clauseIndexes, noTimes, documents},
-	CapResourceDumpArchive:  {"Resource Dump Archive", "archives §4", clauseIndexes, noTimes, documents},
-	CapChangeListArchive:    {"Change List Archive", "archives §5", clauseIndexes, noTimes, documents},
-	CapChangeDumpArchive:    {"Change Dump Archive", "archives §6", clauseIndexes, noTimes, documents},
-	ChangeNotification:      {"change notification", clauseCN, "", interval, changes},
+	CapResourceListArchive: {
+		"Resource List Archive", "archives §3", clauseIndexes, noTimes,
+		documents,
+	},
+	CapResourceDumpArchive: {
+		"Resource Dump Archive", "archives §4", clauseIndexes, noTimes,
+		documents,
+	},
+	CapChangeListArchive: {
+		"Change List Archive", "archives §5", clauseIndexes, noTimes,
+		documents,
+	},
+	CapChangeDumpArchive: {
+		"Change Dump Archive", "archives §6", clauseIndexes, noTimes,
+		documents,
+	},
+	ChangeNotification: {"change notification", clauseCN, "", interval, changes},
 }

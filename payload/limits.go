@@ -38,7 +38,9 @@ const defaultDepth = 32
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Bytes: cmp.Or(max(l.Bytes, 0), MaxReadBytes), Entries: cmp.Or(max(l.Entries, 0), MaxEntries),
-		EntryBytes: cmp.Or(max(l.EntryBytes, 0), MaxEntryBytes), Depth: cmp.Or(max(l.Depth, 0), defaultDepth),
+		Bytes:      cmp.Or(max(l.Bytes, 0), MaxReadBytes),
+		Entries:    cmp.Or(max(l.Entries, 0), MaxEntries),
+		EntryBytes: cmp.Or(max(l.EntryBytes, 0), MaxEntryBytes),
+		Depth:      cmp.Or(max(l.Depth, 0), defaultDepth),
 	}
 }

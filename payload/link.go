@@ -24,7 +24,10 @@ func (p place) packaged() bool { return p == ofPackagedResource || p == ofPackag
 // they take. The error is a *FieldError.
 func validateLinks(links []Link, p place) (size int, err error) {
 	if len(links) > MaxLinks {
-		return 0, &FieldError{Field: "ln", Reason: fmt.Sprintf("must have at most %d links", MaxLinks)}
+		return 0, &FieldError{
+			Field:  "ln",
+			Reason: fmt.Sprintf("must have at most %d links", MaxLinks),
+		}
 	}
 	for i := range links {
 		if err := links[i].validate(p); err != nil {
@@ -44,13 +47,22 @@ func (l *Link) validate(p place) *FieldError {
 	}
 	switch patch := l.Rel == RelPatch; {
 	case patch && !p.tellsChanges():
-		return &FieldError{Field: "rel", Reason: "must not be a patch: only changes have one (core §14.4)"}
+		return &FieldError{
+			Field:  "rel",
+			Reason: "must not be a patch: only changes have one (core §14.4)",
+		}
 	case patch && l.Type == "":
 		return &FieldError{Field: "type", Reason: "is missing; a patch must have it (core §14.4)"}
 	case patch && p == ofPackagedChange && l.Path == "":
-		return &FieldError{Field: "path", Reason: "is missing; a patch in a Change Dump Manifest must have it (core §14.4)"}
+		return &FieldError{
+			Field:  "path",
+			Reason: "is missing; a patch in a Change Dump Manifest must have it (core §14.4)",
+		}
 	case l.Path != "" && !(patch && p == ofPackagedChange):
-		return &FieldError{Field: "path", Reason: "must be left out: only a patch in a Change Dump Manifest has one (core §14.4)"}
+		return &FieldError{
+			Field:  "path",
+			Reason: "must be left out: only a patch in a Change Dump Manifest has one (core §14.4)",
+		}
 	}
 	return nil
 }

@@ -63,19 +63,40 @@ func (h *Head) validate() error {
 	k := kindOf(h.Capability)
 	switch {
 	case k == nil || k.lists == capabilities || h.Capability == ChangeNotification:
-		return &FieldError{Field: "capability", Reason: "must be that of a list, a dump, a manifest or an archive"}
+		return &FieldError{
+			Field:  "capability",
+			Reason: "must be that of a list, a dump, a manifest or an archive",
+		}
 	case h.Index && k.index == "":
-		return &FieldError{Field: "capability", Reason: "must not be " + h.Capability + " in an index: a manifest has none"}
+		return &FieldError{
+			Field:  "capability",
+			Reason: "must not be " + h.Capability + " in an index: a manifest has none",
+		}
 	case k.times == interval && h.From.IsZero():
-		return &FieldError{Field: "from", Reason: "is missing; a " + k.name + " must have it (" + k.clause + ")"}
+		return &FieldError{
+			Field:  "from",
+			Reason: "is missing; a " + k.name + " must have it (" + k.clause + ")",
+		}
 	case k.times == interval && !(h.At.IsZero() && h.Completed.IsZero()):
-		return &FieldError{Field: "at", Reason: "and completed must be left out of a " + k.name + " (core §7)"}
+		return &FieldError{
+			Field:  "at",
+			Reason: "and completed must be left out of a " + k.name + " (core §7)",
+		}
 	case k.times == snapshot && h.At.IsZero():
-		return &FieldError{Field: "at", Reason: "is missing; a " + k.name + " must have it (" + k.clause + ")"}
+		return &FieldError{
+			Field:  "at",
+			Reason: "is missing; a " + k.name + " must have it (" + k.clause + ")",
+		}
 	case k.times == snapshot && !(h.From.IsZero() && h.Until.IsZero()):
-		return &FieldError{Field: "from", Reason: "and until must be left out of a " + k.name + " (core §7)"}
+		return &FieldError{
+			Field:  "from",
+			Reason: "and until must be left out of a " + k.name + " (core §7)",
+		}
 	case k.times == noTimes && h.times() != (spans{}):
-		return &FieldError{Field: "at", Reason: "and all other times must be left out of a " + k.name + " (" + k.clause + ")"}
+		return &FieldError{
+			Field:  "at",
+			Reason: "and all other times must be left out of a " + k.name + " (" + k.clause + ")",
+		}
 	}
 	if err := h.times().validate(); err != nil {
 		return err
@@ -90,20 +111,36 @@ func (h *Head) validateLinks(k *kind) error {
 	if err != nil {
 		return err
 	}
-	ups, indexes, archives := countRel(h.Links, RelUp), countRel(h.Links, RelIndex), countRel(h.Links, RelArchives)
+	ups, indexes, archives := countRel(h.Links, RelUp), countRel(h.Links, RelIndex),
+		countRel(h.Links, RelArchives)
 	switch {
 	case ups > 1 || ups == 0 && !h.Orphan:
-		return &FieldError{Field: "ln", Reason: "must have rel=up once, the Capability List (" + k.clause + ")"}
+		return &FieldError{
+			Field:  "ln",
+			Reason: "must have rel=up once, the Capability List (" + k.clause + ")",
+		}
 	case indexes > 0 && (h.Index || k.index == ""):
-		return &FieldError{Field: "ln", Reason: "must not have rel=index: an index and a manifest are no parts of an index"}
+		return &FieldError{
+			Field:  "ln",
+			Reason: "must not have rel=index: an index and a manifest are no parts of an index",
+		}
 	case indexes > 1:
 		return &FieldError{Field: "ln", Reason: "must have rel=index once at most"}
 	case archives > 0 && k.lists == documents:
-		return &FieldError{Field: "ln", Reason: "must not have rel=archives: an archive has no archive (archives §2.2)"}
+		return &FieldError{
+			Field:  "ln",
+			Reason: "must not have rel=archives: an archive has no archive (archives §2.2)",
+		}
 	case archives > 1:
-		return &FieldError{Field: "ln", Reason: "must have rel=archives once at most (archives §2.2)"}
+		return &FieldError{
+			Field:  "ln",
+			Reason: "must have rel=archives once at most (archives §2.2)",
+		}
 	case size > MaxEntryBytes:
-		return &FieldError{Field: "ln", Reason: fmt.Sprintf("makes the head larger than %d bytes", MaxEntryBytes)}
+		return &FieldError{
+			Field:  "ln",
+			Reason: fmt.Sprintf("makes the head larger than %d bytes", MaxEntryBytes),
+		}
 	}
 	return nil
 }

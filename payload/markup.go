@@ -135,7 +135,8 @@ func (s *scanner) xmlDeclaration(rest []byte) error {
 			}
 		case "encoding":
 			place = 1
-			if !strings.EqualFold(string(a.value), "UTF-8") && !strings.EqualFold(string(a.value), "US-ASCII") {
+			if !strings.EqualFold(string(a.value), "UTF-8") &&
+				!strings.EqualFold(string(a.value), "US-ASCII") {
 				return s.fail(ErrEncoding, "the XML declaration names another encoding")
 			}
 		case "standalone":
@@ -249,7 +250,8 @@ func (s *scanner) tagEnd() (int, error) {
 // plainTag tells that a ">" behind tag is not inside a value: where all quotes are
 // double ones, and each has its other.
 func plainTag(tag []byte) bool {
-	return bytes.Count(tag, []byte{'"'})%2 == 0 && bytes.IndexByte(tag, '\'') < 0 && bytes.IndexByte(tag, '<') < 0
+	return bytes.Count(tag, []byte{'"'})%2 == 0 && bytes.IndexByte(tag, '\'') < 0 &&
+		bytes.IndexByte(tag, '<') < 0
 }
 
 // readAttrs takes the attributes of a tag apart into rawAttrs.
@@ -331,7 +333,8 @@ func (s *scanner) resolve(prefix []byte) error {
 			}
 		}
 		for j := range s.attrs {
-			if b := &s.attrs[j]; len(b.local) == len(a.local) && b.space == space && bytes.Equal(b.local, a.local) {
+			if b := &s.attrs[j]; len(b.local) == len(a.local) && b.space == space &&
+				bytes.Equal(b.local, a.local) {
 				return s.syntax("an attribute twice in one tag")
 			}
 		}

@@ -21,7 +21,10 @@ type Part struct {
 // error is a *FieldError, and dst is returned as it was.
 func AppendPart(dst []byte, p *Part) ([]byte, error) {
 	if countRel(p.Links, RelContents) > 0 {
-		return dst, &FieldError{Field: "ln", Reason: "must not have rel=contents: only packages have contents (core §11.1)"}
+		return dst, &FieldError{
+			Field:  "ln",
+			Reason: "must not have rel=contents: only packages have contents (core §11.1)",
+		}
 	}
 	if err := p.validate(); err != nil {
 		return dst, err
@@ -33,7 +36,10 @@ func AppendPart(dst []byte, p *Part) ([]byte, error) {
 // and a line end. The error is a *FieldError, and dst is returned as it was.
 func AppendListed(dst []byte, p *Part) ([]byte, error) {
 	if countRel(p.Links, RelContents) > 1 {
-		return dst, &FieldError{Field: "ln", Reason: "must have rel=contents once at most, the manifest of the package (core §11.1)"}
+		return dst, &FieldError{
+			Field:  "ln",
+			Reason: "must have rel=contents once at most, the manifest of the package (core §11.1)",
+		}
 	}
 	if err := p.validate(); err != nil {
 		return dst, err
@@ -93,7 +99,8 @@ type spans struct{ from, until, at, completed time.Time }
 // validate tells whether the times go together. What is compared is what is
 // written, microseconds.
 func (s spans) validate() error {
-	changes, snapshot := !s.from.IsZero() || !s.until.IsZero(), !s.at.IsZero() || !s.completed.IsZero()
+	changes, snapshot := !s.from.IsZero() || !s.until.IsZero(), !s.at.IsZero() ||
+		!s.completed.IsZero()
 	for _, t := range [...]struct {
 		field string
 		time.Time
@@ -104,8 +111,11 @@ func (s spans) validate() error {
 	}
 	switch {
 	case changes && snapshot:
-		return &FieldError{Field: "at", Reason: "and completed are of snapshots, from and until of changes: " +
-			"a document must not have both (core §7)"}
+		return &FieldError{
+			Field: "at",
+			Reason: "and completed are of snapshots, from and until of changes: " +
+				"a document must not have both (core §7)",
+		}
 	case s.from.IsZero() && !s.until.IsZero():
 		return &FieldError{Field: "from", Reason: "is missing beside until"}
 	case s.at.IsZero() && !s.completed.IsZero():

@@ -38,7 +38,8 @@ func (e *Entry) appendQuick(dst []byte) ([]byte, bool) {
 	default:
 		return dst, false
 	}
-	if dst, ok = appendContent(appendDatetime(dst, e.Datetime), e.Hash, e.Length, e.Type, e.Encoding); !ok || len(e.Links) > MaxLinks {
+	if dst, ok = appendContent(appendDatetime(dst, e.Datetime), e.Hash, e.Length, e.Type,
+		e.Encoding); !ok || len(e.Links) > MaxLinks {
 		return dst, false
 	}
 	dst = append(dst, "\"/>\n"...)
@@ -212,7 +213,8 @@ func isHash(s string) bool {
 // of the end of February, it does not tell.
 func isSecond(s string) bool {
 	const shape = "0000-00-00T00:00:00Z"
-	if len(s) < len(shape) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' {
+	if len(s) < len(shape) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' ||
+		s[16] != ':' {
 		return false
 	}
 	month, day := two(s, 5), two(s, 8)

@@ -154,7 +154,8 @@ func (w *raw) takeLink(attrs []attr) error {
 // standards, and none of them defines it.
 func (w *raw) noteElement(s *scanner) {
 	space, local := s.space(), s.local()
-	if w.unknown == "" && (space == spaceRS || space == spaceSitemap && string(local) != "priority") {
+	if w.unknown == "" && (space == spaceRS ||
+		space == spaceSitemap && string(local) != "priority") {
 		w.unknown = named(local)
 	}
 }
@@ -218,10 +219,12 @@ func (w *raw) link(rel string) string {
 
 // oneSpaced brings a list that is broken over lines to single spaces.
 func oneSpaced(s string) string {
-	if strings.Trim(s, space) == s && !strings.ContainsAny(s, "\t\r\n") && !strings.Contains(s, "  ") {
+	if strings.Trim(s, space) == s && !strings.ContainsAny(s, "\t\r\n") &&
+		!strings.Contains(s, "  ") {
 		return s
 	}
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(space, r) }), " ")
+	return strings.Join(strings.FieldsFunc(s,
+		func(r rune) bool { return strings.ContainsRune(space, r) }), " ")
 }
 
 // space is the white space of XML 1.0 (§2.3).

@@ -150,7 +150,8 @@ func (r *Reader) open() error {
 	root := string(r.scan.local())
 	if r.scan.space() != spaceSitemap || root != RootURLSet && root != RootSitemapIndex {
 		return fmt.Errorf("%w: the root element is %.40q in the namespace %.80q, "+
-			"not urlset or sitemapindex in %q", ErrNotResourceSync, root, r.scan.space(), spaceSitemap)
+			"not urlset or sitemapindex in %q", ErrNotResourceSync, root, r.scan.space(),
+			spaceSitemap)
 	}
 	r.root, r.line = root, r.scan.tagLine()
 	r.head.line = r.line

@@ -5,7 +5,10 @@ package payload
 // and Datetime are of changes. The error is a *FieldError, and dst is returned as it was.
 func AppendResource(dst []byte, e *Entry) ([]byte, error) {
 	if e.Change != "" {
-		return dst, &FieldError{Field: "change", Reason: "must be empty: a Resource List has no changes (core §10.1)"}
+		return dst, &FieldError{
+			Field:  "change",
+			Reason: "must be empty: a Resource List has no changes (core §10.1)",
+		}
 	}
 	if err := e.validate(ofResource); err != nil {
 		return dst, err

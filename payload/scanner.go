@@ -242,7 +242,8 @@ func (s *scanner) index(end string, from int) (int, error) {
 // within lets the length n of a token pass if it is within the limit.
 func (s *scanner) within(n int) (int, error) {
 	if n > s.lim.EntryBytes {
-		return 0, s.fail(ErrTooLarge, fmt.Sprintf("one part of it has more than %d bytes", s.lim.EntryBytes))
+		return 0, s.fail(ErrTooLarge,
+			fmt.Sprintf("one part of it has more than %d bytes", s.lim.EntryBytes))
 	}
 	return n, nil
 }

@@ -38,7 +38,8 @@ func (s *shape) first(k, entry, line int, what string) {
 
 // odd reports whether an entry has an oddity of a shape.
 func (w *raw) odd() bool {
-	return w.prefixed || w.attrs || w.mdFirst || w.mds > 1 || w.locs > 1 || w.badFreq != "" || w.stray != "" || w.unknown != ""
+	return w.prefixed || w.attrs || w.mdFirst || w.mds > 1 || w.locs > 1 || w.badFreq != "" ||
+		w.stray != "" || w.unknown != ""
 }
 
 // entry remembers what is odd in entry n, or in the head.

@@ -107,14 +107,16 @@ func Recognize(body []byte) (Likeness, Miss) {
 // claims reports whether an attribute that ends as the capability of a notification does stands in
 // the characters from..to.
 func (u units) claims(from, to int) bool {
-	return u.contains(from, to, notificationSuffix+`"`) || u.contains(from, to, notificationSuffix+"'")
+	return u.contains(from, to, notificationSuffix+`"`) ||
+		u.contains(from, to, notificationSuffix+"'")
 }
 
 // missedCapability judges a document of ResourceSync by the capability that it has instead.
 func missedCapability(capability string) (Likeness, Miss) {
 	why := fmt.Sprintf("its capability is %.60q, not %s", capability, ChangeNotification)
 	switch capability {
-	case CapDescription, CapCapabilityList, CapResourceList, CapResourceDump, CapResourceDumpManifest, CapChangeDump, CapChangeDumpManifest,
+	case CapDescription, CapCapabilityList, CapResourceList, CapResourceDump,
+		CapResourceDumpManifest, CapChangeDump, CapChangeDumpManifest,
 		CapResourceListArchive, CapResourceDumpArchive, CapChangeListArchive, CapChangeDumpArchive:
 		return Unlike, Miss{}
 	case "":
@@ -135,7 +137,8 @@ func missed(u units, err error) Miss {
 	case errors.Is(err, ErrNotResourceSync):
 		return Miss{MissRoot, "it is " + err.Error()}
 	case len(u.text) > sniffBytes && err != nil: // most likely the end of what is looked at
-		return Miss{MissHead, fmt.Sprintf("no rs:md could be read within its first %d bytes", sniffBytes)}
+		return Miss{MissHead, fmt.Sprintf("no rs:md could be read within its first %d bytes",
+			sniffBytes)}
 	case err != nil:
 		return Miss{MissSyntax, "it is " + err.Error()}
 	}

@@ -41,7 +41,10 @@ func AppendTold(dst []byte, e *Entry) ([]byte, error) {
 		largest = max(largest, len(out)-before)
 	}
 	if largest > MaxEntryBytes {
-		return dst, &FieldError{Field: "entry", Reason: fmt.Sprintf("has a tag or a text of more than %d bytes", MaxEntryBytes)}
+		return dst, &FieldError{
+			Field:  "entry",
+			Reason: fmt.Sprintf("has a tag or a text of more than %d bytes", MaxEntryBytes),
+		}
 	}
 	return append(out, "</url>\n"...), nil
 }
@@ -83,7 +86,10 @@ func (e *Entry) told() (datetime string, err error) {
 		size += len(f.value)
 	}
 	if len(e.Links) > MaxLinks {
-		return "", &FieldError{Field: "ln", Reason: fmt.Sprintf("must have at most %d links", MaxLinks)}
+		return "", &FieldError{
+			Field:  "ln",
+			Reason: fmt.Sprintf("must have at most %d links", MaxLinks),
+		}
 	}
 	for i := range e.Links {
 		n, err := e.Links[i].told()
@@ -94,7 +100,10 @@ func (e *Entry) told() (datetime string, err error) {
 		size += n
 	}
 	if size > MaxEntryBytes {
-		return "", &FieldError{Field: "entry", Reason: fmt.Sprintf("has more than %d bytes", MaxEntryBytes)}
+		return "", &FieldError{
+			Field:  "entry",
+			Reason: fmt.Sprintf("has more than %d bytes", MaxEntryBytes),
+		}
 	}
 	return datetime, nil
 }

@@ -59,9 +59,15 @@ func (e *Entry) validate(p place) error {
 	}
 	switch {
 	case e.Path != "" && !p.packaged():
-		return &FieldError{Field: "path", Reason: "must be left out: only entries of dump manifests have one (core §7)"}
+		return &FieldError{
+			Field:  "path",
+			Reason: "must be left out: only entries of dump manifests have one (core §7)",
+		}
 	case e.Path != "" && e.Change == Deleted:
-		return &FieldError{Field: "path", Reason: "must be left out: a package holds nothing of a deleted resource (core §13.2)"}
+		return &FieldError{
+			Field:  "path",
+			Reason: "must be left out: a package holds nothing of a deleted resource (core §13.2)",
+		}
 	}
 	if _, err := validateLinks(e.Links, p); err != nil {
 		return err
@@ -73,7 +79,10 @@ func (e *Entry) validate(p place) error {
 }
 
 func errEntrySize() error {
-	return &FieldError{Field: "ln", Reason: fmt.Sprintf("makes the entry larger than %d bytes", MaxEntryBytes)}
+	return &FieldError{
+		Field:  "ln",
+		Reason: fmt.Sprintf("makes the entry larger than %d bytes", MaxEntryBytes),
+	}
 }
 
 // check applies what holds for every field, and then the field's own rule.

@@ -13,12 +13,17 @@ import (
 )
 
 // checkLimits bound what one check by the hub costs: it runs beside deliveries.
-var checkLimits = check.Limits{Requests: 500, Bytes: 256 << 20, Memory: 8 << 20, Unpacked: 1 << 30, Time: 5 * time.Minute}
+var checkLimits = check.Limits{
+	Requests: 500, Bytes: 256 << 20, Memory: 8 << 20, Unpacked: 1 << 30,
+	Time: 5 * time.Minute,
+}
 
 // check looks at what a Source serves. Requests leave by the hub's own guarded way out, so a
 // Source cannot lead them to private addresses; nor to other hosts than those of the places, but
 // for one request to each hub that a topic names.
-func (h *house) check(ctx context.Context, places []string, found func(check.Finding)) (check.Summary, error) {
+func (h *house) check(ctx context.Context, places []string,
+	found func(check.Finding),
+) (check.Summary, error) {
 	dir, err := h.checkDirectory()
 	if err != nil {
 		return check.Summary{}, fmt.Errorf("making a directory for packages: %w", err)

@@ -25,10 +25,13 @@ type Archived struct {
 // as they stand. capability is that of the archive, such as payload.CapResourceListArchive. What
 // it lists at hosts that are not trusted is left out, and logged. An error of visit ends
 // the reading, and is returned.
-func (c *Client) Archive(ctx context.Context, uri, capability string, visit func(Archived) error) error {
+func (c *Client) Archive(ctx context.Context, uri, capability string,
+	visit func(Archived) error,
+) error {
 	archived, is := payload.Archived(capability)
 	if !is || !listsDocuments(capability) {
-		return fmt.Errorf("%q is not the capability of an archive, such as %s", capability, payload.CapChangeListArchive)
+		return fmt.Errorf("%q is not the capability of an archive, such as %s", capability,
+			payload.CapChangeListArchive)
 	}
 	r, at, err := c.begin(uri)
 	if err != nil {
@@ -40,7 +43,10 @@ func (c *Client) Archive(ctx context.Context, uri, capability string, visit func
 			if to == nil {
 				continue
 			}
-			if err := visit(Archived{to.String(), archived, p.lastMod, p.at, p.completed, p.from, p.until}); err != nil {
+			if err := visit(Archived{
+				to.String(), archived, p.lastMod, p.at, p.completed, p.from,
+				p.until,
+			}); err != nil {
 				return err
 			}
 		}
@@ -49,7 +55,9 @@ func (c *Client) Archive(ctx context.Context, uri, capability string, visit func
 }
 
 // archive calls each with every document of an archive.
-func (r *reading) archive(ctx context.Context, at *url.URL, want string, each func(*document) error) error {
+func (r *reading) archive(ctx context.Context, at *url.URL, want string,
+	each func(*document) error,
+) error {
 	d, err := r.open(ctx, at, want, time.Time{}, nil)
 	if err != nil {
 		return err
@@ -86,18 +94,20 @@ func (r *reading) archived(d *document, p part) *url.URL {
 	}
 	to, err := r.lead(d.uri, p.loc)
 	if err != nil {
-		r.c.cfg.Logger.Warn("left out of what an archive lists", "uri", Cut(p.loc), "reason", Cut(err.Error()))
+		r.c.cfg.Logger.Warn("left out of what an archive lists", "uri", Cut(p.loc), "reason",
+			Cut(err.Error()))
 		return nil
 	}
 	return to
 }
 
 // WithArchives returns the set with the archives to which its live documents link
-// (rel=archives, archives §2), where its Capability List names none. It reads no more than the heads
-// of those documents.
+// (rel=archives, archives §2), where its Capability List names none. It reads no more than the
+// heads of those documents.
 func (c *Client) WithArchives(ctx context.Context, set Set) (Set, error) {
 	for _, of := range [...]string{
-		payload.CapResourceList, payload.CapResourceDump, payload.CapChangeList, payload.CapChangeDump,
+		payload.CapResourceList, payload.CapResourceDump, payload.CapChangeList,
+		payload.CapChangeDump,
 	} {
 		live, to := *set.offered(of), set.offered(payload.ArchiveOf(of))
 		if live == "" || *to != "" {
@@ -112,8 +122,8 @@ func (c *Client) WithArchives(ctx context.Context, set Set) (Set, error) {
 	return set, nil
 }
 
-// archiveOf returns where a live document says that its archive is; empty if it does not, or cannot be
-// read.
+// archiveOf returns where a live document says that its archive is; empty if it does not, or
+// cannot be read.
 func (c *Client) archiveOf(ctx context.Context, live string) (string, error) {
 	r, at, err := c.begin(live)
 	if err != nil {
@@ -129,15 +139,16 @@ func (c *Client) archiveOf(ctx context.Context, live string) (string, error) {
 		return "", err
 	}
 	if err != nil {
-		c.cfg.Logger.Warn("the archive of a document is not known", "uri", Cut(live), "reason", Cut(err.Error()))
+		c.cfg.Logger.Warn("the archive of a document is not known", "uri", Cut(live), "reason",
+			Cut(err.Error()))
 	}
 	return "", nil
 }
 
 // archives is what a walk has learned of the archive of its lists.
 type archives struct {
-	// archiveRef and upRef are where the lists say that the archive, and their Capability List, are;
-	// each stands in the document beside it.
+	// archiveRef and upRef are where the lists say that the archive, and their Capability List,
+	// are; each stands in the document beside it.
 	archiveRef, upRef   string
 	archiveBase, upBase *url.URL
 	// bridged: the archive was read; begins is when the first of its lists begins that could have
@@ -214,8 +225,9 @@ func (w *walk) findArchive(ctx context.Context) (*url.URL, error) {
 // passing logs an error that will not pass, and returns nil for it.
 func (w *walk) passing(err error) error { return orElse(w.toldOf(err), nil) }
 
-// archivedLists reads the lists of an archive that lie between what was read and l. more: what is
-// still to be read may be in the next document of the archive. An error is not one of the archive's.
+// archivedLists reads the lists of an archive that lie between what was read and l. more: what
+// is still to be read may be in the next document of the archive. An error is not one of the
+// archive's.
 func (w *walk) archivedLists(ctx context.Context, d *document, l *list) (more bool, err error) {
 	parts := chronological(d.parts)
 	for i, p := range parts {

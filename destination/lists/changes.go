@@ -30,7 +30,9 @@ import (
 // The error is ErrGone, as a *GoneError, where also the archive begins later than since, and
 // where there is a hole behind since: a hole is never passed over. A *BusyError says when to
 // ask again. Covered says what was visited, also beside an error.
-func (c *Client) Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (Covered, error) {
+func (c *Client) Changes(ctx context.Context, uri string, since time.Time,
+	visit func(payload.Entry) error,
+) (Covered, error) {
 	w, at, err := c.walk(uri, payload.CapChangeList, since)
 	if err != nil {
 		return Covered{}, err
@@ -46,7 +48,9 @@ func (c *Client) Changes(ctx context.Context, uri string, since time.Time, visit
 
 // Memory is Changes for the change memory of a hub, wherever it is: it is asked page after
 // page, each from where the one before ended. Changes tells one by its name, memory?topic=URI.
-func (c *Client) Memory(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (Covered, error) {
+func (c *Client) Memory(ctx context.Context, uri string, since time.Time,
+	visit func(payload.Entry) error,
+) (Covered, error) {
 	w, at, err := c.walk(uri, payload.CapChangeList, since)
 	if err != nil {
 		return Covered{}, err
@@ -83,7 +87,8 @@ func (c *Client) walk(uri, want string, since time.Time) (*walk, *url.URL, error
 	if err != nil {
 		return nil, nil, err
 	}
-	return &walk{reading: r, want: want, since: since, end: since, ends: map[string]time.Time{}}, at, nil
+	return &walk{reading: r, want: want, since: since, end: since, ends: map[string]time.Time{}},
+		at, nil
 }
 
 func (w *walk) covered() Covered {
@@ -123,7 +128,10 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error)
 	if d.unchanged {
 		now = *k
 	}
-	l := &list{document: d, at: at, closed: !now.until.IsZero(), indexURI: now.index, up: now.up, archives: now.archives}
+	l := &list{
+		document: d, at: at, closed: !now.until.IsZero(), indexURI: now.index, up: now.up,
+		archives: now.archives,
+	}
 	l.oldest, l.newest = l.extremes()
 	w.learn(l)
 	l.from = cmp.Or(now.from, told.from)
@@ -158,7 +166,10 @@ func (w *walk) take(ctx context.Context, l *list) error {
 	// not make everything up to then count as read.
 	if now := l.served(); until.After(now.Add(maxSkew)) {
 		until, w.ahead = now, true
-		w.c.warn(l.uri, payload.Violation{Clause: "core §7", Message: "a datetime lies in the future"})
+		w.c.warn(l.uri, payload.Violation{
+			Clause:  "core §7",
+			Message: "a datetime lies in the future",
+		})
 	}
 	w.end = later(w.end, until)
 	if !w.open {

@@ -81,13 +81,17 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg.withDefaults(), known: map[string]known{}, told: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+	c := &Client{
+		cfg: cfg.withDefaults(), known: map[string]known{}, told: map[uint64]struct{}{},
+		seed: maphash.MakeSeed(),
+	}
 	return c, nil
 }
 
 func (c *Config) validate() error {
 	for _, h := range c.Hosts {
-		if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Hostname() == "" || u.User != nil || strings.ContainsAny(h, " \t\r\n") {
+		if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Hostname() == "" ||
+			u.User != nil || strings.ContainsAny(h, " \t\r\n") {
 			return fmt.Errorf("hosts: %q is not the name of a host, with a port or without", h)
 		}
 	}
@@ -99,7 +103,8 @@ func (c *Config) validate() error {
 		}
 	}
 	l := c.Limits
-	if c.Timeout < 0 || l.Bytes < 0 || min(l.Entries, l.Parts, l.Documents, l.Sets, l.Redirects) < 0 {
+	if c.Timeout < 0 || l.Bytes < 0 ||
+		min(l.Entries, l.Parts, l.Documents, l.Sets, l.Redirects) < 0 {
 		return errors.New("a limit is negative")
 	}
 	return nil
@@ -108,9 +113,11 @@ func (c *Config) validate() error {
 func (c Config) withDefaults() Config {
 	l := c.Limits
 	c.Limits = Limits{
-		Bytes: cmp.Or(l.Bytes, payload.MaxReadBytes), Entries: cmp.Or(l.Entries, payload.MaxEntries),
-		Parts: cmp.Or(l.Parts, payload.MaxEntries), Documents: cmp.Or(l.Documents, 2*payload.MaxEntries),
-		Sets: cmp.Or(l.Sets, 1000), Redirects: cmp.Or(l.Redirects, 5),
+		Bytes:     cmp.Or(l.Bytes, payload.MaxReadBytes),
+		Entries:   cmp.Or(l.Entries, payload.MaxEntries),
+		Parts:     cmp.Or(l.Parts, payload.MaxEntries),
+		Documents: cmp.Or(l.Documents, 2*payload.MaxEntries),
+		Sets:      cmp.Or(l.Sets, 1000), Redirects: cmp.Or(l.Redirects, 5),
 	}
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Minute)
 	c.UserAgent = cmp.Or(c.UserAgent, "Carillon-Destination")
@@ -120,7 +127,8 @@ func (c Config) withDefaults() Config {
 	if c.Warn == nil {
 		logger := c.Logger
 		c.Warn = func(w Warning) {
-			logger.Warn("a document is not as the specification has it", "uri", Cut(w.URI), "clause", w.Clause, "found", Cut(w.Message))
+			logger.Warn("a document is not as the specification has it", "uri", Cut(w.URI),
+				"clause", w.Clause, "found", Cut(w.Message))
 		}
 	}
 	if c.Transport == nil {

@@ -67,7 +67,8 @@ func listsDocuments(capability string) bool {
 func partOf(e *payload.Entry) part {
 	p := part{
 		loc: e.Loc, lastMod: e.LastMod, mediaType: e.Type, hash: e.Hash, length: e.Length,
-		from: datetime(e.From), until: datetime(e.Until), at: datetime(e.At), completed: datetime(e.Completed),
+		from: datetime(e.From), until: datetime(e.Until), at: datetime(e.At),
+		completed: datetime(e.Completed),
 	}
 	p.contents = linkOf(e.Links, payload.RelContents)
 	return p
@@ -82,7 +83,9 @@ func datetime(told string) time.Time {
 // open reads a document and puts it down. since is from when on its entries are
 // of interest, want the capability that it should have, and k what was read of it
 // before, nil for nothing.
-func (r *reading) open(ctx context.Context, at *url.URL, want string, since time.Time, k *known) (*document, error) {
+func (r *reading) open(ctx context.Context, at *url.URL, want string, since time.Time,
+	k *known,
+) (*document, error) {
 	a, err := r.get(ctx, at, k)
 	if err != nil {
 		return nil, err
@@ -102,7 +105,10 @@ func (r *reading) open(ctx context.Context, at *url.URL, want string, since time
 
 // survey reads d to its end: what it is, what is odd in it, what its datetimes are.
 func (r *reading) survey(d *document, body io.Reader, want string, since time.Time) error {
-	d.lim = payload.Limits{Bytes: r.c.cfg.Limits.Bytes, Entries: max(r.c.cfg.Limits.Entries, r.c.cfg.Limits.Parts)}
+	d.lim = payload.Limits{
+		Bytes:   r.c.cfg.Limits.Bytes,
+		Entries: max(r.c.cfg.Limits.Entries, r.c.cfg.Limits.Parts),
+	}
 	xml := payload.NewReader(io.TeeReader(body, &d.spool), d.lim)
 	head, err := xml.Header()
 	if err != nil {
@@ -154,7 +160,10 @@ func (d *document) note(e *payload.Entry, since time.Time) {
 		return
 	}
 	if d.first == "" {
-		d.first = strings.Join([]string{e.Loc, string(e.Change), e.DatetimeTold, e.LastMod, e.Hash, e.Length}, " ")
+		d.first = strings.Join([]string{
+			e.Loc, string(e.Change), e.DatetimeTold, e.LastMod, e.Hash,
+			e.Length,
+		}, " ")
 	}
 	if e.Datetime.IsZero() {
 		return
@@ -245,7 +254,9 @@ func (d *document) each(ctx context.Context, visit func(n int, e payload.Entry) 
 
 // changes visits the entries that do not provably lie before since, in the order of
 // their datetimes. One without a datetime stays behind the one before which it stands.
-func (d *document) changes(ctx context.Context, since time.Time, visit func(payload.Entry) error) error {
+func (d *document) changes(ctx context.Context, since time.Time,
+	visit func(payload.Entry) error,
+) error {
 	if !d.ordered {
 		return d.sorted(ctx, since, visit)
 	}
@@ -263,7 +274,9 @@ func before(e *payload.Entry, since time.Time) bool {
 
 // sorted is changes for a document whose entries are not in order. It is read several
 // times, if need be: each time as many of its entries are held as heldBytes allows.
-func (d *document) sorted(ctx context.Context, since time.Time, visit func(payload.Entry) error) error {
+func (d *document) sorted(ctx context.Context, since time.Time,
+	visit func(payload.Entry) error,
+) error {
 	order, err := d.inOrder(ctx, since)
 	if err != nil {
 		return err

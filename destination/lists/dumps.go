@@ -25,11 +25,13 @@ type Package struct {
 	Dump                       string // the document that lists it
 }
 
-// ResourceDump visits every package that the Resource Dump at uri lists, or the dumps of the index there
-// (core §11), as they stand. A dump is read like a Resource List is by Resources. At of the
-// Snapshot is the earliest moment of any package. A package at a host that is not trusted ends the
-// reading with ErrOtherHost, before one of its dump is visited.
-func (c *Client) ResourceDump(ctx context.Context, uri string, visit func(Package) error) (Snapshot, error) {
+// ResourceDump visits every package that the Resource Dump at uri lists, or the dumps of the
+// index there (core §11), as they stand. A dump is read like a Resource List is by Resources.
+// At of the Snapshot is the earliest moment of any package. A package at a host that is not
+// trusted ends the reading with ErrOtherHost, before one of its dump is visited.
+func (c *Client) ResourceDump(ctx context.Context, uri string, visit func(Package) error) (Snapshot,
+	error,
+) {
 	r, at, err := c.begin(uri)
 	if err != nil {
 		return Snapshot{}, err
@@ -51,14 +53,16 @@ func (c *Client) ResourceDump(ctx context.Context, uri string, visit func(Packag
 	return s.Snapshot, err
 }
 
-// ChangeDump visits the packages that end after since, of the Change Dump at uri or of an index of
-// them (core §13), in the order of their beginnings. A zero since asks for all that there are. A
-// package is visited though it ends earlier if nobody tells when it ends.
+// ChangeDump visits the packages that end after since, of the Change Dump at uri or of an index
+// of them (core §13), in the order of their beginnings. A zero since asks for all that there
+// are. A package is visited though it ends earlier if nobody tells when it ends.
 //
-// Dumps follow on one another as Change Lists do in Changes, holes and the archive among them: what
-// is said there of lists, entries and errors is true here of dumps and packages. Up to Covered.Until
-// the packages have every change, as far as the Source keeps its promise.
-func (c *Client) ChangeDump(ctx context.Context, uri string, since time.Time, visit func(Package) error) (Covered, error) {
+// Dumps follow on one another as Change Lists do in Changes, holes and the archive among them:
+// what is said there of lists, entries and errors is true here of dumps and packages. Up to
+// Covered.Until the packages have every change, as far as the Source keeps its promise.
+func (c *Client) ChangeDump(ctx context.Context, uri string, since time.Time,
+	visit func(Package) error,
+) (Covered, error) {
 	w, at, err := c.walk(uri, payload.CapChangeDump, since)
 	if err != nil {
 		return Covered{}, err
@@ -134,14 +138,17 @@ func (r *reading) appendPackage(to []Package, d *document, p part) ([]Package, e
 		if err == nil {
 			one.Manifest = manifest.String()
 		} else {
-			r.c.cfg.Logger.Warn("the copy of a package's manifest is not read", "uri", Cut(p.contents), "reason", Cut(err.Error()))
+			r.c.cfg.Logger.Warn("the copy of a package's manifest is not read", "uri",
+				Cut(p.contents), "reason", Cut(err.Error()))
 		}
 	}
 	return append(to, one), nil
 }
 
 // visitPackages returns how many it visited.
-func visitPackages(ctx context.Context, all []Package, visit func(Package) error) (n int, err error) {
+func visitPackages(ctx context.Context, all []Package, visit func(Package) error) (n int,
+	err error,
+) {
 	for i := range all {
 		if err := ctx.Err(); err != nil {
 			return i, err

@@ -54,7 +54,8 @@ func (r *reading) find(ctx context.Context, at *url.URL) (*found, error) {
 			f.linked = []string{up}
 		}
 	default:
-		links, _ = weblink.FromDocument(a.header.Get("Content-Type"), a.uri.String(), io.MultiReader(start, a.body))
+		links, _ = weblink.FromDocument(a.header.Get("Content-Type"), a.uri.String(),
+			io.MultiReader(start, a.body))
 		f.link(links)
 	}
 	return f, nil
@@ -79,7 +80,8 @@ func (f *found) link(links []weblink.Link) {
 
 // document reads a document of ResourceSync; known: it is one, by its root element.
 func (r *reading) document(f *found, body io.Reader) (known bool, err error) {
-	xml := payload.NewReader(body, payload.Limits{Bytes: r.c.cfg.Limits.Bytes, Entries: r.c.cfg.Limits.Entries})
+	xml := payload.NewReader(body,
+		payload.Limits{Bytes: r.c.cfg.Limits.Bytes, Entries: r.c.cfg.Limits.Entries})
 	head, err := xml.Header()
 	if err != nil {
 		return false, err

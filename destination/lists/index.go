@@ -188,7 +188,8 @@ func (w *walk) page(ctx context.Context, at *url.URL) (on bool, err error) {
 	}
 	defer l.close()
 	if l.index {
-		return false, fmt.Errorf("%w: %s is an index, not the change memory of a hub", ErrAnswer, l.uri)
+		return false, fmt.Errorf("%w: %s is an index, not the change memory of a hub", ErrAnswer,
+			l.uri)
 	}
 	if !w.joins(l) {
 		return false, w.hole(l)

@@ -60,7 +60,8 @@ func (e *GoneError) Error() string {
 	if e.Guessed {
 		guessed = ", its first change: it does not say from when on it is (core §12.1: from)"
 	}
-	return fmt.Sprintf("%s: %v; the earliest is %s%s", e.URI, ErrGone, payload.FormatDatetime(e.Earliest), guessed)
+	return fmt.Sprintf("%s: %v; the earliest is %s%s", e.URI, ErrGone,
+		payload.FormatDatetime(e.Earliest), guessed)
 }
 
 // Is makes errors.Is tell ErrGone.

@@ -46,7 +46,8 @@ func (c *Client) remember(at *url.URL, h http.Header, k known) {
 	k.Validators = fetch.ValidatorsOf(h)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.Validators == (fetch.Validators{}) || max(len(at.String()), len(k.index), len(k.up), len(k.archives)) > maxKept {
+	if k.Validators == (fetch.Validators{}) ||
+		max(len(at.String()), len(k.index), len(k.up), len(k.archives)) > maxKept {
 		delete(c.known, at.String())
 		return
 	}

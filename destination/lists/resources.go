@@ -19,7 +19,9 @@ import (
 // lists before one that cannot be read have been visited. Where the lists of an index are
 // made anew while they are read, what moves from one to another might be in neither as it
 // was read: that is an error, after all were visited.
-func (c *Client) Resources(ctx context.Context, uri string, visit func(payload.Entry) error) (Snapshot, error) {
+func (c *Client) Resources(ctx context.Context, uri string,
+	visit func(payload.Entry) error,
+) (Snapshot, error) {
 	r, at, err := c.begin(uri)
 	if err != nil {
 		return Snapshot{}, err
@@ -117,8 +119,11 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *documen
 	dated := cmp.Or(d.head.AtTime, told.at)
 	when := d.moment(dated)
 	if !told.at.IsZero() && when.After(told.at) {
-		s.c.warn(ix.uri, payload.Violation{Clause: "core §10.2", Message: "a list was replaced since the index was made: " +
-			"together they may not be the set at one moment"})
+		s.c.warn(ix.uri, payload.Violation{
+			Clause: "core §10.2",
+			Message: "a list was replaced since the index was made: " +
+				"together they may not be the set at one moment",
+		})
 	}
 	switch {
 	case when.IsZero():
@@ -173,7 +178,8 @@ func (s *snapshot) still(ctx context.Context) error {
 		}
 		if !now.IsZero() && !now.Equal(was.at) {
 			return fmt.Errorf("%w: the documents of the %s were made anew while they were read: %s is of %s now, and was of %s",
-				ErrAnswer, s.want, was.uri, payload.FormatDatetime(now), payload.FormatDatetime(was.at))
+				ErrAnswer, s.want, was.uri, payload.FormatDatetime(now),
+				payload.FormatDatetime(was.at))
 		}
 	}
 	return nil
@@ -186,8 +192,8 @@ func (s *snapshot) momentOf(ctx context.Context, at *url.URL) (time.Time, error)
 	return head.AtTime, err
 }
 
-// Moment returns of what moment a document of resources says that it is (core §10.1: at, completed); zero
-// for what it does not say. It reads no more than the head of the document.
+// Moment returns of what moment a document of resources says that it is (core §10.1: at,
+// completed); zero for what it does not say. It reads no more than the head of the document.
 func (c *Client) Moment(ctx context.Context, uri string) (at, completed time.Time, err error) {
 	r, to, err := c.begin(uri)
 	if err != nil {

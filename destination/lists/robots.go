@@ -18,8 +18,8 @@ const (
 	maxSitemaps = 100
 )
 
-// byRobots finds sets by the sitemaps that a site's robots.txt names. Where it names none that can be read,
-// the error is why the site itself has shown nothing.
+// byRobots finds sets by the sitemaps that a site's robots.txt names. Where it names none that
+// can be read, the error is why the site itself has shown nothing.
 func (d *discovery) byRobots(ctx context.Context, at *url.URL, why error) ([]Set, error) {
 	at = at.ResolveReference(&url.URL{Path: robots})
 	uris, err := d.sitemaps(ctx, at)
@@ -47,7 +47,8 @@ func (r *reading) sitemaps(ctx context.Context, at *url.URL) (uris []string, err
 	lines := bufio.NewScanner(io.LimitReader(a.body, maxRobots))
 	for lines.Scan() && len(uris) < maxSitemaps {
 		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "\ufeff"), ":")
-		if value, _, _ = strings.Cut(value, " #"); strings.EqualFold(strings.TrimSpace(name), "sitemap") && strings.TrimSpace(value) != "" {
+		if value, _, _ = strings.Cut(value, " #"); strings.EqualFold(strings.TrimSpace(name),
+			"sitemap") && strings.TrimSpace(value) != "" {
 			uris = append(uris, strings.TrimSpace(value))
 		}
 	}
