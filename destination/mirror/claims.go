@@ -22,13 +22,14 @@ type claims struct {
 	// lately are claims of directories that were looked up: no resource has them. Where nothing was
 	// below one, it has what was given in it since: the Catalog knows of nothing else there.
 	lately map[string]map[string]struct{} // guarded by mu
-	given  int                            // how much all of them have; guarded by mu
+	kept   int                            // bytes of memory for lately, about; guarded by mu
 }
 
-// maxLately is how many directories, and maxGiven how many claims in them, are kept.
 const (
-	maxLately = 10_000
-	maxGiven  = 100_000
+	// maxKept bounds the memory for lately, bytes: a Source chooses how long its paths are.
+	maxKept = 16 << 20
+	// keptEach is what a map needs for an entry beside its text, bytes.
+	keptEach = 64
 )
 
 // give finds the path of a resource that has none, and claims it until settle.
@@ -50,9 +51,7 @@ func (c *claims) give(ctx context.Context, loc string, names []string) (at, clai
 			names[i] += dirMark
 			continue
 		}
-		if len(c.lately) >= maxLately || c.lately == nil {
-			c.forget()
-		}
+		c.keep(len(dir) + keptEach)
 		c.lately[dir] = nil
 		if !below {
 			c.lately[dir] = map[string]struct{}{}
@@ -100,22 +99,28 @@ func (c *claims) take(claim, loc string) {
 	}
 	c.files[claim] = loc
 	delete(c.lately, claim)
-	in := claim
+	in, size := claim, 0
 	for dir := range above(claim) {
 		c.dirs[dir]++
 		if given := c.lately[dir]; given != nil {
-			before := len(given)
-			given[in] = struct{}{}
-			c.given += len(given) - before
+			if _, is := given[in]; !is {
+				given[in] = struct{}{}
+				size += len(claim) + keptEach // in is a part of claim, and keeps it all
+			}
 		}
 		in = dir
 	}
-	if c.given > maxGiven {
+	c.keep(size)
+}
+
+// keep counts bytes of lately, and empties it where they are too many.
+func (c *claims) keep(size int) {
+	if c.kept += size; c.lately == nil || c.kept > maxKept {
 		c.forget()
 	}
 }
 
-func (c *claims) forget() { c.lately, c.given = map[string]map[string]struct{}{}, 0 }
+func (c *claims) forget() { c.lately, c.kept = map[string]map[string]struct{}{}, 0 }
 
 // settle forgets a claim that the Catalog knows, or that nobody has any more.
 func (c *claims) settle(claim string) {

@@ -40,3 +40,33 @@ func Digests(told string) (known []string, others bool) {
 
 // Unusable is the method for tests: what a full disk is cannot be made without one.
 func (m *Mirror) Unusable(ctx context.Context, err error) error { return m.unusable(ctx, err) }
+
+// Claims is claims for tests.
+type Claims struct{ claims }
+
+func NewClaims(c Catalog) *Claims { return &Claims{claims{catalog: c}} }
+
+// Give claims a path for a loc, as give does.
+func (c *Claims) Give(ctx context.Context, loc string) (at, claim string, err error) {
+	u, err := parseLoc(loc)
+	if err != nil {
+		return "", "", err
+	}
+	return c.give(ctx, loc, naturalPath(u))
+}
+
+func (c *Claims) Settle(claim string) { c.settle(claim) }
+
+// Forget forgets which directories were looked up.
+func (c *Claims) Forget() { c.forget() }
+
+// Bytes is how long all texts are that are kept of directories.
+func (c *Claims) Bytes() (n int) {
+	for dir, given := range c.lately {
+		n += len(dir)
+		for claim := range given {
+			n += len(claim)
+		}
+	}
+	return n
+}
