@@ -71,7 +71,8 @@ func (m *mover) take(dir string) error {
 			return err
 		}
 	}
-	file, err := m.root.Open(dir)
+	// Only a directory: to open a named pipe would wait for its other end.
+	file, err := m.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == nil {
 		err = m.forget(dir)
 		m.open[dir] = &folder{file, time.Now()}
