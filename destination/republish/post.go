@@ -45,6 +45,9 @@ func (a *answer) hint() string {
 		return "the notifier has no such set: name it by its --set, or correct --publish"
 	case a.status == http.StatusForbidden:
 		return "a watched set takes no events: name another set by --publish"
+	case a.status == http.StatusRequestEntityTooLarge:
+		return "the intake, or a proxy before it, finds a single change too large: " +
+			"allow requests of 1 MB there"
 	}
 	return "what --publish names is no intake of a notifier: it answers 202 and how many events it took"
 }

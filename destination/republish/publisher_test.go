@@ -181,7 +181,7 @@ func TestAnswers(t *testing.T) {
 		"one is bad":         {list(say(400, "line 2: hash is bad"), say(202, `{"accepted":1}`), say(400, "line 1: hash is bad")), []int{3, 1, 2, 1}, []string{"a", "b line 1: hash is bad", "c"}, [2]time.Duration{}, aside},
 		"a line beyond":      {list(say(400, "line 4: hash is bad")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
 		"too large":          {list(say(413, "")), []int{3, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, ""},
-		"one is too large":   {list(say(413, ""), say(413, "")), []int{3, 1, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, again},
+		"one is too large":   {list(say(413, ""), say(413, "")), []int{3, 1, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, again + " the intake, or a proxy before it, finds a single change too large: allow requests of 1 MB there"},
 		"an answer that ends": {list(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 202, Header: http.Header{}, Body: io.NopCloser(io.MultiReader(strings.NewReader(`{"acc`), failing{}))}, nil
 		}), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
