@@ -99,7 +99,8 @@ func (a *api) openStream(w http.ResponseWriter, r *request) (s *Stream, closed f
 	select {
 	case a.streams <- struct{}{}:
 	default:
-		return nil, nil, Refusal(http.StatusServiceUnavailable, "There are as many streams as there may be: close a page, or wait.")
+		return nil, nil, Refusal(http.StatusServiceUnavailable,
+			"There are as many streams as there may be: close a page, or wait.")
 	}
 	closed = func() { <-a.streams }
 	if r.Method == http.MethodHead {

@@ -39,7 +39,8 @@ func (d *Desk) Check(ctx context.Context, places []string) iter.Seq2[Checked, er
 		case d.checks <- struct{}{}:
 			defer func() { <-d.checks }()
 		default:
-			yield(Checked{}, fmt.Errorf("%w: %d checks are running already; wait until one has ended", ErrUnavailable, MaxChecks))
+			yield(Checked{}, fmt.Errorf("%w: %d checks are running already; wait until one has ended",
+				ErrUnavailable, MaxChecks))
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, checkWithin)

@@ -36,7 +36,10 @@ type folder struct {
 
 func newMover(root *os.Root) (*mover, error) {
 	own, err := root.Open(ownName)
-	return &mover{root: root, own: own, open: map[string]*folder{}}, err
+	if err != nil {
+		return nil, err
+	}
+	return &mover{root: root, own: own, open: map[string]*folder{}}, nil
 }
 
 // move moves a file of ownName to a path below the root. Its errors are those of rename(2).
