@@ -2,7 +2,6 @@ package pebblestore_test
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -101,17 +100,6 @@ func TestLog(t *testing.T) { deliverytest.RunLog(t, deliveryHarness) }
 func TestGreatBody(t *testing.T) {
 	deliverytest.RunBody(t, greatBody, func(t *testing.T) deliverytest.Harness {
 		return deliveryHarnessOn(newWorld(t, vfs.NewMem()))
-	})
-}
-
-// TestSummariesReadNoBody: nor does the process copy one.
-func TestSummariesReadNoBody(t *testing.T) {
-	deliverytest.RunSummaries(t, 1<<20, func(t *testing.T) deliverytest.Harness {
-		return deliveryHarnessOn(newWorld(t, vfs.NewMem()))
-	}, func(*testing.T) int64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.TotalAlloc)
 	})
 }
 
