@@ -61,7 +61,7 @@ func newDumped(t *testing.T, files int) *dumped {
 	d.way = newRelay(t, seen)
 	go d.count(seen)
 	t.Cleanup(func() { close(seen) })
-	t.Cleanup(d.way.Close) // before that: nobody asks any more
+	t.Cleanup(d.way.Close) // runs before it, so that no request comes later
 	d.args = []string{
 		"--listen", "127.0.0.1:0", "--intake", freeAddress(t), "--hub", d.heard.URL, "--url", d.way.URL + "/",
 		"--data", filepath.Join(d.home, "notifier"), "--watch", "town=" + d.dir, "--serve", "town", "--watch-settle", "50ms",
@@ -151,7 +151,7 @@ func (d *dumped) within(most time.Duration) {
 }
 
 // killEach kills a command so often, each time soon after it has asked for a package, and then runs
-// it to its end. It asks for so many packages if nobody disturbs it.
+// it to its end. It asks for so many packages if it is not killed.
 func (d *dumped) killEach(kills, packages int, args []string) {
 	d.t.Helper()
 	inTime := 0
@@ -206,7 +206,7 @@ func (d *dumped) count(seen <-chan string) {
 				if kind != "/files/" {
 					select {
 					case d.came <- struct{}{}:
-					default: // nobody waits
+					default: // no reader waits for it
 					}
 				}
 			}
@@ -355,7 +355,7 @@ func differences(one, other map[string]int) (n int) {
 	return n
 }
 
-// heard is a hub that takes down what notifications say, and relays them to nobody.
+// heard is a hub that records notifications, and does not relay them.
 type heard struct {
 	*httptest.Server
 	mu      sync.Mutex

@@ -50,7 +50,7 @@ func TestDumpsRoundTrip(t *testing.T) {
 	d.awaitHeard()
 	d.awaitResourceList()
 
-	// A Resource Dump, while files change. The one that nobody disturbs says how long it takes.
+	// A Resource Dump, while files change. The one without kills says how long it takes.
 	calm := d.whole("notifier", d.dumpArgs()...)
 	stop := d.churn()
 	for range kills {

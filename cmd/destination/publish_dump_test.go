@@ -94,7 +94,7 @@ func TestPublishAfterBaselineByDump(t *testing.T) {
 	}
 }
 
-// Who stops a command in the middle is told how it goes on, wherever that was; and it does.
+// A command that is stopped in the middle says how to go on, at each moment, and going on works.
 func TestStoppedInTheMiddle(t *testing.T) {
 	m, s := newDumper(t)
 	for i := range 10 {
