@@ -15,6 +15,10 @@ import (
 	"carillon/payload"
 )
 
+// tooLarge is the reason for a change that the intake answers 413 by itself.
+const tooLarge = "the intake, or a proxy before it, finds this change too large (413): " +
+	"allow requests of 1 MB there"
+
 // answer is what the intake said to a request. It is the error of one that took nothing.
 type answer struct {
 	accepted bool
@@ -45,9 +49,6 @@ func (a *answer) hint() string {
 		return "the notifier has no such set: name it by its --set, or correct --publish"
 	case a.status == http.StatusForbidden:
 		return "a watched set takes no events: name another set by --publish"
-	case a.status == http.StatusRequestEntityTooLarge:
-		return "the intake, or a proxy before it, finds a single change too large: " +
-			"allow requests of 1 MB there"
 	}
 	return "what --publish names is no intake of a notifier: it answers 202 and how many events it took"
 }
@@ -94,6 +95,9 @@ func answerOf(resp *http.Response, text []byte, broken error, sent int) *answer 
 		a.accepted = json.Unmarshal(text, &took) == nil && took.Accepted != nil && *took.Accepted == sent
 	case http.StatusRequestEntityTooLarge:
 		a.tooMuch = sent > 1
+		if sent == 1 { // the next ones may be smaller
+			a.refused, a.reason = 1, tooLarge
+		}
 	case http.StatusBadRequest:
 		// An intake names the line. Any other 400 is about the request, such as that of a TLS listener
 		// that is asked without TLS.

@@ -157,6 +157,7 @@ func orNothing(v any) any {
 func TestAnswers(t *testing.T) {
 	const again = "the intake did not take changes; they are handed over again"
 	const aside = "the intake refuses a change: it is set aside until the copy changes, or the next start"
+	const tooLarge = "the intake, or a proxy before it, finds this change too large (413): allow requests of 1 MB there"
 	cut := func(*http.Request) (*http.Response, error) { return nil, errCut }
 	for name, tc := range map[string]struct {
 		list    []func(*http.Request) (*http.Response, error)
@@ -181,7 +182,8 @@ func TestAnswers(t *testing.T) {
 		"one is bad":         {list(say(400, "line 2: hash is bad"), say(202, `{"accepted":1}`), say(400, "line 1: hash is bad")), []int{3, 1, 2, 1}, []string{"a", "b line 1: hash is bad", "c"}, [2]time.Duration{}, aside},
 		"a line beyond":      {list(say(400, "line 4: hash is bad")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
 		"too large":          {list(say(413, "")), []int{3, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, ""},
-		"one is too large":   {list(say(413, ""), say(413, "")), []int{3, 1, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, again + " the intake, or a proxy before it, finds a single change too large: allow requests of 1 MB there"},
+		"one is too large":   {list(say(413, ""), say(413, "")), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b", "c"}, [2]time.Duration{}, aside},
+		"all are too large":  {list(say(413, ""), say(413, ""), say(413, ""), say(413, "")), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b " + tooLarge, "c " + tooLarge}, [2]time.Duration{}, aside},
 		"an answer that ends": {list(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 202, Header: http.Header{}, Body: io.NopCloser(io.MultiReader(strings.NewReader(`{"acc`), failing{}))}, nil
 		}), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
