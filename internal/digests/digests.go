@@ -30,11 +30,26 @@ var algorithms = map[string]struct {
 // Digest is one hash of a document: the algorithm's name, and lower-case hexadecimal digits.
 type Digest struct{ Algorithm, Hex string }
 
+// maxText and maxDigests bound what Parse looks at: bytes of the attribute, and digests in it.
+const (
+	maxText    = 4 << 10
+	maxDigests = 32
+)
+
 // Parse returns the digests of known algorithms in a hash attribute, each once. others reports
 // whether there are further ones. A digest that is not hexadecimal, or not of the algorithm's
-// length, counts as unknown: real documents have such (core, example 27).
+// length, counts as unknown: real documents have such (core, example 27). So does what is beyond
+// the first 32 digests or 4096 bytes.
 func Parse(told string) (known []Digest, others bool) {
+	if len(told) > maxText {
+		// The digest at the cut may lack its end, and does not count.
+		told, others = told[:strings.LastIndexAny(told[:maxText+1], " \t\r\n")+1], true
+	}
+	n := 0
 	for one := range strings.FieldsSeq(told) {
+		if n++; n > maxDigests {
+			return known, true
+		}
 		algorithm, value, _ := strings.Cut(one, ":")
 		d := Digest{strings.ToLower(algorithm), strings.ToLower(value)}
 		if d.Algorithm == "sha1" || d.Algorithm == "sha256" || d.Algorithm == "sha512" {
