@@ -13,8 +13,17 @@ func Web(u *url.URL) bool {
 	return web && u.Hostname() != "" && u.Opaque == "" && u.User == nil
 }
 
-// Hostname returns the host of u in the form by which hosts are compared.
-func Hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
+// Hostname returns the host of u in the form by which hosts are compared. Only the letters of ASCII
+// become lower case: strings.ToLower makes i of U+0130, and DNS another name.
+func Hostname(u *url.URL) string {
+	lower := func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}
+	return strings.TrimSuffix(strings.Map(lower, u.Hostname()), ".")
+}
 
 // Port returns the port at which u is asked.
 func Port(u *url.URL) string {

@@ -31,6 +31,9 @@ const (
 // errTooLong is the cause with which Timeout ends a request.
 var errTooLong = errors.New("it took too long")
 
+// errSwitched is why a response with status 101 is refused.
+var errSwitched = errors.New("its server changes to a protocol that it was not asked for (101)")
+
 // Client asks servers. Transport is mandatory; its fields must not change while it is used. Its
 // methods may be called by several goroutines.
 type Client struct {
@@ -87,6 +90,10 @@ func (c *Client) follow(req *http.Request) (*http.Response, error) {
 		resp, err := c.Transport.RoundTrip(req)
 		if err != nil {
 			return nil, err
+		}
+		if resp.StatusCode == http.StatusSwitchingProtocols {
+			// Its body is the connection, and reading it ends with no context.
+			return nil, errors.Join(&Trouble{Kind: Refused, Err: errSwitched}, resp.Body.Close())
 		}
 		resp.Request = req
 		location := resp.Header.Get("Location")

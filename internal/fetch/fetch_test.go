@@ -254,6 +254,32 @@ func TestTransport(t *testing.T) {
 	}
 }
 
+// A server that changes the protocol, and then is silent, holds up nobody.
+func TestOtherProtocol(t *testing.T) {
+	left := make(chan error)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			left <- err
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_, err = io.Copy(io.Discard, conn)
+		left <- err
+	}))
+	defer server.Close()
+	c := fetch.Client{Transport: fetch.NewTransport(1), Timeout: time.Minute, Window: time.Minute}
+	defer c.CloseIdleConnections()
+	err := get(c, request(t.Context(), t, http.MethodGet, server.URL))
+	if trouble, is := errors.AsType[*fetch.Trouble](err); !is || trouble.Kind != fetch.Refused {
+		t.Errorf("%v", err)
+	}
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+}
+
 // Every failure says whose trouble it is.
 func TestTrouble(t *testing.T) {
 	for _, tt := range []struct {
@@ -364,6 +390,8 @@ func TestAddresses(t *testing.T) {
 		{"http://a.test:8080/", "https://a.test:8080/", false},
 		{"http://a.test/", "http://a.test:8080/", false},
 		{"http://a.test/", "http://b.test/", false},
+		{"http://i.test/", "http://\u0130.test/", false}, // DNS has it as xn--i-nib.test
+		{"http://k.test/", "http://\u212a.test/", false},
 	} {
 		if got := fetch.SameServer(parse(tt.from), parse(tt.to)); got != tt.same {
 			t.Errorf("%s and %s: %t", tt.from, tt.to, got)
