@@ -14,7 +14,8 @@ import (
 //	 └── what has changed, alone ─────┘
 //
 // A finding that two rounds have is reported too, and one that a limit keeps from being confirmed.
-// What still changes after maxRounds is a note.
+// What still changes after maxRounds is a note. Where a limit ends a round, the findings of the
+// round before count.
 
 // maxRounds is how many times documents that have changed are read again, and judged.
 const maxRounds = 4
@@ -74,12 +75,17 @@ func (w *walk) conclude(ctx context.Context, places []string) {
 	found := map[string]bool{} // in the rounds before
 	changed := w.changed(ctx, found)
 	for n := 1; len(changed) > 0 && n < maxRounds; n++ {
-		for i := range w.held {
-			found[w.held[i].String()] = true
-		}
+		before := w.held
 		w.forget(changed)
 		w.walkFrom(ctx, places)
 		w.judge()
+		if w.cut { // the round before has seen more
+			w.held = before
+			break
+		}
+		for i := range before {
+			found[before[i].String()] = true
+		}
 		changed = w.changed(ctx, found)
 	}
 	for i := range w.held {
@@ -125,10 +131,13 @@ func (w *walk) forget(changed map[*document]bool) {
 			w.former[at] = d
 		}
 	}
+	for d := range changed {
+		w.kept, w.compared = w.kept-d.kept, w.compared-d.compared
+	}
 	for _, r := range []*reservoir[sampled]{&w.sample, &w.changes} {
 		r.kept = slices.DeleteFunc(r.kept, func(s sampled) bool { return changed[s.d] })
 	}
-	w.round = newRound()
+	w.round, w.cut = newRound(), false
 }
 
 // serves reports whether a document of the round before can be used again for a lead.

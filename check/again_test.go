@@ -3,6 +3,7 @@ package check_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,15 @@ var anew = []struct {
 		everywhere("/resourcelist-2.xml", "/resourcelist-3.xml", "a/resourcelist.xml")(s)
 		s.files["a/resourcelist-3.xml"] = s.files["a/resourcelist-2.xml"]
 		delete(s.files, "a/resourcelist-2.xml")
+	}},
+	{"an index and its parts with other addresses", "/a/resourcelist-2.xml", func(s *site) {
+		everywhere("/a/resourcelist.xml", "/a/new.xml", "a/capabilitylist.xml", "a/resourcelist-1.xml", "a/resourcelist-2.xml")(s)
+		everywhere("/a/resourcelist-1", "/a/new-1", "a/resourcelist.xml")(s)
+		everywhere("/a/resourcelist-2", "/a/new-2", "a/resourcelist.xml")(s)
+		for _, of := range []string{"", "-1", "-2"} {
+			s.files["a/new"+of+".xml"] = s.files["a/resourcelist"+of+".xml"]
+			delete(s.files, "a/resourcelist"+of+".xml")
+		}
 	}},
 	{"packages with other addresses", "/a/rd-2.zip", func(s *site) {
 		everywhere("/rd-2.zip", "/rd-3.zip", "a/resourcedump.xml")(s)
@@ -130,6 +140,52 @@ func TestFaultsOfWhatIsMadeAnew(t *testing.T) {
 				t.Errorf("%+v\n%s", sum, strings.Join(lines, "\n"))
 			}
 		})
+	}
+}
+
+// What a round has found is reported where a limit ends the next round.
+func TestLimitsBetweenRounds(t *testing.T) {
+	look := func(requests int) ([]string, check.Summary) {
+		s := newSite(t)
+		s.edit("a/resourcelist.xml", `<rs:md at="2026-01-05T00:05:00Z"`, `<rs:md at="2026-01-05T00:06:00Z"`)
+		s.edit("a/resourcelist-1.xml", `rel="index" href="{base}/a/resourcelist.xml"`, `rel="index" href="{base}/nothing.xml"`)
+		s.open()
+		renewed("/a/resourcelist-2.xml", everywhere("</sitemapindex>", "<!-- new --></sitemapindex>", "a/resourcelist.xml"))(s)
+		found, sum := s.look(check.Config{Limits: check.Limits{Requests: requests}}, "/a/capabilitylist.xml")
+		return s.lines(found), sum
+	}
+	const fault = "error core 10.1 /a/resourcelist-1.xml "
+	_, all := look(1000)
+	judged := false
+	for n := 1; n <= all.Requests; n++ {
+		lines, sum := look(n)
+		is := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, fault) })
+		if judged && !is || sum.Complete && n < all.Requests {
+			t.Errorf("%d requests: %+v\n%s", n, sum, strings.Join(lines, "\n"))
+		}
+		judged = judged || is
+	}
+	if !judged {
+		lines, sum := look(1000)
+		t.Errorf("the fault was never found: %+v\n%s", sum, strings.Join(lines, "\n"))
+	}
+}
+
+// What is read again takes the memory of what it replaces.
+func TestMemoryOfRounds(t *testing.T) {
+	look := func(memory int, before func(*site)) check.Summary {
+		s := newSite(t)
+		s.open()
+		before(s)
+		_, sum := s.look(check.Config{Limits: check.Limits{Memory: memory}}, "/a/capabilitylist.xml")
+		return sum
+	}
+	memory := 1000
+	for !look(memory, func(*site) {}).Complete {
+		memory += 1000
+	}
+	if sum := look(memory, renewed("/a/resourcelist-2.xml", anew[0].change)); !sum.Complete {
+		t.Errorf("with %d bytes: %+v", memory, sum)
 	}
 }
 

@@ -174,8 +174,10 @@ func (w *walk) gatherer(d *document, l *lead) func(*payload.Entry) {
 		const each = 220 // of the structures themselves
 		d.listings = append(d.listings,
 			listing{strings.Clone(e.Loc), d.count, e.Line, e.Datetime, e.Change})
-		if w.compared += each + len(e.Loc); w.compared > w.cfg.Limits.Memory {
-			d.broken, d.listings = true, nil
+		cost := each + len(e.Loc)
+		w.compared, d.compared = w.compared+cost, d.compared+cost
+		if w.compared > w.cfg.Limits.Memory {
+			d.broken, d.listings, w.cut = true, nil, true
 			w.leftOut("compared", d.place(""),
 				"whether all capabilities cover the same resources was not looked at: there are too many resources", "")
 		}
@@ -218,6 +220,30 @@ func (w *walk) gather() {
 	}
 	for at := range w.broken {
 		w.setAt(at).broken = true
+	}
+}
+
+// judgeOneEntry: a resource has one entry in all parts of a Resource List Index (core 10.1, 10.2).
+func (w *walk) judgeOneEntry(index *document) {
+	s := w.setAt(index.set)
+	if s == nil || !index.isIndex() || !index.is(payload.CapResourceList) {
+		return
+	}
+	parts := map[*document]bool{}
+	for _, p := range w.parts(index) {
+		if p.d == nil || parts[p.d] {
+			continue
+		}
+		for i := range p.d.listings {
+			here := sight{p.d, &p.d.listings[i]}
+			if first := s.resources.where[here.uri]; parts[first.d] {
+				w.report(ruleResourceOnce, here.place(), p.d,
+					"keep one entry for each resource, with its latest state",
+					"%s is listed in two parts of the index: in %s too", quote(here.uri),
+					quote(first.d.uri))
+			}
+		}
+		parts[p.d] = true
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
@@ -36,6 +37,8 @@ type document struct {
 	listedAt     map[string]bool // see addresses
 	count        int             // of entries
 	sum          string          // SHA-256 of its bytes
+	length       int64           // of its bytes
+	gzipped      bool            // it was served as a gzip file, and sum and length are of its content
 	other        bool            // it is something that ResourceSync does not know
 	links        []weblink.Link
 	pack         *packaged // of a package
@@ -45,6 +48,8 @@ type document struct {
 	live     bool
 	listings []listing
 	broken   bool // not everything in it was read
+	// kept and compared are its shares of those of the walk.
+	kept, compared int
 }
 
 // listed is an entry of a document that lists others.
@@ -115,7 +120,9 @@ func (w *walk) readDocument(d *document, a *answer, l *lead) {
 		w.report(ruleXML, d.place(""), d, "", "it looks like gzip, and is not: %s", reason(err))
 		return
 	}
+	d.gzipped = body != io.Reader(a.body)
 	digest, start := sha256.New(), &beginning{}
+	body = &counted{body, &d.length, math.MaxInt64, nil}
 	r := payload.NewReader(io.TeeReader(body, io.MultiWriter(digest, start)), payload.Limits{})
 	if d.head, err = r.Header(); err != nil {
 		d.broken = true
@@ -182,15 +189,16 @@ func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload
 // keep remembers an entry of a document that lists others.
 func (w *walk) keep(d *document, e *payload.Entry) {
 	if w.kept > w.cfg.Limits.Memory {
-		d.cut = true
+		d.cut, w.cut = true, true
 		w.leftOut("kept", d.place(""), "not everything was looked at: the documents list more than is remembered", "check the parts one by one")
 		return
 	}
 	const each = 1000 // of the structure itself, and of what is noted of where it leads
-	w.kept += each + 3*len(e.Loc) + len(e.LastMod) + len(e.Hash)
+	cost := each + 3*len(e.Loc) + len(e.LastMod) + len(e.Hash)
 	for i := range e.Links {
-		w.kept += each + 3*len(e.Links[i].Href)
+		cost += each + 3*len(e.Links[i].Href)
 	}
+	w.kept, d.kept = w.kept+cost, d.kept+cost
 	d.entries = append(d.entries, listed{*cloned(e), d.count})
 }
 

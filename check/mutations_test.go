@@ -131,6 +131,11 @@ var mutations = []mutation{
 	{"a resource that is not in the Resource Dump", both(
 		edited("a/rd-2-manifest.xml", "/r/3.txt</loc>", "/r/3-other.txt</loc>"),
 	), []string{"error core 9 /a/resourcelist-2.xml", "error core 9 /a/rd-2.zip!/manifest.xml"}},
+	{"a resource in two parts of an index", func(s *site) {
+		first := s.files["a/resourcelist-1.xml"]
+		start, end := strings.Index(first, "  <url>"), strings.Index(first, "</url>\n")
+		s.edit("a/resourcelist-2.xml", "</urlset>", first[start:end]+"</url>\n</urlset>")
+	}, []string{"warning core 10.1 /a/resourcelist-2.xml"}},
 	{"a change that is not in the Change List", edited("a/change/index", "/r/4.txt", "/r/5.txt"), []string{"error core 9 /a/change/"}},
 	{"a change that is not in the Change Dump", edited("a/cd-1-manifest.xml",
 		"  <url>\n    <loc>{base}/r/gone.txt</loc>\n    <rs:md change=\"deleted\" datetime=\"2026-01-03T00:00:00Z\"/>\n  </url>\n", "",
@@ -288,6 +293,10 @@ var mutations = []mutation{
 		s.files["a/rd-1-copy.xml"] = strings.Replace(s.files["a/rd-1-manifest.xml"], "</urlset>", "<!-- a copy --></urlset>", 1)
 		s.edit("a/resourcedump.xml", "/a/rd-1-manifest.xml", "/a/rd-1-copy.xml")
 	}, []string{"error core 11.1 /a/resourcedump.xml"}},
+	{"rel=contents with another type", edited("a/resourcedump.xml", `/a/rd-1-manifest.xml" type="application/xml"`, `/a/rd-1-manifest.xml" type="text/plain"`), []string{"warning core 7 /a/resourcedump.xml"}},
+	{"rel=contents with another length", edited("a/resourcedump.xml", `/a/rd-1-manifest.xml" type`, `/a/rd-1-manifest.xml" length="17" type`), []string{"warning core 7 /a/resourcedump.xml"}},
+	{"rel=contents with another hash", edited("a/resourcedump.xml", `/a/rd-1-manifest.xml" type`, `/a/rd-1-manifest.xml" hash="sha-256:`+strings.Repeat("0", 64)+`" type`), []string{"warning core 7 /a/resourcedump.xml"}},
+	{"rel=contents with its length and hash", edited("a/resourcedump.xml", `/a/rd-1-manifest.xml" type`, `/a/rd-1-manifest.xml" length="{length a/rd-1-manifest.xml}" hash="sha-256:{sha256 a/rd-1-manifest.xml}" type`), nil},
 	{"rel=contents that is no manifest", edited("a/resourcedump.xml", "/a/rd-1-manifest.xml", "/a/resourcelist-1.xml"), []string{"error core 11.1 /a/resourcedump.xml"}},
 
 	{"packages in the wrong order", func(s *site) {

@@ -182,8 +182,12 @@ func (w *walk) judgeContents(l *lead, d *document) {
 			"%s is a %s", w.says(l), kindOf(d.head.Capability, d.isIndex()))
 		return
 	}
+	if !d.whole {
+		return
+	}
+	w.judgeContentsLink(l, d)
 	to := l.from.resolve(l.entry.Loc)
-	if to == nil || !d.whole {
+	if to == nil {
 		return
 	}
 	pack := w.seen[to.String()]
@@ -193,6 +197,35 @@ func (w *walk) judgeContents(l *lead, d *document) {
 	if pack.pack.manifest.sum != d.sum {
 		w.report(ruleContents, l.at, l.from, "serve the manifest of the package",
 			"%s is not the manifest.xml in the package %s", quote(d.uri), quote(pack.uri))
+	}
+}
+
+// judgeContentsLink: what a link with rel=contents says of its target is what is served (core 7).
+// Of hashes SHA-256 is compared.
+func (w *walk) judgeContentsLink(l *lead, d *document) {
+	differs := func(attribute, told, have string) {
+		w.report(ruleContentsAttributes, place{l.at.uri, l.at.line, l.at.element + "/@" + attribute},
+			l.from, "say what is served", "%s of %s is %s, and the served one has %s", attribute,
+			w.says(l), quote(told), quote(have))
+	}
+	if have := d.header.Get("Content-Type"); l.link.Type != "" && have != "" &&
+		mediaTypeOf(l.link.Type) != mediaTypeOf(have) {
+		differs("type", l.link.Type, have)
+	}
+	if d.gzipped {
+		return // length and hash are of the gzip file
+	}
+	if length, err := strconv.ParseInt(l.link.Length, 10, 64); err == nil && length != d.length {
+		differs("length", l.link.Length, strconv.FormatInt(d.length, 10))
+	}
+	if len(l.link.Hash) > payload.MaxFieldChars {
+		return // the rules of documents report it
+	}
+	known, _ := digests.Parse(l.link.Hash)
+	for _, k := range known {
+		if k.Algorithm == "sha-256" && k.Hex != d.sum {
+			differs("hash", k.Algorithm+":"+k.Hex, "sha-256:"+d.sum)
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ const (
 	ruleCapabilityUp
 	ruleCapabilityLastMod
 	ruleListed
+	ruleResourceOnce
 	ruleSameSet
 	ruleChangesTold
 	ruleChangesPacked
@@ -79,6 +80,7 @@ const (
 	ruleContentsThere
 	ruleContentsIs
 	ruleContents
+	ruleContentsAttributes
 
 	ruleArchivesThere
 	ruleArchives
@@ -169,6 +171,7 @@ var rules = [ruleCount]rule{
 	ruleCapabilityUp:      {"G-11 CL-7", "core 6.2", Error, "a document links to the Capability List that lists it"},
 	ruleCapabilityLastMod: {"CL-5 G-15", "core 9", Warning, "lastmod in a Capability List is what is served"},
 	ruleListed:            {"CL-4 CN-4 AR-1", "core 9", Warning, "a Capability List lists the documents that link to it"},
+	ruleResourceOnce:      {"RL-4 RI-4", "", Warning, "a resource is in one part of a Resource List Index"},
 	ruleSameSet:           {"G-25", "core 9", Error, "the Resource List and the Resource Dump have the same resources"},
 	ruleChangesTold:       {"G-25 CN-2 CH-4", "core 9", Error, "changes of notifications and Change Dumps are in the Change List"},
 	ruleChangesPacked:     {"CM-2 G-25", "core 13.2", Error, "a Change Dump has all changes of its interval"},
@@ -208,6 +211,8 @@ var rules = [ruleCount]rule{
 	ruleContentsThere:   {"RD-5 CD-5", "", Error, "rel=contents leads to what is there"},
 	ruleContentsIs:      {"RD-5 CD-5", "", Error, "rel=contents leads to a manifest"},
 	ruleContents:        {"RD-5 CD-5", "", Error, "the copy of a manifest is the one in the package"},
+
+	ruleContentsAttributes: {"RD-5 CD-5 G-19 G-20 G-21", "core 7", Warning, "rel=contents says the type, length and hash of what is served"},
 
 	ruleArchivesThere: {"AR-2", "archives 2.2", Error, "rel=archives leads to what is there"},
 	ruleArchives:      {"AR-2", "archives 2.2", Error, "rel=archives leads to the archive of the same capability"},

@@ -34,6 +34,7 @@ func (w *walk) judge() {
 		if d.is(payload.CapResourceDump) || d.is(payload.CapChangeDump) {
 			w.judgeFormats(d)
 		}
+		w.judgeOneEntry(d)
 		w.judgeArchiveEnds(d)
 		w.judgeListed(d)
 	}
@@ -96,12 +97,8 @@ func (w *walk) isArchivedLink(d *document) bool {
 // isListedElsewhere reports whether a Capability List has the same document at another address:
 // an index may have one of its own beside that of the capability.
 func (w *walk) isListedElsewhere(list, d *document) bool {
-	for i := range list.entries {
-		to := list.resolve(list.entries[i].Loc)
-		if to == nil {
-			continue
-		}
-		other := w.seen[to.String()]
+	for at := range list.addresses() {
+		other := w.seen[at]
 		if other == nil || !other.known || other.head.Capability != d.head.Capability {
 			continue
 		}
@@ -153,8 +150,8 @@ func (w *walk) judgeClosed(ctx context.Context) {
 	}
 }
 
-// isOther reads a document again, and reports whether it has become another. Servers that do
-// not agree on an ETag have the same document all the same.
+// isOther reads a document again, and reports whether it has become another, or is gone. It
+// compares the bytes, as some servers give one document several ETags.
 func (w *walk) isOther(ctx context.Context, d *document) bool {
 	a, err := w.get(ctx, http.MethodGet, d.base, w.cfg.Limits.Answer)
 	if err != nil {
@@ -162,6 +159,9 @@ func (w *walk) isOther(ctx context.Context, d *document) bool {
 		return false
 	}
 	defer a.close()
+	if a.status == http.StatusNotFound || a.status == http.StatusGone {
+		return true
+	}
 	body, err := w.unpacked(a)
 	if err != nil || a.status != http.StatusOK {
 		return false

@@ -37,6 +37,7 @@ type walk struct {
 	changes  reservoir[sampled]   // of changes with links
 
 	unpackedBytes int64
+	cut           bool // a limit has kept something of this round from being read
 }
 
 // lead is where a document, or the caller, leads.
@@ -286,6 +287,7 @@ func (w *walk) limited(err error, at place, to *url.URL) bool {
 	case errors.Is(err, errNotAllowed):
 		w.leftOut("host "+to.Host, at,
 			fmt.Sprintf("%s was not looked at: %s", quote(to.String()), reason(err)), "")
+		return true
 	case errors.Is(err, errTime):
 		w.leftOut("time", at, fmt.Sprintf("not everything was looked at: %v (%s)", errTime,
 			w.cfg.Limits.Time), "allow more time")
@@ -306,6 +308,7 @@ func (w *walk) limited(err error, at place, to *url.URL) bool {
 	default:
 		return false
 	}
+	w.cut = true
 	return true
 }
 
