@@ -1,7 +1,6 @@
 package notifier
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,10 +77,30 @@ func (n *Notifier) Snapshot(ctx context.Context, set string) (time.Time, iter.Se
 	return n.cfg.Journal.Snapshot(ctx, set, n.clock.Now())
 }
 
-// ServeBytes is ServeReader with a document that is in memory, whose entity tag is made of it.
-func (n *Notifier) ServeBytes(w http.ResponseWriter, r *http.Request, kind string, modified time.Time, lasting bool, doc []byte) error {
-	return n.ServeReader(w, r, kind, tagFrom(doc), modified, lasting, func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(doc)), nil
+// Entries is a document whose entries are written while it is sent.
+type Entries struct {
+	Head payload.Head
+	// Version differs where the entries differ: with the head it makes the entity tag.
+	Version string
+	Count   int
+	// Append appends the next entry. It is called Count times at most, and only if the document is
+	// sent.
+	Append func(dst []byte) ([]byte, error)
+}
+
+// ServeEntries answers with a document as ServeReader does.
+func (n *Notifier) ServeEntries(
+	w http.ResponseWriter, r *http.Request, kind string, modified time.Time, lasting bool, e Entries,
+) error {
+	head, err := payload.AppendHead(nil, e.Head)
+	if err != nil {
+		return err
+	}
+	return n.serveDocument(w, r, document{
+		kind: documentKind(kind), tag: tagFrom(head, e.Version), modified: modified, lasting: lasting,
+		write: pieces(head, e.Count, false, func(dst []byte, _ int) ([]byte, error) {
+			return e.Append(dst)
+		}),
 	})
 }
 

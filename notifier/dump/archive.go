@@ -64,11 +64,7 @@ func (s *set) serveArchived(
 		return err
 	}
 	if name == archivedName {
-		doc, err := g.archived(one)
-		if err != nil {
-			return err
-		}
-		return s.d.cfg.Notifier.ServeBytes(w, r, string(kind)+"_dump", g.Completed, true, doc)
+		return s.d.cfg.Notifier.ServeEntries(w, r, string(kind)+"_dump", g.Completed, true, g.archived(one))
 	}
 	number, suffix, _ := strings.Cut(name, ".")
 	n, err := strconv.Atoi(number)
@@ -81,7 +77,7 @@ func (s *set) serveArchived(
 
 // archived is the document of an archived dump. That of changes is complete: what follows is
 // another.
-func (g *generation) archived(one notifier.ArchivedFiles) ([]byte, error) {
+func (g *generation) archived(one notifier.ArchivedFiles) notifier.Entries {
 	head := g.resourceHead(one.Links)
 	if g.Kind == Changes {
 		head = payload.Head{

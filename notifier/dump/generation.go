@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
+	"carillon/notifier"
 	"carillon/notifier/moments"
 	"carillon/payload"
 )
@@ -138,25 +140,29 @@ func (g *generation) listed(n int, uri, manifest string) payload.Part {
 	return part
 }
 
-// document returns a dump of generations: the Resource Dump of one (core §11.1), or the Change Dump
+// document describes a dump of generations: the Resource Dump of one (core §11.1), or the Change Dump
 // of those that follow each other (core §13.1). uri and manifest return where package n of a
 // generation and its manifest are.
 func document(
 	head payload.Head, all []*generation, uri, manifest func(g *generation, n int) string,
-) ([]byte, error) {
-	doc, err := payload.AppendHead(nil, head)
-	if err != nil {
-		return nil, err
-	}
+) notifier.Entries {
+	doc := notifier.Entries{Head: head}
+	var version strings.Builder
 	for _, g := range all {
-		for n := 1; n <= len(g.Packages); n++ {
-			part := g.listed(n, uri(g, n), manifest(g, n))
-			if doc, err = payload.AppendListed(doc, &part); err != nil {
-				return nil, err
-			}
-		}
+		doc.Count += len(g.Packages)
+		fmt.Fprintf(&version, "%s %d %d\n", g.Name(), g.Completed.UnixMicro(), g.Bytes())
 	}
-	return payload.AppendTail(doc, false), nil
+	doc.Version = version.String()
+	n := 0 // the last package of all[0] that was appended
+	doc.Append = func(dst []byte) ([]byte, error) {
+		for n == len(all[0].Packages) {
+			all, n = all[1:], 0
+		}
+		n++
+		part := all[0].listed(n, uri(all[0], n), manifest(all[0], n))
+		return payload.AppendListed(dst, &part)
+	}
+	return doc
 }
 
 // mostPackages returns how many packages a dump of the set can list, live or archived, by the bytes

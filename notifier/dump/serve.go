@@ -83,11 +83,8 @@ func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 	}
 	archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapResourceDump)
 	head := g.resourceHead(append([]payload.Link{{Rel: payload.RelUp, Href: s.up}}, archives...))
-	doc, err := document(head, []*generation{g}, s.uri, s.manifestURI)
-	if err != nil {
-		return err
-	}
-	return s.d.cfg.Notifier.ServeBytes(w, r, kindResourceDump, modified, false, doc)
+	return s.d.cfg.Notifier.ServeEntries(w, r, kindResourceDump, modified, false,
+		document(head, []*generation{g}, s.uri, s.manifestURI))
 }
 
 // touch notes that the document of a kind has changed: other generations, or a link to the archive.
@@ -117,14 +114,12 @@ func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
 			"The set has no Change Dump yet: it begins with the first Change List that is closed.", nil)
 	}
 	archives := s.d.cfg.Notifier.ArchiveLinks(s.name, payload.CapChangeDump)
-	doc, err := document(payload.Head{
+	head := payload.Head{
 		Capability: payload.CapChangeDump, From: all[0].From,
 		Links: append([]payload.Link{{Rel: payload.RelUp, Href: s.up}}, archives...),
-	}, all, s.uri, s.manifestURI)
-	if err != nil {
-		return err
 	}
-	return s.d.cfg.Notifier.ServeBytes(w, r, kindChangeDump, modified, false, doc)
+	return s.d.cfg.Notifier.ServeEntries(w, r, kindChangeDump, modified, false,
+		document(head, all, s.uri, s.manifestURI))
 }
 
 func (s *set) serveFilesOf(kind Kind) func(http.ResponseWriter, *http.Request) error {
