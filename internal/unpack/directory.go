@@ -47,7 +47,9 @@ const (
 	methodAES     = 99
 )
 
-// maxDirectory bounds the directory, bytes: its names are kept in memory.
+// maxDirectory bounds the directory, bytes: its names are kept in memory. It also bounds the names
+// that are kept: those in code page 437 are kept as they are, and decoded with up to three bytes
+// for each.
 const maxDirectory = 64 << 20
 
 var little = binary.LittleEndian
@@ -181,7 +183,7 @@ func (a *Archive) readDirectory(d directory, l *Limits) error {
 	}
 	a.entries = make([]Entry, 0, d.entries)
 	from := bufio.NewReaderSize(io.NewSectionReader(a.r, d.offset, d.size), readBuffer)
-	var size, packed int64
+	var size, packed, kept int64
 	fixed, texts := make([]byte, centralLength), []byte(nil)
 	for range d.entries {
 		if err := readFull(from, fixed); err != nil {
@@ -202,14 +204,20 @@ func (a *Archive) readDirectory(d directory, l *Limits) error {
 		if err != nil {
 			return err
 		}
-		if err := l.check(fmt.Sprintf("entry %.200q", e.Name), e.Size, e.Packed, l.EntryBytes); err != nil {
+		if kept += int64(len(e.Name)); e.Name != e.raw {
+			kept += int64(len(e.raw))
+		}
+		if kept > maxDirectory {
+			return fmt.Errorf("%w: its names have more than %d bytes", ErrBomb, maxDirectory)
+		}
+		if err := l.check("entry", e.Name, e.Size, e.Packed, l.EntryBytes); err != nil {
 			return err
 		}
 		if e.Packed > d.offset {
 			return fmt.Errorf("%w: entry %.200q has more bytes than the file", ErrFormat, e.Name)
 		}
 		size, packed = size+e.Size, packed+e.Packed
-		if err := l.check("all of it", size, packed, l.Bytes); err != nil {
+		if err := l.check("all of it", "", size, packed, l.Bytes); err != nil {
 			return err
 		}
 		if err := a.add(e); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -118,6 +119,27 @@ func TestHostile(t *testing.T) {
 func twoEnds() []byte {
 	file := zipped([]made{manifest}, func(end []byte) { put16(end, 20, 22) })
 	return append(file, zipped(nil)...)
+}
+
+// Names in code page 437 count as they are and as they are decoded: together they may be four times
+// as long as in the directory.
+func TestNamesInMemory(t *testing.T) {
+	const each = 1365 // bytes of a name, which are 4,095 and fewer when decoded
+	for _, tt := range []struct {
+		entries int
+		bad     bool
+	}{{12_000, false}, {12_500, true}} {
+		entries := make([]made, tt.entries)
+		for i := range entries {
+			n := fmt.Sprintf("%06d", i)
+			entries[i].name = strings.Repeat("\xb0", each-len(n)) + n
+		}
+		all := zipped(entries)
+		_, err := unpack.Open(bytes.NewReader(all), int64(len(all)), unpack.Limits{})
+		if errors.Is(err, unpack.ErrBomb) != tt.bad || err != nil && !tt.bad {
+			t.Errorf("%d names: %v", tt.entries, err)
+		}
+	}
 }
 
 // TestNoEntry is of names that a file has not.

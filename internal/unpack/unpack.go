@@ -78,15 +78,21 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// check returns ErrBomb where so many bytes unpacked from so many are too many.
-func (l *Limits) check(what string, size, packed, most int64) error {
-	if size > most {
+// check returns ErrBomb where so many bytes unpacked from so many are too many. what and name say of
+// what; name may be empty.
+func (l *Limits) check(what, name string, size, packed, most int64) error {
+	long := size > most
+	if !long && (size <= ratioFloor || size/int64(l.Ratio) <= packed) {
+		return nil
+	}
+	if name != "" {
+		what = fmt.Sprintf("%s %.200q", what, name)
+	}
+	if long {
 		return fmt.Errorf("%w: %s has %d bytes unpacked, and the limit is %d", ErrBomb, what, size, most)
 	}
-	if size > ratioFloor && size/int64(l.Ratio) > packed {
-		return fmt.Errorf("%w: %s unpacks %d bytes to %d, and the limit is %d times as many", ErrBomb, what, packed, size, l.Ratio)
-	}
-	return nil
+	return fmt.Errorf("%w: %s unpacks %d bytes to %d, and the limit is %d times as many",
+		ErrBomb, what, packed, size, l.Ratio)
 }
 
 // Entry is a file in an Archive.
@@ -164,7 +170,7 @@ func (a *Archive) find(path string) *Entry {
 // Allows returns ErrBomb where so many bytes are more than may come of the whole file. It is for who
 // reads entries several times.
 func (a *Archive) Allows(bytes int64) error {
-	return a.limits.check("what is read of it", bytes, a.size, a.limits.Bytes)
+	return a.limits.check("what is read of it", "", bytes, a.size, a.limits.Bytes)
 }
 
 // Manifest opens the manifest; ErrManifest if there is none.
