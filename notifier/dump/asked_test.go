@@ -52,7 +52,8 @@ func TestNothingIsWrittenForWhoHasIt(t *testing.T) {
 		} {
 			n := testing.AllocsPerRun(5, func() { ask(c.method, c.tag, c.status) })
 			if n >= 3*packages {
-				t.Errorf("%s %s with %s allocates %.0f times for %d packages", c.method, path, c.tag, n, packages)
+				t.Errorf("%s %s with %s allocates %.0f times for %d packages",
+					c.method, path, c.tag, n, packages)
 			}
 		}
 	}
