@@ -115,7 +115,8 @@ func (c Config) Validate() error {
 	case c.Packages < 1 || c.Packages > payload.MaxEntries:
 		return fmt.Errorf("the packages of a dump must be 1 to %d, not %d", payload.MaxEntries, c.Packages)
 	case c.Bytes < c.PackageBytes:
-		return fmt.Errorf("dump-bytes must be at least dump-package-bytes, %d, not %d", c.PackageBytes, c.Bytes)
+		return fmt.Errorf("dump-bytes must be at least %d, the largest package, not %d; "+
+			"allow more, or smaller packages (--dump-package-bytes)", c.PackageBytes, c.Bytes)
 	}
 	return nil
 }
