@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon/internal/await"
+	"carillon/internal/fetch"
 	"carillon/internal/legible"
 	"carillon/internal/retryafter"
 	"carillon/payload"
@@ -127,7 +128,7 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 	req.GetBody = func() (io.ReadCloser, error) { return ch.n.cfg.Journal.Body(post, note) }
 	// Not through a http.Client: it would follow redirects, and it opens the
 	// body for those that it is told not to follow.
-	resp, err := ch.n.cfg.Transport.RoundTrip(req)
+	resp, err := fetch.RoundTrip(ch.n.cfg.Transport, req)
 	if err != nil {
 		return answer{outcome: outcomeNoAnswer, err: err, sent: token}, nil
 	}

@@ -56,7 +56,7 @@ func TestPublishIsAPostAsTheSpecificationHasIt(t *testing.T) {
 
 // TestPublishOutcomes is the table of what counts as accepted: 2xx does.
 func TestPublishOutcomes(t *testing.T) {
-	for _, code := range []int{200, 202, 204, 299, 301, 304, 307, 400, 403, 404, 410, 413, 429, 500, 502, 503, 0} {
+	for _, code := range []int{101, 200, 202, 204, 299, 301, 304, 307, 400, 403, 404, 410, 413, 429, 500, 502, 503, 0} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &hub{answer: func(number int, _ *http.Request) (*http.Response, error) {
@@ -67,6 +67,9 @@ func TestPublishOutcomes(t *testing.T) {
 						return nil, errors.New("connection reset")
 					}
 					resp := status(code)
+					if code == http.StatusSwitchingProtocols {
+						resp.Body, _ = io.Pipe() // the connection, on which nothing comes
+					}
 					resp.Header.Set("Location", "http://elsewhere.example/")
 					return resp, nil
 				}}

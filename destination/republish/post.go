@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/destination"
+	"carillon/internal/fetch"
 	"carillon/internal/legible"
 	"carillon/internal/retryafter"
 	"carillon/payload"
@@ -69,7 +70,7 @@ func (p *Publisher) post(ctx context.Context, entries []payload.Entry) *answer {
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	req.Header.Set("User-Agent", p.cfg.UserAgent)
 	// Not through a http.Client, which would follow redirects.
-	resp, err := p.cfg.Transport.RoundTrip(req)
+	resp, err := fetch.RoundTrip(p.cfg.Transport, req)
 	if err != nil {
 		return &answer{err: err}
 	}

@@ -184,6 +184,10 @@ func TestAnswers(t *testing.T) {
 		"too large":          {list(say(413, "")), []int{3, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, ""},
 		"one is too large":   {list(say(413, ""), say(413, "")), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b", "c"}, [2]time.Duration{}, aside},
 		"all are too large":  {list(say(413, ""), say(413, ""), say(413, ""), say(413, "")), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b " + tooLarge, "c " + tooLarge}, [2]time.Duration{}, aside},
+		"another protocol": {list(func(*http.Request) (*http.Response, error) {
+			body, _ := io.Pipe() // of which nothing comes
+			return &http.Response{StatusCode: 101, Header: http.Header{}, Body: body}, nil
+		}), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
 		"an answer that ends": {list(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 202, Header: http.Header{}, Body: io.NopCloser(io.MultiReader(strings.NewReader(`{"acc`), failing{}))}, nil
 		}), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},

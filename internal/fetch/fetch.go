@@ -87,13 +87,9 @@ func (c *Client) CloseIdleConnections() {
 
 func (c *Client) follow(req *http.Request) (*http.Response, error) {
 	for n := 0; ; n++ {
-		resp, err := c.Transport.RoundTrip(req)
+		resp, err := RoundTrip(c.Transport, req)
 		if err != nil {
 			return nil, err
-		}
-		if resp.StatusCode == http.StatusSwitchingProtocols {
-			// Its body is the connection, and reading it ends with no context.
-			return nil, errors.Join(&Trouble{Kind: Refused, Err: errSwitched}, resp.Body.Close())
 		}
 		resp.Request = req
 		location := resp.Header.Get("Location")
@@ -113,6 +109,16 @@ func (c *Client) follow(req *http.Request) (*http.Response, error) {
 		next.URL, next.Host = to, ""
 		req = &next
 	}
+}
+
+// RoundTrip makes one request. Unlike the transport alone, it refuses a response with status 101:
+// its body is the connection, and reading it ends with no context.
+func RoundTrip(by http.RoundTripper, req *http.Request) (*http.Response, error) {
+	resp, err := by.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil, errors.Join(&Trouble{Kind: Refused, Err: errSwitched}, resp.Body.Close())
+	}
+	return resp, err
 }
 
 // lead returns where a redirect leads.
