@@ -105,7 +105,8 @@ func (h *following) open(ctx context.Context) (err error) {
 func openStore(data string, minFree uint64, logger *slog.Logger) (*pebblestore.Destination, error) {
 	store, err := pebblestore.OpenDestination(pebblestore.Config{Dir: storeDir(data), MinFree: minFree, Logger: logger})
 	if errors.Is(err, pebblestore.ErrInUse) {
-		return nil, fmt.Errorf("--data %s: data directory in use by another process", data)
+		return nil, fmt.Errorf("--data %s: data directory in use by another process; "+
+			"stop that one first: one command at a time uses it", data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--data %s: %w", data, err)
