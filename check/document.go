@@ -113,7 +113,7 @@ func (d *document) of(e *listed, element string) place {
 }
 
 // readDocument reads a document, judges what it shows by itself, and remembers what it lists.
-// What is no document at all is a page, whose links are remembered.
+// Everything else is a page, whose links are remembered.
 func (w *walk) readDocument(d *document, a *answer, l *lead) {
 	body, err := w.unpacked(a)
 	if err != nil {

@@ -211,7 +211,7 @@ func (w *walk) judgeChain(index *document, all []partOf, order ruleID) {
 			w.report(order, at, index, "list the oldest first",
 				"it begins at %s, and the one before it at %s", written(p.from),
 				written(before.from))
-		case payload.Open:
+		case payload.NoEnd:
 			w.report(ruleChainOpen, index.of(before.listed, ""), index, "close it, or list it last",
 				"it is open (it has no until), and another follows it")
 		case payload.Overlap:

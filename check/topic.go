@@ -185,7 +185,7 @@ func (w *walk) judgeOneSelf(d *document, method string, self []string) {
 }
 
 // addressesOf are the targets of the links with a relation, each once, as addresses are
-// compared. What is no web address stays as it is.
+// compared. Other addresses stay as they are.
 func (d *document) addressesOf(links []weblink.Link, rel string) (all []string) {
 	for _, l := range weblink.Find(links, rel) {
 		at := l.URI
@@ -220,8 +220,8 @@ func (w *walk) lookAtHubs(ctx context.Context, topic *document) {
 
 // lookAtHub asks a hub by GET, without parameters: a request that has no effect whatever is
 // there. Any answer but one that says that nothing is there shows a hub that can be reached; a
-// redirect is not followed. Who subscribes asks a hub wherever it is, so Config.AllowHub
-// decides and not Allow.
+// redirect is not followed. A subscriber asks a hub at any host, so Config.AllowHub decides and
+// not Allow.
 func (w *walk) lookAtHub(ctx context.Context, topic *document, hub string) {
 	to := topic.resolve(hub)
 	if to == nil {

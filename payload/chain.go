@@ -9,7 +9,7 @@ type Joint int
 const (
 	Joined  Joint = iota // no fault, as far as the times are known
 	Early                // it begins before the other begins
-	Open                 // the other has no end
+	NoEnd                // the other has no end
 	Overlap              // it begins before the other ends: changes may be in both
 	Gap                  // it begins after the other ends: changes may be in neither
 )
@@ -23,7 +23,7 @@ func (iv Interval) Join(next time.Time, open bool) Joint {
 	case next.Before(iv.From):
 		return Early
 	case open:
-		return Open
+		return NoEnd
 	case iv.Until.IsZero():
 		return Joined
 	case next.Before(iv.Until):

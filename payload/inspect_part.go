@@ -72,7 +72,7 @@ func (i *Inspector) judgeChain(from, until time.Time, closed bool) {
 		}
 		i.noteAs(level, oddPartOrder, i.clause(), at,
 			"it begins before entry %d; the oldest comes first", before.entry)
-	case Open:
+	case NoEnd:
 		i.now = before
 		i.note(oddPartOpen, i.clause(), "rs:md/@until", "it has no until, and is not the last")
 		i.now = now

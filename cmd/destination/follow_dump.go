@@ -11,19 +11,17 @@ import (
 // pending that this is worth it. Then it removes packages that an earlier command has left. What a
 // Change Dump does not bring, the follower reads from the Change List. A mirror that begins with a
 // baseline is left to that: it uses the packages that are there, and removes them.
-//
-// An error is the end of ctx.
-func (h *following) byDump(ctx context.Context, m *mirror.Mirror, anew bool) error {
+func (h *following) byDump(ctx context.Context, m *mirror.Mirror, anew bool) {
 	from, err := h.store.Following().Position(ctx)
 	start, _, _ := h.begin() // Validate has read it
 	switch begins := anew || from.At.IsZero(); {
 	case err == nil && begins && start == follow.StartBaseline:
-		return nil
+		return
 	case err == nil && !begins && !from.Assumed:
 		err = h.changeDump(ctx, m, from)
 	}
 	if ctx.Err() != nil {
-		return nil // the follower ends; the next run goes on with the packages
+		return // the follower ends; the next run goes on with the packages
 	}
 	if err != nil {
 		h.logger.Warn("no changes are taken from the Change Dump", "error", err)
@@ -31,7 +29,6 @@ func (h *following) byDump(ctx context.Context, m *mirror.Mirror, anew bool) err
 	if err := m.EndDumps(); err != nil {
 		h.logger.Warn("packages of dumps cannot be removed", "error", err)
 	}
-	return nil
 }
 
 // changeDump takes the changes from a position on from the Change Dump, and moves the position.

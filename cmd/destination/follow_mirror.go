@@ -35,7 +35,7 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 		taker:    settlingTaker{m, h.settled},
 		anew:     anew,
 		baseline: beginning{mirror.Baselines{Mirror: m, From: settlingLists{h.places.client, h.settled}, Set: h.set}, m},
-		before:   func(ctx context.Context) error { return h.byDump(ctx, m, anew) },
+		before:   func(ctx context.Context) { h.byDump(ctx, m, anew) },
 		run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return m.Run(ctx) })

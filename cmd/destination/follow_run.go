@@ -31,7 +31,7 @@ type outlet struct {
 	taker    follow.Taker
 	anew     bool // whatever was handed on before was to somebody else
 	baseline follow.Baseliner
-	before   func(ctx context.Context) error // what is done before changes are handed on; nil: nothing
+	before   func(ctx context.Context)       // what is done before changes are handed on; nil: nothing
 	run      func(ctx context.Context) error // what is done beside; nil: nothing
 	close    func() error                    // nil: nothing
 }
@@ -217,9 +217,7 @@ func (h *following) serve(ctx context.Context) error {
 	g, running := errgroup.WithContext(running)
 	g.Go(func() error {
 		if h.out.before != nil {
-			if err := h.out.before(running); err != nil {
-				return err
-			}
+			h.out.before(running)
 		}
 		return h.advised(h.follower.Run(running))
 	})

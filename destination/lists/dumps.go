@@ -55,7 +55,7 @@ func (c *Client) ResourceDump(ctx context.Context, uri string, visit func(Packag
 
 // ChangeDump visits the packages that end after since, of the Change Dump at uri or of an index
 // of them (core §13), in the order of their beginnings. A zero since asks for all that there
-// are. A package is visited though it ends earlier if nobody tells when it ends.
+// are. A package without an until is visited, as it may end later.
 //
 // Dumps follow on one another as Change Lists do in Changes, holes and the archive among them:
 // what is said there of lists, entries and errors is true here of dumps and packages. Up to

@@ -123,7 +123,7 @@ func (r *reading) count() error {
 	return nil
 }
 
-// notRead says why there is no response.
+// notRead makes the error for a request without a response.
 func notRead(at *url.URL, err error) error {
 	t, is := errors.AsType[*fetch.Trouble](err)
 	switch {

@@ -199,9 +199,7 @@ func (m *Mirror) expectFrom(
 	if err := m.cfg.Ledger.Clear(ctx); err != nil {
 		return Seen{}, err
 	}
-	if c, ok := from.(interface{ Forget() }); ok {
-		c.Forget()
-	}
+	forget(from)
 	n := noting{ctx: ctx, m: m}
 	var snapshot lists.Snapshot
 	var err error

@@ -35,7 +35,7 @@ var errEnough = errors.New("enough was read")
 // dumps reports whether packages are used.
 func (m *Mirror) dumps() bool {
 	if m.cfg.ReadOnly && m.cfg.Packages == "" {
-		return false // there is no place for them
+		return false // they have no directory
 	}
 	return m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly
 }

@@ -80,7 +80,7 @@ type AuditOptions struct {
 // with what the Source had then. Without a Resource List the manifests of dumps say what the Source
 // has, where Config.Dump and Config.Packages allow it.
 //
-// It changes nothing. Findings come by the bytes of their locs, files that are nobody's last.
+// It changes nothing. Findings come by the bytes of their locs; files of no resource come last.
 func (m *Mirror) Audit(
 	ctx context.Context, from Lists, set lists.Set, o AuditOptions, report func(Finding) error,
 ) (Audited, error) {

@@ -172,6 +172,13 @@ func (d *deletions) tooMany(most Share) error {
 	return nil
 }
 
+// forget has the next reading of lists give all that they list, also what was read before.
+func forget(from any) {
+	if c, ok := from.(interface{ Forget() }); ok {
+		c.Forget()
+	}
+}
+
 // expect puts what the Source has into the Ledger.
 func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
 	switch {
@@ -183,9 +190,7 @@ func (m *Mirror) expect(ctx context.Context, from Lists, set lists.Set) (Seen, e
 	if err := m.cfg.Ledger.Clear(ctx); err != nil {
 		return Seen{}, err
 	}
-	if c, ok := from.(interface{ Forget() }); ok {
-		c.Forget() // what was read before is not in the Ledger
-	}
+	forget(from) // what was read before is not in the Ledger
 	if set.ResourceList == "" {
 		return Seen{}, nil // the manifests of the dump say what the set is
 	}

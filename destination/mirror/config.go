@@ -33,10 +33,10 @@ type Config struct {
 	Catalog Catalog
 	Ledger  Ledger
 	// Homes knows the directory again: one that has not the Catalog's copies, as its disk is not
-	// mounted, is refused. Nil: nobody looks. *pebblestore.Mirrored is one.
+	// mounted, is refused. Nil: it is not checked. *pebblestore.Mirrored is one.
 	Homes Homes
 	// Positions knows up to when the copies have every change. Baseline refuses a Resource Dump
-	// that is older, with ErrOlder. Nil: nobody looks.
+	// that is older, with ErrOlder. Nil: it is not checked.
 	Positions Positions
 	// ReadOnly is for Audit alone: the directory must be there, and nothing in it is touched.
 	ReadOnly bool

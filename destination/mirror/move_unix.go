@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxFolders is how many directories stay open, and keepFolder how long: whoever moves or removes
-	// one meanwhile is noticed after that.
+	// maxFolders is how many directories stay open, and keepFolder how long. A file may go to a
+	// directory that was moved away within that time.
 	maxFolders = 64
 	keepFolder = time.Second
 )

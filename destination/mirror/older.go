@@ -56,9 +56,7 @@ func (d *dumped) notOlder(ctx context.Context, from Lists, set lists.Set) error 
 		}
 		return nil
 	})
-	if c, ok := from.(interface{ Forget() }); ok {
-		c.Forget() // the changes are read again when the dump was taken
-	}
+	forget(from) // the changes are read again when the dump was taken
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

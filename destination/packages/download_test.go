@@ -202,7 +202,7 @@ func TestRange(t *testing.T) {
 	s.want(s.client(nil), third, "bytes=5000-")
 }
 
-// Who was killed when all was there, and had not noted so, does not download it again.
+// A process that is killed when all was downloaded, and before it recorded that, does not download it again.
 func TestKilledAtTheEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hashed, changed bool
