@@ -19,6 +19,7 @@ import (
 const (
 	zipSuffix  = ".zip"
 	noteSuffix = ".json"
+	newSuffix  = ".new" // of a note that is being written
 )
 
 // maxNote bounds the file that says what a package is, bytes.
@@ -80,7 +81,7 @@ func (d *directory) sweep() error {
 	}
 	err = errors.Join(err, readErr)
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); ext == zipSuffix || ext == noteSuffix {
+		if ext := filepath.Ext(e.Name()); ext == zipSuffix || ext == noteSuffix || ext == newSuffix {
 			err = errors.Join(err, os.Remove(filepath.Join(d.name, e.Name())))
 		}
 	}
@@ -159,13 +160,16 @@ func (h *held) read() (n note, ok bool) {
 	return n, err == nil && json.Unmarshal(b, &n) == nil
 }
 
-// write writes the note. A crash in the middle leaves one that cannot be read, which counts as none.
+// write writes the note. A process that is killed meanwhile leaves the one before.
 func (h *held) write() error {
 	b, err := json.Marshal(h.note)
-	if err != nil {
-		return err
+	if err == nil {
+		err = h.root.WriteFile(h.name+newSuffix, b, 0o600)
 	}
-	return h.root.WriteFile(h.name+noteSuffix, b, 0o600)
+	if err == nil {
+		err = h.root.Rename(h.name+newSuffix, h.name+noteSuffix)
+	}
+	return err
 }
 
 // forget has the next request ask for all of it.
