@@ -44,8 +44,8 @@ var mayImport = map[string]struct {
 	"delivery":                     {[]string{"internal/await", "subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter", "internal/standing", "internal/wallclock"}, "the log and the cursors must not know who publishes to them; what counts as one site is told the same way where the logs' room is shared out"},
 	"hub":                          {[]string{"delivery", "subscription", "source", "payload", "internal/bodies", "internal/weblink", "internal/egress", "internal/retryafter", "internal/standing"}, "the HTTP face sees interfaces, never an engine"},
 	"operator":                     {[]string{"check", "delivery", "subscription", "source", "payload"}, "what operators ask is answered from the rooms' own views and by the interfaces of engines, and knows nothing of HTTP pages"},
-	"admin":                        {[]string{"operator", "delivery", "subscription", "source"}, "the operator's listener serves a desk, and asks no room itself: it imports others for the types of questions and answers"},
-	"admin/page":                   {[]string{"check", "internal/legible", "admin", "operator", "delivery", "subscription", "source"}, "the pages are a face of the desk, like the API: package admin serves them and knows none"},
+	"operator/api":                 {[]string{"operator", "delivery", "subscription", "source"}, "the operator's listener serves a desk, and asks no room itself: it imports others for the types of questions and answers"},
+	"operator/page":                {[]string{"check", "internal/legible", "operator/api", "operator", "delivery", "subscription", "source"}, "the pages are a face of the desk, like the API: package api serves them and knows none"},
 	"notifier":                     {[]string{"internal/await", "internal/fetch", "internal/legible", "payload", "internal/retryafter", "internal/wallclock", "internal/durable", "notifier/archive", "notifier/moments"}, "a Source meets the hub over HTTP only"},
 	"notifier/archive":             {[]string{"internal/durable", "notifier/moments"}, "an archive keeps files by the times that they cover, whatever is in them"},
 	"notifier/moments":             {[]string{"internal/durable"}, "generations are on the disk in the same way, whatever is in them"},
@@ -64,7 +64,7 @@ var mayImport = map[string]struct {
 	"transfer":                     {[]string{"delivery", "subscription", "source"}, "an export is the same from every engine, and knows none"},
 	"transfer/transfertest":        {[]string{"transfer", "delivery", "subscription", "source"}, "it moves what an engine gives it, and knows none; only tests use it"},
 	"cmd/internal/program":         {[]string{"internal/legible"}, "flags, logs and listeners are the same for every command"},
-	"cmd/hub":                      {[]string{"check", "internal/legible", "hub", "admin", "admin/page", "operator", "delivery", "subscription", "source", "store/pebblestore", "store/redisstore", "store/measured", "transfer", "internal/durable", "internal/egress", "internal/tracing", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	"cmd/hub":                      {[]string{"check", "internal/legible", "hub", "operator/api", "operator/page", "operator", "delivery", "subscription", "source", "store/pebblestore", "store/redisstore", "store/measured", "transfer", "internal/durable", "internal/egress", "internal/tracing", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/notifier":                 {[]string{"notifier", "notifier/directory", "notifier/dump", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/destination":              {[]string{"check", "internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "destination/republish", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"bench":                        {[]string{"delivery", "subscription", "transfer", "payload", "destination/lists"}, "a benchmark drives the real commands from outside; it makes a million subscriptions as an export, times the writer of documents, and finds the packages of a dump"},
@@ -94,8 +94,8 @@ var onlyIn = map[string]struct {
 	"github.com/valyala/fasthttp":                             {[]string{"bench"}, "it is a yardstick"},
 	"github.com/chromedp":                                     {[]string{"internal/browsertest"}, "a browser is for tests, which share one way to it"},
 	"github.com/fsnotify/fsnotify":                            {[]string{"notifier/directory"}, "what happens to files concerns whoever makes events of them"},
-	"github.com/gorilla/mux":                                  {[]string{"hub", "admin", "notifier", "destination"}, "only the rooms with an HTTP face route requests"},
-	"github.com/prometheus/client_golang/prometheus/promhttp": {[]string{"admin", "notifier"}, "metrics are served where operators look"},
+	"github.com/gorilla/mux":                                  {[]string{"hub", "operator/api", "operator/page", "notifier", "destination"}, "only the rooms with an HTTP face route requests"},
+	"github.com/prometheus/client_golang/prometheus/promhttp": {[]string{"operator/api", "notifier"}, "metrics are served where operators look"},
 }
 
 func TestWalls(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/admin"
 	"carillon/delivery"
 	"carillon/internal/legible"
 	"carillon/operator"
+	"carillon/operator/api"
 )
 
 // retryCommand makes the next attempt of a subscription now.
@@ -69,7 +69,7 @@ func (*replayCommand) Help() string {
 func (f *replayCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, _ io.Writer) error {
 	return f.with(ctx, logger, func(c *control) error {
 		var r operator.Replay
-		text, err := c.do(ctx, http.MethodPost, "/subscriptions/"+f.ID.String()+"/replay", admin.ReplayWish{From: f.From, Last: f.To}, &r)
+		text, err := c.do(ctx, http.MethodPost, "/subscriptions/"+f.ID.String()+"/replay", api.ReplayWish{From: f.From, Last: f.To}, &r)
 		return f.show(stdout, text, err, func() error {
 			_, err := fmt.Fprintf(stdout, "hub delivers %d to %d to %s once more%s\n", r.Next, r.Last, f.ID, c.when())
 			return err
@@ -143,10 +143,10 @@ func (f *logLevelCommand) run(ctx context.Context, logger *slog.Logger, _ io.Rea
 	case !c.Online:
 		return errors.New("no hub works on the store: start one, or name one elsewhere with --ask URL, the URL of its operator's listener (--admin)")
 	}
-	var answer admin.LevelAnswer
+	var answer api.LevelAnswer
 	method, wish := http.MethodGet, any(nil)
 	if f.Level != "" {
-		method, wish = http.MethodPut, admin.LevelAnswer{Level: f.Level}
+		method, wish = http.MethodPut, api.LevelAnswer{Level: f.Level}
 	}
 	text, err := c.do(ctx, method, "/log-level", wish, &answer)
 	return f.show(stdout, text, err, func() error {

@@ -20,10 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"carillon/admin"
 	"carillon/delivery"
 	"carillon/internal/redistest"
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/subscription"
 )
 
@@ -476,14 +476,14 @@ func TestAnswersAreLegible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	level, err := json.Marshal(admin.LevelAnswer{Level: evil})
+	level, err := json.Marshal(api.LevelAnswer{Level: evil})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/api/v1/version":
-			version, _ := json.Marshal(admin.VersionAnswer{Version: evil})
+			version, _ := json.Marshal(api.VersionAnswer{Version: evil})
 			_, _ = w.Write(version)
 		case "/api/v1/topics":
 			_, _ = w.Write(list)

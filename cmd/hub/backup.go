@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"carillon/admin"
 	"carillon/cmd/internal/program"
+	"carillon/operator/api"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
 )
@@ -101,11 +101,11 @@ const (
 // backup answers with a backup as a stream; one that fails on the way is cut off.
 func (c *controls) backup(w http.ResponseWriter, r *http.Request) (err error) {
 	if c.store.Backup == nil {
-		return admin.Refusal(http.StatusConflict, errRedisBackup.Error())
+		return api.Refusal(http.StatusConflict, errRedisBackup.Error())
 	}
 	b, err := c.store.Backup(r.Context())
 	if errors.Is(err, pebblestore.ErrBackupRuns) {
-		return admin.Refusal(http.StatusConflict, err.Error())
+		return api.Refusal(http.StatusConflict, err.Error())
 	}
 	if err != nil {
 		return err

@@ -11,15 +11,15 @@ import (
 
 	"golang.org/x/net/netutil"
 
-	"carillon/admin"
 	"carillon/cmd/internal/program"
+	"carillon/operator/api"
 	"carillon/store/pebblestore"
 )
 
 // A hub has its Pebble directory to itself while it runs. What works on the store
 // meanwhile (hub backup, hub topics, …) asks the hub, by HTTP over a Unix socket in
 // that directory: who may use the socket is told by the permissions of the file
-// alone. What is asked is the API of package admin, as on the operator's listener, and
+// alone. What is asked is the API of package api, as on the operator's listener, and
 // a backup. Where no hub runs, or with Redis, the command opens the store and answers
 // itself, by the same handlers (openControl).
 
@@ -31,16 +31,16 @@ const maxControlConns = 32
 // that has opened the store.
 type controls struct {
 	store    *engine
-	desk     admin.Desk
-	level    admin.Level // nil: it is a command
-	mode     string      // who may publish; "": it is a command
+	desk     api.Desk
+	level    api.Level // nil: it is a command
+	mode     string    // who may publish; "": it is a command
 	logger   *slog.Logger
 	stopping <-chan struct{} // closed when the hub is to end; nil: it is a command
 }
 
 // handler answers all that can be asked.
 func (c *controls) handler() http.Handler {
-	return admin.API(admin.Config{
+	return api.API(api.Config{
 		Desk: c.desk, Version: program.Version, Publishers: c.mode, Level: c.level, Stopping: c.stopping, Backup: c.backup, Logger: c.logger,
 	})
 }

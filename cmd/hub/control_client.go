@@ -16,11 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
 	"carillon/internal/legible"
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/store/pebblestore"
 )
 
@@ -111,7 +111,7 @@ func openControlWith(ctx context.Context, f storeFlags, logger *slog.Logger, des
 
 // greet learns who answers.
 func (c *control) greet(ctx context.Context) error {
-	var who admin.VersionAnswer
+	var who api.VersionAnswer
 	err := c.call(ctx, http.MethodGet, "/version", nil, &who)
 	c.Version = legible.Text(who.Version)
 	return err
@@ -227,7 +227,7 @@ func (c *control) stream(ctx context.Context, method, path string, in any) (io.R
 // refused is what an answer says that is an error.
 func (c *control) refused(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxControlError)) // what was read is told
-	var p admin.Problem
+	var p api.Problem
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch said := kind == "application/problem+json" && json.Unmarshal(text, &p) == nil; {
 	case resp.StatusCode == http.StatusNotFound && !said && c.listener:

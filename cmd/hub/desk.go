@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/hub"
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/subscription"
 )
 
-var _ admin.Desk = (*operator.Desk)(nil)
+var _ api.Desk = (*operator.Desk)(nil)
 
 // joinDesk makes the operator's desk of a hub, once all its rooms are there.
 func (h *house) joinDesk() (err error) {

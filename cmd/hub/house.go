@@ -11,13 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon/admin"
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/internal/egress"
 	"carillon/internal/tracing"
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/source"
 	"carillon/subscription"
 )
@@ -49,7 +49,7 @@ type house struct {
 	operator   *program.Listener
 	traces     *tracing.Tracer // nil: there are none
 	token      *operatorToken  // nil: nobody is asked for one
-	auth       *admin.Auth     // nil likewise
+	auth       *api.Auth       // nil likewise
 	profiles   bool            // they can be seen
 	store      *engine
 	control    *controlSocket // nil: there is none
@@ -66,7 +66,7 @@ type house struct {
 	transport   http.RoundTripper     // of verifications, topic checks and fetches: with deliveries' connections
 	sources     *source.Registry      // nil: everybody may publish
 	missing     atomic.Pointer[error] // why the store is waited for; nil once it was there
-	asked       admin.Recent          // whether the store answers, for all that ask
+	asked       api.Recent            // whether the store answers, for all that ask
 	stopping    atomic.Bool           // it was told to end
 	loaded      atomic.Bool           // its part of the subscriptions was loaded once
 }

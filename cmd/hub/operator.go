@@ -8,16 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"carillon/admin"
-	"carillon/admin/page"
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
+	"carillon/operator/api"
+	"carillon/operator/page"
 	"carillon/subscription"
 )
 
 // admin is the operator's listener. Streams end when stopping is closed.
 func (h *house) admin(stopping <-chan struct{}) http.Handler {
-	return admin.Handler(admin.Config{
+	return api.Handler(api.Config{
 		Checks:   h.checks(),
 		Warnings: h.warnings,
 		Metrics:  h.metrics,
@@ -35,8 +35,8 @@ func (h *house) admin(stopping <-chan struct{}) http.Handler {
 }
 
 // checks are those of /readyz.
-func (h *house) checks() []admin.Check {
-	return []admin.Check{
+func (h *house) checks() []api.Check {
+	return []api.Check{
 		{Name: "hub", Ready: h.notStopping},
 		{Name: "store", Ready: h.storeReady},
 		{Name: "deliveries", Ready: h.deliveriesReady},

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"carillon/admin"
 	"carillon/cmd/internal/program"
+	"carillon/operator/api"
 )
 
 // operatorFlags say who may use the operator's listener.
@@ -234,7 +234,7 @@ func (h *house) guardOperator(f serveCommand) (err error) {
 		return err
 	}
 	if h.token, err = findAdminToken(f.AdminTokenFile, h.logger); err == nil && h.token != nil {
-		h.auth = admin.NewAuth(h.token.Token, h.logger)
+		h.auth = api.NewAuth(h.token.Token, h.logger)
 		h.auth.Proxies = f.TrustedProxy
 	}
 	return err

@@ -15,8 +15,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"carillon/admin"
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/source"
 	"carillon/store/redisstore"
 )
@@ -62,7 +62,7 @@ func (f *sourceAddCommand) Validate() error {
 func (f *sourceAddCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
 	nothing, mode := f.refuseNothing() != nil, ""
 	err := f.issue(stdout, false, func(hash source.Hash) (s operator.NewSource, err error) {
-		s, mode, err = askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources", admin.SourceWish{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
+		s, mode, err = askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources", api.SourceWish{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
 		return s, err
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *sourceRotateCommand) run(ctx context.Context, logger *slog.Logger, _ io
 	}
 	mode := ""
 	err := f.issue(stdout, true, func(hash source.Hash) (s operator.NewSource, err error) {
-		s, mode, err = askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", admin.TokenWish{Hash: hash})
+		s, mode, err = askSources(ctx, f.storeFlags, logger, f.Name, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", api.TokenWish{Hash: hash})
 		return s, err
 	})
 	if err != nil {
@@ -150,7 +150,7 @@ func askSources(ctx context.Context, f storeFlags, logger *slog.Logger, name, me
 // publishers is who may publish to the hub that answers, as its --publishers has it; "": that is
 // not known.
 func (c *control) publishers(ctx context.Context) string {
-	var who admin.VersionAnswer
+	var who api.VersionAnswer
 	if err := c.call(ctx, http.MethodGet, "/version", nil, &who); err != nil {
 		return "" // what was asked for is done
 	}

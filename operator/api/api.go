@@ -1,0 +1,193 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+)
+
+// apiRoot is where the API begins. What changes what stands is another version.
+const apiRoot = "/api/v1"
+
+// Bounds of the API.
+const (
+	// answerWithin is how long one answer may take, streams and backups aside: 503 beyond. It stops
+	// a store that hangs from holding those who ask.
+	answerWithin = 25 * time.Second
+	// maxRequest is the largest body of a request, bytes: 413 beyond.
+	maxRequest = 1 << 20
+	// retryAfter is what a 503 and a 429 advise, whole seconds.
+	retryAfter = "5"
+)
+
+// api answers the JSON API.
+type api struct {
+	Config
+	overviews overviews
+	streams   chan struct{} // one for each that is open
+}
+
+// route is one operation: the table of them is the API, as openapi.yaml has it.
+type route struct {
+	method, path string
+	// parameters are those that the query may have.
+	parameters []string
+	serve      func(a *api, w http.ResponseWriter, r *request) error
+	// long: it takes as long as it takes.
+	long bool
+}
+
+// routes are all operations.
+func routes() []route {
+	return []route{
+		{method: http.MethodGet, path: "/overview", serve: (*api).overview},
+		{method: http.MethodGet, path: "/topics", parameters: []string{"contains", "failing", "after", "limit"}, serve: (*api).topics},
+		{method: http.MethodGet, path: "/topic", parameters: []string{"topic"}, serve: (*api).topic},
+		{method: http.MethodPost, path: "/topic/trim", serve: (*api).trim},
+		{method: http.MethodGet, path: "/notifications", parameters: []string{"topic", "before", "limit"}, serve: (*api).notifications},
+		{method: http.MethodGet, path: "/notifications/{id}", parameters: []string{"topic"}, serve: (*api).notification},
+		{
+			method: http.MethodGet, path: "/subscriptions",
+			parameters: []string{"topic", "contains", "host", "state", "gapped", "lag_over", "lease_under", "after", "limit"},
+			serve:      (*api).subscriptions,
+		},
+		{method: http.MethodGet, path: "/subscriptions/{id}", serve: (*api).subscription},
+		{method: http.MethodDelete, path: "/subscriptions/{id}", parameters: []string{"reason"}, serve: (*api).remove},
+		{method: http.MethodPost, path: "/subscriptions/{id}/retry", serve: (*api).retry},
+		{method: http.MethodPost, path: "/subscriptions/{id}/replay", serve: (*api).replay},
+		{method: http.MethodGet, path: "/sources", serve: (*api).sources},
+		{method: http.MethodPost, path: "/sources", serve: (*api).addSource},
+		{method: http.MethodPost, path: "/sources/{name}/rotate", serve: (*api).rotateSource},
+		{method: http.MethodDelete, path: "/sources/{name}", serve: (*api).revokeSource},
+		{method: http.MethodGet, path: "/events", serve: (*api).events, long: true},
+		{method: http.MethodGet, path: "/listen", parameters: []string{"topic"}, serve: (*api).listen, long: true},
+		{method: http.MethodGet, path: "/check", parameters: []string{"url"}, serve: (*api).check, long: true},
+		{method: http.MethodGet, path: "/log-level", serve: (*api).logLevel},
+		{method: http.MethodPut, path: "/log-level", serve: (*api).setLogLevel},
+		{method: http.MethodGet, path: "/version", serve: (*api).version},
+		{method: http.MethodPost, path: "/backup", serve: (*api).backup, long: true},
+		{method: http.MethodGet, path: "/openapi.yaml", serve: (*api).openAPI},
+	}
+}
+
+// API serves what is below /api/v1/, to whoever reaches it: who may is for Config.Auth
+// with Handler, or for the permissions of a socket.
+func API(cfg Config) http.Handler {
+	a := &api{Config: cfg, streams: make(chan struct{}, maxStreams)}
+	r := mux.NewRouter()
+	r.UseEncodedPath() // what is escaped is part of a name, and matches none
+	byPath := map[string]operations{}
+	for _, o := range routes() {
+		if byPath[o.path] == nil {
+			byPath[o.path] = operations{}
+			r.Path(apiRoot + o.path).Handler(a.handle(byPath[o.path]))
+		}
+		byPath[o.path][o.method] = o
+	}
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := Refusal(http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is.")
+		p.Parameter = "path" // a program tells it by that from a thing that is not there
+		a.refuse(w, r, p)
+	})
+	return r
+}
+
+// operations are those of one path, by method.
+type operations map[string]route
+
+// request is a request with its query, as far as the operation knows that.
+type request struct {
+	*http.Request
+	*query
+}
+
+// handle answers the requests of a path.
+func (a *api) handle(all operations) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.answer(w, r, all); err != nil {
+			a.refuse(w, r, err)
+		}
+	})
+}
+
+// answer does what is asked. Nothing is answered yet where it returns an error.
+func (a *api) answer(w http.ResponseWriter, r *http.Request, all operations) error {
+	if Foreign(r) {
+		return Refusal(http.StatusForbidden, "A page of another origin may not ask this.")
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	o, ok := all[method]
+	if !ok {
+		allowed := all.allowed()
+		w.Header().Set("Allow", allowed)
+		return Refusal(http.StatusMethodNotAllowed, "This path takes "+allowed+".")
+	}
+	asked, err := readQuery(r.URL.RawQuery, o.parameters)
+	if err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+	if o.long {
+		return o.serve(a, w, &request{r, asked})
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	defer cancel()
+	err = o.serve(a, w, &request{r.WithContext(ctx), asked})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
+		return Refusal(http.StatusServiceUnavailable, "There was no answer within "+answerWithin.String()+".")
+	}
+	return err
+}
+
+// allowed is the header Allow (RFC 9110 §10.2.1).
+func (o operations) allowed() string {
+	var methods []string
+	for method := range o {
+		methods = append(methods, method)
+		if method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	slices.Sort(methods)
+	return strings.Join(methods, ", ")
+}
+
+// desk is who answers.
+func (a *api) desk() (Desk, error) {
+	if a.Desk == nil {
+		return nil, Refusal(http.StatusServiceUnavailable, "The hub only begins. Ask again.")
+	}
+	return a.Desk, nil
+}
+
+// refuse answers with an error, and tells the log what is none of the client's.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		return // nobody is there
+	}
+	p := problemOf(err)
+	if p.Status == http.StatusInternalServerError {
+		a.Logger.LogAttrs(r.Context(), slog.LevelError, "an operator's request failed",
+			slog.String("method", r.Method), slog.String("path", pathOf(r)), slog.Any("error", err))
+	}
+	p.write(w)
+}
+
+// pathOf is the path as the table has it: an ID in it is none of the log's.
+func pathOf(r *http.Request) string {
+	if matched := mux.CurrentRoute(r); matched != nil {
+		if path, err := matched.GetPathTemplate(); err == nil {
+			return path
+		}
+	}
+	return apiRoot
+}

@@ -1,0 +1,193 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"carillon/delivery"
+	"carillon/operator"
+	"carillon/source"
+)
+
+// ReplayWish is what is to be delivered once more.
+type ReplayWish struct {
+	From delivery.Seq `json:"from_seq"`
+	Last delivery.Seq `json:"last_seq,omitempty"` // 0: up to the head
+}
+
+// TrimWish is what is to go from a log.
+type TrimWish struct {
+	Topic  string       `json:"topic"`
+	Before delivery.Seq `json:"before_seq"`
+}
+
+// SourceWish is a Source to be registered.
+type SourceWish struct {
+	Name     string   `json:"name"`
+	Prefixes []string `json:"topic_prefixes"`
+	// Hash is the SHA-256 of a token that who asks has made; without it the hub makes a token.
+	Hash source.Hash `json:"token_sha256,omitzero"`
+}
+
+// TokenWish is another token for a Source.
+type TokenWish struct {
+	Hash source.Hash `json:"token_sha256,omitzero"` // as SourceWish has it
+}
+
+func (a *api) retry(w http.ResponseWriter, r *request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return err
+	}
+	return done(w, desk.Retry(r.Context(), id))
+}
+
+func (a *api) replay(w http.ResponseWriter, r *request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	var wish ReplayWish
+	if err := readBody(r, &wish, false); err != nil {
+		return err
+	}
+	switch {
+	case wish.From == 0 || wish.From > maxSeq:
+		return wrong("from_seq", "must be the number of a notification: 1 or more.")
+	case wish.Last > maxSeq || wish.Last != 0 && wish.Last < wish.From:
+		return wrong("last_seq", "must not be less than from_seq; 0, or without it: up to the newest.")
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return err
+	}
+	answer, err := desk.Replay(r.Context(), id, wish.From, wish.Last)
+	return answerJSON(w, http.StatusOK, answer, err)
+}
+
+func (a *api) remove(w http.ResponseWriter, r *request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	reason := r.text("reason")
+	if len(reason) > operator.MaxReason || !printable(reason) {
+		return wrong("reason", fmt.Sprintf("must be one line of text, of at most %d bytes.", operator.MaxReason))
+	}
+	desk, err := a.asked(r)
+	if err != nil {
+		return err
+	}
+	return done(w, desk.Remove(r.Context(), id, reason))
+}
+
+// printable tells text without control characters.
+func printable(text string) bool {
+	for _, r := range text {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return false
+		}
+	}
+	return utf8.ValidString(text)
+}
+
+func (a *api) trim(w http.ResponseWriter, r *request) error {
+	var wish TrimWish
+	if err := readBody(r, &wish, false); err != nil {
+		return err
+	}
+	if text := checkTopic(wish.Topic); text != "" {
+		return wrong("topic", text)
+	}
+	if wish.Before == 0 || wish.Before > maxSeq {
+		return wrong("before_seq", "must be the number of the first notification that stays: 1 or more.")
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return err
+	}
+	answer, err := desk.Trim(r.Context(), wish.Topic, wish.Before)
+	return answerJSON(w, http.StatusOK, answer, err)
+}
+
+func (a *api) addSource(w http.ResponseWriter, r *request) error {
+	var wish SourceWish
+	if err := readBody(r, &wish, false); err != nil {
+		return err
+	}
+	if err := source.CheckName(wish.Name); err != nil {
+		return wrong("name", "is no name of a Source: "+err.Error()+".")
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return err
+	}
+	answer, err := desk.AddSource(r.Context(), wish.Name, wish.Prefixes, wish.Hash)
+	return answerJSON(w, http.StatusCreated, answer, err)
+}
+
+func (a *api) rotateSource(w http.ResponseWriter, r *request) error {
+	name, err := pathName(r)
+	if err != nil {
+		return err
+	}
+	var wish TokenWish
+	if err := readBody(r, &wish, true); err != nil {
+		return err
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return err
+	}
+	answer, err := desk.RotateSource(r.Context(), name, wish.Hash)
+	return answerJSON(w, http.StatusOK, answer, err)
+}
+
+func (a *api) revokeSource(w http.ResponseWriter, r *request) error {
+	name, err := pathName(r)
+	if err != nil {
+		return err
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return err
+	}
+	return done(w, desk.RevokeSource(r.Context(), name))
+}
+
+func (a *api) setLogLevel(w http.ResponseWriter, r *request) error {
+	if a.Level == nil {
+		return errNoLevel
+	}
+	var wish LevelAnswer
+	if err := readBody(r, &wish, false); err != nil {
+		return err
+	}
+	before := a.Level.Get()
+	if err := a.Level.Set(wish.Level); err != nil {
+		return wrong("level", "must be debug, info, warn or error.")
+	}
+	a.Logger.Warn("the level of the log was changed", "from", before, "to", a.Level.Get())
+	return answerJSON(w, http.StatusOK, LevelAnswer{a.Level.Get()}, nil)
+}
+
+func (a *api) backup(w http.ResponseWriter, r *request) error {
+	if a.Backup == nil {
+		return Refusal(http.StatusNotFound, "A backup is made by hub backup, beside the store: it holds secrets, and is not for this listener.")
+	}
+	return a.Backup(w, r.Request)
+}
+
+// done answers that what was told is done, unless there is an error.
+func done(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}

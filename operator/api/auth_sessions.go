@@ -1,0 +1,155 @@
+package api
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of sessions.
+const (
+	// sessionIdle ends a session that nobody uses.
+	sessionIdle = 2 * time.Hour
+	// sessionMax ends every session.
+	sessionMax = 24 * time.Hour
+	// maxSessions are kept: a login beyond ends the one that was not used for longest.
+	maxSessions = 100
+)
+
+// sessions are the browsers that have logged in. They are in memory: a restart ends them.
+// What is kept is a hash of the cookie, so that who looks at memory has no cookie, and looking
+// one up tells nothing by its time.
+type sessions struct {
+	mu   sync.Mutex
+	byID map[[sha256.Size]byte]*session // guarded by mu, with what is in it
+}
+
+type session struct {
+	begun, used time.Time
+	token       [sha256.Size]byte // that it was begun with: another ends it
+}
+
+func newSessions() sessions { return sessions{byID: map[[sha256.Size]byte]*session{}} }
+
+// begin returns the cookie of a new session.
+func (s *sessions) begin(token [sha256.Size]byte) string {
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // it never fails (crypto/rand)
+	cookie := base64.RawURLEncoding.EncodeToString(random)
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makeRoom(now)
+	s.byID[sha256.Sum256([]byte(cookie))] = &session{begun: now, used: now, token: token}
+	return cookie
+}
+
+// makeRoom forgets what is over, and one that is not where there are too many. The lock is
+// held.
+func (s *sessions) makeRoom(now time.Time) {
+	var oldest [sha256.Size]byte
+	var used time.Time
+	for id, one := range s.byID {
+		switch {
+		case one.over(now):
+			delete(s.byID, id)
+		case used.IsZero() || one.used.Before(used):
+			oldest, used = id, one.used
+		}
+	}
+	if len(s.byID) >= maxSessions {
+		delete(s.byID, oldest)
+	}
+}
+
+func (s *session) over(now time.Time) bool {
+	return now.Sub(s.used) > sessionIdle || now.Sub(s.begun) > sessionMax
+}
+
+// use tells whether the cookie is one of a session, which then was used now.
+func (s *sessions) use(cookie string, token [sha256.Size]byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.find(cookie, token)
+	if one != nil {
+		one.used = time.Now()
+	}
+	return one != nil
+}
+
+// holds is use without using.
+func (s *sessions) holds(cookie string, token [sha256.Size]byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(cookie, token) != nil
+}
+
+// find is nil where there is none that is good. The lock is held.
+func (s *sessions) find(cookie string, token [sha256.Size]byte) *session {
+	if cookie == "" {
+		return nil
+	}
+	id := sha256.Sum256([]byte(cookie))
+	one := s.byID[id]
+	if one == nil {
+		return nil
+	}
+	if one.over(time.Now()) || subtle.ConstantTimeCompare(one.token[:], token[:]) != 1 {
+		delete(s.byID, id)
+		return nil
+	}
+	return one
+}
+
+// end forgets a session.
+func (s *sessions) end(cookie string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, sha256.Sum256([]byte(cookie)))
+}
+
+// cookieName tells the sessions of several hubs on one machine apart: cookies do not know ports.
+func cookieName(r *http.Request) string {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return "carillon_session_" + strconv.Itoa(local.Port)
+	}
+	return "carillon_session"
+}
+
+// sessionOf is the cookie of a request, "" where it has none.
+func sessionOf(r *http.Request) string {
+	cookie, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
+
+// sessionCookie is for this listener alone: no script reads it, and no page of another site has
+// it sent.
+func (a *Auth) sessionCookie(r *http.Request, value string) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName(r), Value: value, Path: "/",
+		HttpOnly: true, Secure: r.TLS != nil || a.behindTLS(r), SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// behindTLS reports whether the browser reached a trusted proxy by https. Of a list the first
+// element is what the browser spoke.
+func (a *Auth) behindTLS(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !slices.ContainsFunc(a.Proxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) }) {
+		return false
+	}
+	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return strings.EqualFold(strings.TrimSpace(first), "https")
+}

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+	"iter"
+
+	"github.com/google/uuid"
+
+	"carillon/delivery"
+	"carillon/operator"
+	"carillon/source"
+	"carillon/subscription"
+)
+
+// Desk answers what operators ask, and does what they say. operator.Desk is one; errors
+// are those of package operator. Its methods may be called from any goroutine.
+type Desk interface {
+	Looker
+	Doer
+	// Listen subscribes the hub itself to the topic and yields what it hears, until ctx
+	// ends or the loop does; then the subscription is gone.
+	Listen(ctx context.Context, topic string) iter.Seq2[operator.Heard, error]
+	// Check looks at what a Source serves, from these URLs on, and yields what is wrong with
+	// it, and at last a summary.
+	Check(ctx context.Context, places []string) iter.Seq2[operator.Checked, error]
+}
+
+// Looker answers questions. None of them changes anything.
+type Looker interface {
+	Overview(ctx context.Context) (operator.Overview, error)
+	Topics(ctx context.Context, q operator.TopicQuery) (operator.TopicPage, error)
+	Topic(ctx context.Context, topic string) (operator.Topic, error)
+	// Notifications gives those of a topic with numbers below before, 0: the newest.
+	Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (operator.NotificationPage, error)
+	// Notification finds one by its ID. Where topic is empty all logs are looked through.
+	Notification(ctx context.Context, topic string, id uuid.UUID) (operator.NotificationDetail, error)
+	Subscriptions(ctx context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error)
+	Subscription(ctx context.Context, id subscription.ID) (operator.SubscriptionDetail, error)
+	Sources(ctx context.Context) ([]operator.Source, error)
+}
+
+// Doer makes changes. Each is told to the log, with what it was about.
+type Doer interface {
+	// Retry makes the next attempt of a subscription now.
+	Retry(ctx context.Context, id subscription.ID) error
+	// Replay delivers from..last once more; last 0: up to the head.
+	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (operator.Replay, error)
+	// Remove ends a subscription and tells its callback hub.mode=denied with the reason (WebSub §5.2).
+	Remove(ctx context.Context, id subscription.ID, reason string) error
+	// Trim removes the notifications of a topic before a number, also those that
+	// somebody waits for, who then has a gap.
+	Trim(ctx context.Context, topic string, before delivery.Seq) (operator.TrimResult, error)
+	// AddSource registers a Source. Where hash is zero a token is made and returned.
+	AddSource(ctx context.Context, name string, prefixes []string, hash source.Hash) (operator.NewSource, error)
+	RotateSource(ctx context.Context, name string, hash source.Hash) (operator.NewSource, error)
+	RevokeSource(ctx context.Context, name string) error
+}

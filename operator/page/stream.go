@@ -1,0 +1,110 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"carillon/internal/legible"
+	"carillon/operator/api"
+)
+
+// stream is an answer of server-sent events.
+type stream struct {
+	*api.Stream
+	ctx context.Context // ends with it
+	// cancel ends what is done for the client, and close gives the stream back after that.
+	cancel context.CancelFunc
+	close  func()
+}
+
+// maxStream is how long a stream lasts. The page asks anew.
+const maxStream = time.Hour
+
+// errGone: there is nobody to answer.
+var errGone = errors.New("the client is gone, or has signed out")
+
+// open begins a stream. Where a page of somebody else asks, there is none: what it costs,
+// and what a test callback subscribes to, is for operators to say.
+func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
+	if api.Foreign(r) {
+		return nil, &trouble{Status: http.StatusForbidden, Title: "A page of another origin may not listen here"}
+	}
+	select {
+	case p.streams <- struct{}{}:
+	default:
+		return nil, &trouble{
+			Status: http.StatusServiceUnavailable, Title: "Too many live pages are open",
+			Advice: "Close some of them, or load the page by hand.",
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxStream)
+	s := &stream{ctx: ctx, cancel: cancel, close: func() { cancel(); <-p.streams }}
+	var err error
+	if s.Stream, err = api.NewStream(w, r, p.cfg.Auth); err != nil {
+		s.close()
+		return nil, errGone
+	}
+	return s, nil
+}
+
+// feed sends the parts of a page that produce makes, until it returns or the client goes. It
+// returns after produce did: what that began has ended by then.
+func (p *Pages) feed(w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool)) error {
+	s, err := p.open(w, r)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	parts := make(chan []byte)
+	go func() {
+		defer close(parts)
+		produce(s.ctx, func(part []byte) bool {
+			select {
+			case parts <- part:
+				return true
+			case <-s.ctx.Done():
+				return false
+			}
+		})
+	}()
+	defer func() {
+		s.cancel()
+		for range parts { // produce has returned when this ends
+		}
+	}()
+	beat := time.NewTicker(api.BeatEvery)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case part, ok := <-parts:
+			if !ok {
+				_ = s.Send("end", []byte("end")) // a client that is gone needs no end
+				return nil
+			}
+			err = s.Send("", part)
+		case <-beat.C:
+			err = s.Beat()
+		case <-p.cfg.Stopping:
+			return nil
+		case <-s.ctx.Done():
+			_ = s.Send("end", []byte("end"))
+			return nil
+		}
+		if err != nil {
+			return nil // the client is gone
+		}
+	}
+}
+
+// part returns a template of a view as HTML.
+func (p *Pages) part(view, name string, v any) []byte {
+	var html bytes.Buffer
+	if err := p.views[view].ExecuteTemplate(&html, name, v); err != nil {
+		p.cfg.Logger.Error("a part of a page cannot be written", "view", view, "error", err)
+	}
+	return legible.HTML(html.Bytes())
+}
