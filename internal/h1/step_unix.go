@@ -37,7 +37,7 @@ func (x *exchange) step(fd uintptr) bool {
 		// or before the connection broke.
 	}
 	for {
-		n, err := readFD(fd, x.in[x.n:])
+		n, err := syscall.Read(int(fd), x.in[x.n:])
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -75,6 +75,13 @@ func (x *exchange) writeNow(fd uintptr) {
 	}
 }
 
+// peekFD reads a byte, and leaves it there.
+func peekFD(fd uintptr) (int, error) {
+	var one [1]byte
+	n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return n, err
+}
+
 // netError makes of an error what net would have made of it.
 func netError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, err)}
@@ -84,7 +91,7 @@ func netError(op string, err error) error {
 func nothingThere(fd uintptr) bool {
 	var one [1]byte
 	for {
-		_, err := readFD(fd, one[:])
+		_, err := syscall.Read(int(fd), one[:])
 		if err != syscall.EINTR {
 			return err == syscall.EAGAIN
 		}
@@ -161,7 +168,7 @@ func (s *socket) writeNow(b []byte) (n int) {
 // readHere reads what has come.
 func (s *socket) readHere(b []byte) (int, error) {
 	for {
-		n, err := readFD(s.fd, b)
+		n, err := syscall.Read(int(s.fd), b)
 		if err != syscall.EINTR {
 			return readOf(n, err)
 		}
