@@ -62,7 +62,6 @@ var mayImport = map[string]struct {
 	"store/redisstore":             {[]string{"delivery", "subscription", "source"}, "an engine imports only the types that it stores"},
 	"store/measured":               {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine"},
 	"transfer":                     {[]string{"delivery", "subscription", "source"}, "an export is the same from every engine, and knows none"},
-	"transfer/transfertest":        {[]string{"transfer", "delivery", "subscription", "source"}, "it moves what an engine gives it, and knows none; only tests use it"},
 	"cmd/internal/program":         {[]string{"internal/legible"}, "flags, logs and listeners are the same for every command"},
 	"cmd/hub":                      {[]string{"check", "internal/legible", "hub", "operator/api", "operator/page", "operator", "delivery", "subscription", "source", "store/pebblestore", "store/redisstore", "store/measured", "transfer", "internal/durable", "internal/egress", "internal/tracing", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/notifier":                 {[]string{"notifier", "notifier/directory", "notifier/dump", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},

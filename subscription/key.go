@@ -20,13 +20,6 @@ func Key(rawURL string) string {
 	return lowerScheme(asASCII(key))
 }
 
-// FormerKey returns what Key was before it compared IRIs with URIs, and schemes in any case.
-// It finds what a store of that time holds.
-func FormerKey(rawURL string) string {
-	key, _ := decoded(rawURL)
-	return key
-}
-
 // decoded decodes the percent-encoded unreserved characters. It returns the text as it is, and
 // false, if an escape in it is broken.
 func decoded(rawURL string) (string, bool) {

@@ -69,10 +69,6 @@ func FuzzKey(f *testing.F) {
 		if again := subscription.Key(key); again != key {
 			t.Errorf("Key(%q) = %q, but of that %q", raw, key, again)
 		}
-		former := subscription.FormerKey(raw)
-		if got := subscription.Key(former); got != key {
-			t.Errorf("Key(%q) = %q, but of what it was before %q", raw, key, got)
-		}
 		want, err := url.PathUnescape(raw)
 		if err != nil {
 			if key != raw {

@@ -20,7 +20,7 @@
 // is {"base64": "…"}. SECRETS ARE IN THE STREAM: whoever can read it can sign in
 // the hub's name. Tokens of Sources are not.
 //
-// Version 1 has no Sources, and version 2 no replays; both are understood, too.
+// Lines of earlier versions have fewer fields, and are understood, too.
 //
 // # What it guarantees
 //
@@ -39,10 +39,6 @@
 //
 // Neither direction holds more than one notification and a few batches in memory,
 // beside the names of the topics and one shard's subscriptions.
-//
-// Every record in the stream has the key that subscription.Key returns, also if the store has
-// keys of an earlier form: subscriptions have other IDs then, and the logs of a topic, in
-// several spellings, are one.
 //
 // # What it does not
 //
@@ -67,9 +63,6 @@ type Source struct {
 	Log           delivery.Log
 	Pings         delivery.Pings
 	Sources       source.Store // nil: it has none
-	// FormerKeys: the store has keys of an earlier form (delivery.FormerKeysError), and
-	// Log.Read takes topics as Log.Topics lists them.
-	FormerKeys bool
 }
 
 // Target is an engine that takes in what a stream holds, beside what the hub works

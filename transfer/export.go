@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,9 +36,9 @@ func Export(ctx context.Context, from Source, w io.Writer, cfg ExportConfig) (Pr
 	if cfg.Time.IsZero() {
 		cfg.Time = time.Now()
 	}
-	e := &exporter{Source: from, w: newWriter(w, cfg.Progress), heads: map[string]delivery.Seq{}, stretches: map[string]stretch{}}
+	e := &exporter{Source: from, w: newWriter(w, cfg.Progress), heads: map[string]delivery.Seq{}}
 	err := e.w.header(cfg)
-	for _, part := range []func(context.Context) error{e.sources, e.logs, e.findMoved, e.requests, e.pings, e.subscriptions} {
+	for _, part := range []func(context.Context) error{e.sources, e.logs, e.requests, e.pings, e.subscriptions} {
 		if err == nil {
 			err = part(ctx)
 		}
@@ -53,11 +54,6 @@ type exporter struct {
 	Source
 	w     *writer
 	heads map[string]delivery.Seq // of the topics that are in the stream, by key
-	// stretches are the logs of the store in those of the stream, by the key that the store has.
-	stretches map[string]stretch
-	// With Source.FormerKeys, what has another ID in the stream, by its shard there.
-	movedMembers  map[subscription.Shard][]carried
-	movedRequests map[subscription.Shard][]subscription.Request
 }
 
 func (e *exporter) sources(ctx context.Context) error {
@@ -77,44 +73,21 @@ func (e *exporter) sources(ctx context.Context) error {
 }
 
 func (e *exporter) logs(ctx context.Context) error {
-	topics, err := sorted(e.Log.Topics(ctx), func(a, b delivery.TopicState) int {
-		return cmp.Or(strings.Compare(subscription.Key(a.Topic), subscription.Key(b.Topic)), strings.Compare(a.Topic, b.Topic))
-	})
+	topics, err := sorted(e.Log.Topics(ctx), func(a, b delivery.TopicState) int { return strings.Compare(a.Topic, b.Topic) })
 	if err != nil {
 		return err
 	}
-	topics = slices.DeleteFunc(topics, func(t delivery.TopicState) bool {
-		return t.Head == 0 // a log that never had anything
-	})
-	for len(topics) > 0 {
-		key, n := subscription.Key(topics[0].Topic), 1
-		for n < len(topics) && subscription.Key(topics[n].Topic) == key {
-			n++
+	for _, t := range topics {
+		if t.Head == 0 {
+			continue // a log that never had anything
 		}
-		if err := e.log(ctx, key, topics[:n]); err != nil {
-			return fmt.Errorf("topic %s: %w", key, err)
+		e.heads[t.Topic] = t.Head
+		err := e.w.topic(t)
+		if err == nil {
+			err = e.notifications(ctx, t)
 		}
-		topics = topics[n:]
-	}
-	return nil
-}
-
-// log writes the logs of one topic, of which only a store with keys of an earlier form has
-// more than one.
-func (e *exporter) log(ctx context.Context, key string, logs []delivery.TopicState) error {
-	for _, l := range logs {
-		e.stretches[l.Topic] = stretch{e.heads[key], l.Head}
-		e.heads[key] += l.Head
-		if e.heads[key] > delivery.MaxSeq {
-			return fmt.Errorf("its %d logs have more numbers together than one log", len(logs))
-		}
-	}
-	if err := e.w.topic(delivery.TopicState{Topic: key, Head: e.heads[key], Last: logs[len(logs)-1].Last}); err != nil {
-		return err
-	}
-	for _, l := range logs {
-		if err := e.notifications(ctx, l); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("topic %s: %w", t.Topic, err)
 		}
 	}
 	return nil
@@ -123,18 +96,15 @@ func (e *exporter) log(ctx context.Context, key string, logs []delivery.TopicSta
 // notifications writes what the log keeps up to the head that its topic line
 // tells: what was published since is not in this stream.
 func (e *exporter) notifications(ctx context.Context, t delivery.TopicState) error {
-	offset := e.stretches[t.Topic].offset
 	for from := t.First; from <= t.Head; {
 		n, err := e.Log.Read(ctx, t.Topic, from)
 		if errors.Is(err, delivery.ErrEndOfLog) || err == nil && n.Seq > t.Head {
 			return nil
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = e.w.notification(n)
 		}
-		placed := *n
-		placed.Seq, placed.After = n.Seq+offset, n.After+offset
-		if err := e.w.notification(&placed); err != nil {
+		if err != nil {
 			return err
 		}
 		from = n.Seq + 1
@@ -146,7 +116,9 @@ func (e *exporter) notifications(ctx context.Context, t delivery.TopicState) err
 // in the stream twice over rather than not at all.
 func (e *exporter) requests(ctx context.Context) error {
 	for shard := range subscription.Shard(subscription.Shards) {
-		requests, err := e.pending(ctx, shard)
+		requests, err := sorted(e.Subscriptions.Requests(ctx, shard), func(a, b subscription.Request) int {
+			return bytes.Compare(a.ID[:], b.ID[:])
+		})
 		if err != nil {
 			return err
 		}
@@ -174,7 +146,9 @@ func (e *exporter) pings(ctx context.Context) error {
 
 func (e *exporter) subscriptions(ctx context.Context) error {
 	for shard := range subscription.Shard(subscription.Shards) {
-		members, err := e.members(ctx, shard)
+		members, err := sorted(e.Cursors.Members(ctx, shard), func(a, b delivery.Member) int {
+			return bytes.Compare(a.ID[:], b.ID[:])
+		})
 		if err != nil {
 			return err
 		}
@@ -193,20 +167,25 @@ const maxGaps = 1000
 
 // subscription writes a subscription and its gaps as they were at the topic's head
 // in the stream: the target gives out the numbers above it once more.
-func (e *exporter) subscription(ctx context.Context, c carried) error {
-	if err := e.w.member(c.Member); err != nil {
+func (e *exporter) subscription(ctx context.Context, m delivery.Member) error {
+	head := e.heads[subscription.Key(m.Topic)]
+	m.Start, m.Settled = min(m.Start, uint64(head)), min(m.Settled, head)
+	if m.ReplayLast = min(m.ReplayLast, head); m.ReplayNext > m.ReplayLast {
+		m.ReplayNext, m.ReplayLast = 0, 0
+	}
+	if err := e.w.member(m); err != nil {
 		return err
 	}
-	gaps, err := e.Cursors.Gaps(ctx, c.stored, maxGaps)
+	gaps, err := e.Cursors.Gaps(ctx, m.ID, maxGaps)
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(gaps, func(a, b delivery.Gap) int { return cmp.Compare(a.First, b.First) })
 	for _, g := range gaps {
-		if g.First > c.stretch.head {
+		if g.First > head {
 			break
 		}
-		g.Subscription, g.First, g.Last = c.ID, c.stretch.at(g.First), c.stretch.at(g.Last)
+		g.Last = min(g.Last, head)
 		if err := e.w.gap(g); err != nil {
 			return err
 		}

@@ -170,7 +170,7 @@ func (l gapLine) record() (record, error) {
 }
 
 // older says what to do with a stream whose keys are of an earlier form.
-const older = " (if an older version made the export, import it with that version, and export it again with this one)"
+const older = " (an earlier version made the export, or it was changed: export it again with a version that compares topics as this one does)"
 
 func must(ok bool, message string) error {
 	if ok {

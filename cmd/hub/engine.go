@@ -32,8 +32,6 @@ type storeFlags struct {
 
 	takeover time.Duration // of a hub that serves; 0: the engine's default
 	maxBody  int64         // the largest notification; 0: any
-	// formerKeys opens a store with keys of an earlier form too, for an export.
-	formerKeys bool
 	// pebble is what the embedded engine is to have unlike its defaults.
 	pebble pebblestore.Config
 }
@@ -157,9 +155,6 @@ type engine struct {
 	Shards        delivery.Shards
 	Sources       source.Store
 	Restore       transfer.Target // takes in an export
-	// FormerKeys reports, once it is Ready, that the keys are as the store has them, which may
-	// be of an earlier form (storeFlags.formerKeys).
-	FormerKeys func() bool
 	// Ready reaches the engine and prepares it. subscription.ErrUnavailable:
 	// not yet; any other error: never, as it is set up.
 	Ready func(ctx context.Context) error
@@ -207,14 +202,14 @@ func openEngine(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer
 		return nil, err
 	}
 	cfg := f.pebble
-	cfg.Dir, cfg.Logger, cfg.FormerKeys = where, logger, f.formerKeys
+	cfg.Dir, cfg.Logger = where, logger
 	db, err := pebblestore.Open(cfg)
 	if err != nil {
 		return nil, f.failed(err)
 	}
 	return &engine{
 		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
-		Sources: db.Sources(), Restore: db.Restore(), FormerKeys: db.FormerKeys,
+		Sources: db.Sources(), Restore: db.Restore(),
 		Directory: where,
 		Backup:    holdBackup(db),
 		Ready:     func(context.Context) error { return nil },
@@ -231,15 +226,14 @@ func openRedis(f storeFlags, logger *slog.Logger, metrics prometheus.Registerer)
 	}
 	db, err := redisstore.Open(redisstore.Config{
 		URL: where, Takeover: f.takeover, MaxBody: f.maxBody, Replicas: f.RedisReplicas, AllowEviction: f.AllowEviction,
-		FormerKeys: f.formerKeys,
-		Logger:     logger, Registerer: metrics,
+		Logger: logger, Registerer: metrics,
 	})
 	if err != nil {
 		return nil, f.failed(err)
 	}
 	return &engine{
 		Subscriptions: db.Subscriptions(), Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Shards: db.Shards(),
-		Marks: db.Marks(), Sources: db.Sources(), Restore: db.Restore(), FormerKeys: db.FormerKeys,
+		Marks: db.Marks(), Sources: db.Sources(), Restore: db.Restore(),
 		Ready: func(ctx context.Context) error {
 			err := db.Ready(ctx)
 			if err == nil || errors.Is(err, subscription.ErrUnavailable) {

@@ -41,7 +41,6 @@ func (f *exportCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 	if err := f.refuseNothing(); err != nil {
 		return err
 	}
-	f.formerKeys = true
 	e, err := openStore(ctx, f.storeFlags, logger)
 	if err != nil {
 		return err
@@ -136,7 +135,6 @@ func openStore(ctx context.Context, f storeFlags, logger *slog.Logger) (*engine,
 func (e *engine) source() transfer.Source {
 	return transfer.Source{
 		Subscriptions: e.Subscriptions, Cursors: e.Cursors, Log: e.Log, Pings: e.Pings, Sources: e.Sources,
-		FormerKeys: e.FormerKeys(),
 	}
 }
 

@@ -184,8 +184,7 @@ func (r *restoring) write(name string, content io.Reader) error {
 // look opens the store and reads everything.
 func (d *Restored) look(ctx context.Context, cfg Config) (err error) {
 	var broken error
-	// A backup is put back as it is, with keys of any form.
-	cfg.restoring, cfg.FormerKeys, cfg.Fatal = true, true, func(err error) { broken = err }
+	cfg.restoring, cfg.Fatal = true, func(err error) { broken = err }
 	db, err := Open(cfg)
 	if err != nil {
 		return err

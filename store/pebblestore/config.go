@@ -54,11 +54,6 @@ type Config struct {
 	// log the error and end the process with status 1.
 	Fatal func(error)
 
-	// FormerKeys opens a store also if it has keys of an earlier form
-	// (delivery.FormerKeysError), and leaves them as they are: Log.Read takes topics as
-	// Log.Topics lists them. It is for an export.
-	FormerKeys bool
-
 	restoring bool // the directory may be one that a restore has not finished
 }
 

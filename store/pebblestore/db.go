@@ -45,7 +45,6 @@ type DB struct {
 	// floor is what every sequence number given is above: 0 but in a store that was
 	// restored (raiseNumbers). It is set before the store is used.
 	floor  uint64
-	former bool       // keys are as the store has them: FormerKeys; set before it is used
 	backup sync.Mutex // held while there is a Backup
 }
 
@@ -138,7 +137,7 @@ func (s *stripe) remember(t topicID, state topicState) {
 }
 
 // Open opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign,
-// ErrNewer and *delivery.FormerKeysError say why it cannot.
+// ErrNewer and ErrOlder say why it cannot.
 func Open(cfg Config) (*DB, error) {
 	e, err := openEngine(cfg, hubLayout())
 	if err != nil {
@@ -146,9 +145,6 @@ func Open(cfg Config) (*DB, error) {
 	}
 	db := &DB{engine: e}
 	err = db.load()
-	if err == nil && e.held {
-		err = db.moveKeys(cfg.FormerKeys)
-	}
 	if err == nil {
 		err = db.afterRestore(time.Now().Unix())
 	}
@@ -157,35 +153,6 @@ func Open(cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
 	}
 	return db, nil
-}
-
-// moveKeys brings a store of layout 5 to layout 6, which differs in the keys of topics and
-// callbacks alone. A store in which any of them is of the earlier form is refused and stays as
-// it is. With former every store does, and is taken.
-func (db *DB) moveKeys(former bool) error {
-	if db.former = former; former {
-		return nil
-	}
-	end := db.engine.readOnce()
-	defer end()
-	check := delivery.KeyCheck{Log: db.Log(), Pings: db.Pings(), Cursors: db.Cursors(), Requests: db.Subscriptions()}
-	err := check.Run(context.Background())
-	if err != nil {
-		return err
-	}
-	return db.engine.writeFormat(hubLayout())
-}
-
-// FormerKeys reports whether keys are used as the store has them, which may be of an earlier
-// form: see Config.FormerKeys.
-func (db *DB) FormerKeys() bool { return db.former }
-
-// key returns the key under which the log of a topic is stored.
-func (db *DB) key(topic string) string {
-	if db.former {
-		return topic
-	}
-	return subscription.Key(topic)
 }
 
 // NewMemory returns a store that lives in memory and is gone with Close: for

@@ -5,11 +5,8 @@ import (
 	"fmt"
 )
 
-// destinationLayout is a Destination's. Layout 2 has the claims of copies by canonical caseless matching,
-// and copies that are Invalid; layout 3 has links in the records of copies, and an outbox.
-func destinationLayout() layout {
-	return layout{kind: "carillon destination", version: 3, moveOn: (*engine).moveClaims}
-}
+// destinationLayout is a Destination's. Earlier layouts were never released.
+func destinationLayout() layout { return layout{kind: "carillon destination", version: 3} }
 
 // Keys of a Destination's store, in the same manner as those of a hub. What follows it
 // has 50 to 57, what mirrors it 58 to 5f.
@@ -38,8 +35,8 @@ type Destination struct {
 	mirror *Mirrored
 }
 
-// OpenDestination opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign
-// and ErrNewer say why it cannot.
+// OpenDestination opens the store in cfg.Dir, or makes one there. ErrInUse, ErrForeign,
+// ErrNewer and ErrOlder say why it cannot.
 func OpenDestination(cfg Config) (*Destination, error) {
 	e, err := openEngine(cfg, destinationLayout())
 	if err != nil {

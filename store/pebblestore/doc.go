@@ -22,8 +22,8 @@
 //
 // Times are kept to the nanosecond and come back in UTC.
 //
-// A directory of an earlier layout is brought to this one by Open, and cannot be
-// opened by an earlier program from then on (ErrNewer).
+// A directory of another layout is not opened: ErrNewer, or ErrOlder for one of a version that
+// was never released.
 //
 // # When the disk fails
 //

@@ -39,7 +39,6 @@ type engine struct {
 
 	unsynced atomic.Int64 // batches that readers see and that may not be durable yet
 
-	held    bool                  // the layout that it says is layout.held; set before it is used
 	begun   atomic.Bool           // Pebble is open
 	opened  atomic.Bool           // from when on failing is fatal
 	failure atomic.Pointer[error] // why nothing can be written any more

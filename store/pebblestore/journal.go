@@ -14,8 +14,7 @@ import (
 	"carillon/subscription"
 )
 
-// journalLayout is a journal's. Layout 2 has the Change Lists, which load begins for
-// the sets of layout 1.
+// journalLayout is a journal's. Layout 1 was never released.
 func journalLayout() layout { return layout{kind: "carillon notifier", version: 2} }
 
 // Journal keeps a notifier's events and notifications in a directory of its
@@ -44,7 +43,7 @@ var (
 )
 
 // OpenJournal opens the journal in cfg.Dir, or makes one there. ErrInUse,
-// ErrForeign and ErrNewer say why it cannot.
+// ErrForeign, ErrNewer and ErrOlder say why it cannot.
 func OpenJournal(cfg Config) (*Journal, error) {
 	e, err := openEngine(cfg, journalLayout())
 	if err != nil {
@@ -92,8 +91,10 @@ func (j *Journal) load() error {
 	if err := errors.Join(err, damage); err != nil {
 		return err
 	}
-	if err := j.loadLists(); err != nil {
-		return err
+	for set := range j.channels {
+		if err := j.loadLists(set); err != nil {
+			return err
+		}
 	}
 	if err := j.loadResources(); err != nil {
 		return err

@@ -118,35 +118,9 @@ func (j *Journal) beginList(b *pebble.Batch, set string, from time.Time) error {
 	return putList(b, l)
 }
 
-// loadLists reads the lists, and begins those of sets that have none: they are of
-// layout 1.
-func (j *Journal) loadLists() error {
-	b := j.engine.db.NewBatch()
-	for set, ch := range j.channels {
-		if err := j.loadListsOf(set); err != nil {
-			return errors.Join(err, b.Close())
-		}
-		if len(j.lists[set]) > 0 {
-			continue
-		}
-		from, err := j.firstKept(ch)
-		if err == nil {
-			err = j.beginList(b, set, from)
-		}
-		if err != nil {
-			return errors.Join(err, b.Close())
-		}
-		j.engine.log.Info("Change Lists are kept from here on", "set", set, "from", from)
-	}
-	if b.Empty() {
-		return b.Close()
-	}
-	return j.engine.commit(b)
-}
-
-// loadListsOf reads the lists of a set. Each must begin where the one before ended, and
+// loadLists reads the lists of a set. Each must begin where the one before ended, and
 // the last be open: with a hole in them Destinations would miss changes.
-func (j *Journal) loadListsOf(set string) error {
+func (j *Journal) loadLists(set string) error {
 	prefix := journalSetPrefix(kindJournalList, set)
 	var lists []notifier.ChangeList
 	var damage error
@@ -168,25 +142,11 @@ func (j *Journal) loadListsOf(set string) error {
 	if err := errors.Join(err, damage); err != nil {
 		return err
 	}
-	if n := len(lists); n > 0 && !lists[n-1].Until.IsZero() {
+	if n := len(lists); n == 0 || !lists[n-1].Until.IsZero() {
 		return fmt.Errorf("%w: the set %q has no open Change List", ErrDamaged, set)
 	}
 	j.lists[set] = lists
 	return nil
-}
-
-// firstKept is the datetime of the first event that a set of layout 1 has left, or the
-// end of its notifications where that is earlier: from there on it has all.
-func (j *Journal) firstKept(ch *notifier.Channel) (time.Time, error) {
-	prefix := journalSetPrefix(kindJournalEvent, ch.Set)
-	from := ch.Next
-	err := j.engine.scan(context.Background(), prefix, func(key, _ []byte) bool {
-		if first := journalTime(int64(seqOf(key))); first.Before(from) {
-			from = first
-		}
-		return false
-	})
-	return from, err
 }
 
 func putList(b *pebble.Batch, l notifier.ChangeList) error {

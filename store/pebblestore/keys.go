@@ -12,12 +12,11 @@ import (
 // that keys sort as their numbers do.
 //
 //	00 "format"                    what made the directory, and in which version
-//	00 "counted"                   there where the topics have the bytes of their logs (layout 3)
+//	00 "counted"                   of no use any more; older stores have it
 //	00 "floor"                     what every sequence number that is given is above, if there
 //	01 shard id                    subscription
-//	02 shard id                    its position; with a replay from layout 4 on
-//	03 shard id first              a gap of it; with when it was replayed from layout 4 on
-//	04 id                          the same as 0c, in layout 1; moved by Open
+//	02 shard id                    its position
+//	03 shard id first              a gap of it
 //	05 expires id                  index: subscriptions by the end of their lease
 //	06 topic                       state of a topic's log: head, last notification
 //	07 topic seq                   notification without its body
@@ -25,7 +24,7 @@ import (
 //	09 key                         ping that waits
 //	0a                             the count of the last ping
 //	0b shard                       epoch of the shard
-//	0c shard id                    request that is not settled; with a start and a verify token from layout 5 on
+//	0c shard id                    request that is not settled
 //	0d name                        Source (programs of before do not look at it)
 //
 // shard is 1 byte, id the 16 bytes of a subscription.ID, first and seq 8 bytes,
@@ -41,7 +40,6 @@ const (
 	kindSubscription = 0x01
 	kindPosition     = 0x02
 	kindGap          = 0x03
-	kindRequestByID  = 0x04
 	kindExpiry       = 0x05
 	kindTopic        = 0x06
 	kindHead         = 0x07
@@ -56,7 +54,7 @@ const (
 // kindNames are for log lines.
 var kindNames = map[byte]string{
 	kindFormat: "format", kindSubscription: "subscription", kindPosition: "position",
-	kindGap: "gap", kindRequestByID: "request", kindRequest: "request", kindExpiry: "expiry", kindTopic: "topic",
+	kindGap: "gap", kindRequest: "request", kindExpiry: "expiry", kindTopic: "topic",
 	kindHead: "notification", kindBody: "body", kindPing: "ping",
 	kindPingCount: "ping count", kindEpoch: "epoch", kindSource: "source",
 	kindMirrorCopy: "copy", kindMirrorLedger: "resource of the ledger",
@@ -78,8 +76,6 @@ func topicIDOf(key string) topicID {
 }
 
 func formatKey() []byte { return append([]byte{kindFormat}, "format"...) }
-
-func countedKey() []byte { return append([]byte{kindFormat}, "counted"...) }
 
 func floorKey() []byte { return append([]byte{kindFormat}, "floor"...) }
 

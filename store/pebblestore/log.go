@@ -95,7 +95,7 @@ func (l *Log) state(key string) (topicState, error) {
 
 // Read implements delivery.Log.
 func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	key := l.db.key(topic)
+	key := subscription.Key(topic)
 	if err := l.db.engine.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read the log of %q: %w", key, err)
 	}

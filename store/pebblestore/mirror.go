@@ -208,9 +208,6 @@ func (m *Mirrored) Due(ctx context.Context, now time.Time, limit int) (due []mir
 	return due, next, nil
 }
 
-// claimsKey says that the claims are those of layout 2.
-func claimsKey() []byte { return append([]byte{kindFormat}, "claims"...) }
-
 func mirrorKey(kind byte, text string) []byte {
 	return append(append(make([]byte, 0, 1+len(text)), kind), text...)
 }

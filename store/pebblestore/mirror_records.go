@@ -12,7 +12,8 @@ import (
 	"carillon/payload"
 )
 
-// mirrorVersion is the version of the records of a mirror. Records of version 1 have no links.
+// mirrorVersion is the version of the records of a mirror. Records of version 1, which a store of today
+// may still hold, have no links.
 const mirrorVersion = 2
 
 // mirrorDecoder reads a record of a mirror of either version; linked tells whether it may have links.

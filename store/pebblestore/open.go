@@ -21,6 +21,9 @@ var (
 	ErrForeign = errors.New("it holds something else; choose an empty directory")
 	// ErrNewer: a newer version of the program made the directory.
 	ErrNewer = errors.New("it was made by a newer version of this program")
+	// ErrOlder: a version that was never released made the directory.
+	ErrOlder = errors.New("it was made by an earlier version of this program, in a layout that is no longer read: " +
+		"begin with an empty directory, or keep to the version that made it")
 )
 
 // Names in the directory that are not Pebble's.
@@ -38,22 +41,10 @@ const (
 type layout struct {
 	kind    string
 	version uint64
-	// moveOn brings what an earlier layout has left to this one. It is made at
-	// every start, and made again where it was cut short.
-	moveOn func(*engine) error
-	// held is the version that a store of an earlier one gets first, until whoever opens it
-	// has checked its records and calls writeFormat; 0: the same as version.
-	held uint64
 }
 
-// hubLayout is a hub's. Layout 2 has the requests by shard, and heads of
-// notifications that say what came before them; layout 3 has the bytes of logs; layout 4
-// has replays in positions, and gaps that were replayed; layout 5 has starts and verify
-// tokens in requests; layout 6 has the keys of subscription.Key where earlier ones have those of
-// subscription.FormerKey.
-func hubLayout() layout {
-	return layout{kind: "carillon hub", version: 6, held: 5, moveOn: (*engine).moveOn}
-}
+// hubLayout is a hub's. Earlier layouts were never released.
+func hubLayout() layout { return layout{kind: "carillon hub", version: 6} }
 
 // openEngine opens the directory as a store of the layout, or makes it one.
 func openEngine(cfg Config, want layout) (*engine, error) {
@@ -97,11 +88,7 @@ func open(cfg Config, want layout) (*engine, error) {
 		_ = lock.Close()
 		return nil, openError(err)
 	}
-	err = e.checkFormat(want)
-	if err == nil && want.moveOn != nil {
-		err = want.moveOn(e)
-	}
-	if err != nil {
+	if err := e.checkFormat(want); err != nil {
 		_ = e.close()
 		return nil, openError(err)
 	}
@@ -288,9 +275,7 @@ func lockDir(fsys vfs.FS, dir string) (*pebble.Lock, error) {
 	return nil, ErrInUse
 }
 
-// checkFormat reads the record that says what made the store, or writes it. A store
-// of an earlier layout is of this one from here on, so that no program that does
-// not know it looks at what is half moved.
+// checkFormat reads the record that says what made the store, or writes it.
 func (e *engine) checkFormat(want layout) error {
 	record, err := e.get(formatKey())
 	if err != nil {
@@ -309,13 +294,8 @@ func (e *engine) checkFormat(want layout) error {
 		return fmt.Errorf("%w (it is a store of the kind %q)", ErrForeign, got.kind)
 	case got.version > want.version:
 		return fmt.Errorf("%w (layout %d; this one knows up to %d)", ErrNewer, got.version, want.version)
-	case got.version < want.version && want.held == 0:
-		return e.writeFormat(want)
 	case got.version < want.version:
-		e.held = true
-		if got.version < want.held {
-			return e.writeFormat(layout{kind: want.kind, version: want.held})
-		}
+		return fmt.Errorf("%w (layout %d; this one knows layout %d)", ErrOlder, got.version, want.version)
 	}
 	return nil
 }

@@ -102,6 +102,12 @@ func TestOpenRefuses(t *testing.T) {
 			},
 			want: pebblestore.ErrNewer, says: "layout 7",
 		},
+		"an older version": {
+			prepare: func(t *testing.T, fs *vfs.MemFS) {
+				plainPebble(t, fs, dir, "\x00format", "\x01\x0ccarillon hub\x05")
+			},
+			want: pebblestore.ErrOlder, says: "layout 5; this one knows layout 6",
+		},
 		"a damaged format record": {
 			prepare: func(t *testing.T, fs *vfs.MemFS) { plainPebble(t, fs, dir, "\x00format", "\x01\xffcar") },
 			want:    pebblestore.ErrDamaged, says: "format",

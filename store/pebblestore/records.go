@@ -12,8 +12,8 @@ import (
 )
 
 // recordVersion begins every record, but for notifications with a hole before them,
-// for topics, which had no bytes before layout 3, for positions with a replay, for gaps
-// that were replayed, and for requests with a start or a verify token.
+// for topics, for positions with a replay, for gaps that were replayed, and for requests
+// with a start or a verify token.
 const (
 	recordVersion    = 1
 	recordWithBefore = 2
@@ -254,11 +254,7 @@ func encodeTopic(t topicState) []byte {
 }
 
 func decodeTopic(record []byte) (topicState, error) {
-	version := byte(recordWithBytes)
-	if uncounted(record) {
-		version = recordVersion
-	}
-	d := newDecoder(record, version)
+	d := newDecoder(record, recordWithBytes)
 	t := topicState{key: d.string(), head: d.uintMax(math.MaxUint64 - 1)}
 	d.array(t.last[:])
 	t.until = d.string()
@@ -271,14 +267,9 @@ func decodeTopic(record []byte) (topicState, error) {
 	default:
 		d.fail("a digest is of no known kind")
 	}
-	if version == recordWithBytes {
-		t.bytes = int64(d.uintMax(math.MaxInt64))
-	}
+	t.bytes = int64(d.uintMax(math.MaxInt64))
 	return t, d.done()
 }
-
-// uncounted tells a topic's record of a layout that did not have its bytes.
-func uncounted(record []byte) bool { return len(record) > 0 && record[0] == recordVersion }
 
 func encodePing(p delivery.Ping) []byte {
 	e := newEncoder(recordVersion, len(p.Topic)+16)

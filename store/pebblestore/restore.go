@@ -120,7 +120,7 @@ func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) e
 			if t.Head > delivery.MaxSeq {
 				return fmt.Errorf("head %d of %q: %w", t.Head, t.Topic, errNumber)
 			}
-			ids[i] = topicIDOf(r.db.key(t.Topic))
+			ids[i] = topicIDOf(subscription.Key(t.Topic))
 		}
 		return r.changeLogs(ctx, ids, func(_ *pebble.Batch, w *headWriter) error {
 			for _, t := range part {
@@ -147,7 +147,7 @@ func (r *Restore) PutNotifications(ctx context.Context, notifications []*deliver
 			if n.Seq == 0 || n.Seq > delivery.MaxSeq || n.After >= n.Seq {
 				return fmt.Errorf("number %d after %d of %q: %w", n.Seq, n.After, n.Topic, errNumber)
 			}
-			ids[i] = topicIDOf(r.db.key(n.Topic))
+			ids[i] = topicIDOf(subscription.Key(n.Topic))
 		}
 		return r.changeLogs(ctx, ids, func(b *pebble.Batch, w *headWriter) error {
 			return putNotifications(b, w, ids, part)
@@ -264,7 +264,7 @@ func (w *headWriter) put(t delivery.TopicState) error {
 
 // state is what is known of the topic so far.
 func (w *headWriter) state(topic string) (topicState, error) {
-	key := w.log.db.key(topic)
+	key := subscription.Key(topic)
 	if state, known := w.states[key]; known {
 		return state, nil
 	}

@@ -55,10 +55,6 @@ type Config struct {
 	// memory is full (maxmemory-policy other than noeviction), and with them
 	// what was acknowledged.
 	AllowEviction bool
-	// FormerKeys takes a store also if it has keys of an earlier form
-	// (delivery.FormerKeysError), and leaves its format as it is: Log.Read takes topics as
-	// Log.Topics lists them. It is for an export.
-	FormerKeys bool
 	// Logger takes what an operator should know; nil: nowhere.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil: nowhere.

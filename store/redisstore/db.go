@@ -3,8 +3,6 @@ package redisstore
 import (
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"carillon/delivery"
 	"carillon/subscription"
@@ -16,11 +14,6 @@ type DB struct {
 	sharing sharing       // what Shards.Run shows
 	asks    chan struct{} // has one for each question to other processes that is under way
 	silence silence       // of processes that were asked
-	former  atomic.Bool   // keys are as the store has them: FormerKeys
-	keys    struct {
-		sync.Mutex
-		check *delivery.KeyCheck // of moveKeys; nil: not begun
-	}
 }
 
 // Open returns the store that cfg names. It does not connect: until the server

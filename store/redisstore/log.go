@@ -228,7 +228,7 @@ func receiptOf(value any, id uuid.UUID) (delivery.Receipt, error) {
 
 // Read implements delivery.Log.
 func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	key := l.db.key(topic)
+	key := subscription.Key(topic)
 	n, err := l.read(ctx, key, strconv.FormatUint(uint64(from), 10))
 	if err != nil {
 		return nil, fmt.Errorf("read the log of %q at %d: %w", key, from, err)

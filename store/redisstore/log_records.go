@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/subscription"
 )
 
 // noteVersion begins every record of a notification of this layout.
@@ -77,7 +78,7 @@ func decodeHead(key string, e entry, length int) (*delivery.Notification, error)
 	if length != bodyLen {
 		return nil, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, length, bodyLen)
 	}
-	if !keyed(n.Topic, key) {
+	if subscription.Key(n.Topic) != key {
 		return nil, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, n.Topic)
 	}
 	return n, nil

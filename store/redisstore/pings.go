@@ -158,7 +158,7 @@ func decodePing(key, record string) (delivery.Ping, error) {
 	if err != nil {
 		return delivery.Ping{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if !keyed(ping.Topic, key) {
+	if subscription.Key(ping.Topic) != key {
 		return delivery.Ping{}, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, ping.Topic)
 	}
 	return ping, nil

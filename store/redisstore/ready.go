@@ -51,12 +51,8 @@ func (db *DB) Ready(ctx context.Context) error {
 		}
 		return err
 	})
-	var version string
 	if err == nil {
-		version, err = e.identity(ctx)
-	}
-	if err == nil && version != format {
-		err = db.moveKeys(ctx)
+		err = e.identity(ctx)
 	}
 	// Also those of a server that was fit once, and is so no more.
 	if !unseen && (err == nil || evicts(err) && e.known()) {
@@ -279,12 +275,8 @@ func (f facts) warnings() (list []string) {
 	return list
 }
 
-// format is the number of the layout of keys and records. A store of formerFormat has the keys
-// of subscription.FormerKey, and is of format when moveKeys has found that they are the same.
-const (
-	format       = "2"
-	formerFormat = "1"
-)
+// format is the number of the layout of keys and records. Format 1 was never released.
+const format = "2"
 
 // identityScript makes the store where there is none, and says which it is. It tells
 // the processes of it, which proves at the start that this user may.
@@ -301,20 +293,19 @@ end
 return redis.call('HMGET', KEYS[1], 'id', 'format')
 `, false)
 
-// identity looks whether the store is still the one that it was, and returns its format. One
+// identity looks whether the store is still the one that it was, and of this format. One
 // that is gone is made anew, and another is gone on with: both mean that what was acknowledged
 // before is lost, which the operator is told.
-func (e *engine) identity(ctx context.Context) (version string, err error) {
+func (e *engine) identity(ctx context.Context) error {
 	value, err := e.run(ctx, identityScript, []string{e.keys.store()},
 		format, uuid.NewString(), time.Now().UTC().Format(time.RFC3339), e.keys.bell())
 	if err != nil {
-		return "", err
+		return err
 	}
 	answer := value.([]any)
 	id, _ := answer[0].(string)
-	version, _ = answer[1].(string)
-	if version != format && version != formerFormat {
-		return "", refuse("what is under the prefix %q has format %v, and this program knows format %s only: "+
+	if answer[1] != format {
+		return refuse("what is under the prefix %q has format %v, and this program knows format %s only: "+
 			"use the program that made it, or another prefix", e.keys.prefix, answer[1], format)
 	}
 	e.mu.Lock()
@@ -326,17 +317,7 @@ func (e *engine) identity(ctx context.Context) (version string, err error) {
 			"store", e.url, "was", before, "is", id)
 		e.emptied("the store was found emptied, or replaced by another")
 	}
-	return version, nil
-}
-
-// current looks at the store as identity does, and refuses one that Ready has not brought to
-// format.
-func (e *engine) current(ctx context.Context) error {
-	version, err := e.identity(ctx)
-	if err == nil && version != format {
-		err = refuse("what is under the prefix %q has format %s now, which an older version made: restart the hub", e.keys.prefix, version)
-	}
-	return err
+	return nil
 }
 
 // known tells that the store was found here before.

@@ -169,8 +169,10 @@ func TestReadyRefusesAnotherKindOfServer(t *testing.T) {
 
 func TestReadyRefusesAnotherFormat(t *testing.T) {
 	w := newWorld(t)
-	w.server.Do(t, "HSET", prefixOf(w)+":{store}", "format", "3")
-	wantRefused(t, w.cfg, "has format 3")
+	for _, other := range []string{"1", "3"} {
+		w.server.Do(t, "HSET", prefixOf(w)+":{store}", "format", other)
+		wantRefused(t, w.cfg, "has format "+other)
+	}
 	w.server.Do(t, "DEL", prefixOf(w)+":{store}")
 	w.server.Do(t, "SET", prefixOf(w)+":{store}", "something else")
 	wantRefused(t, w.cfg, "WRONGTYPE")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"carillon/delivery"
+	"carillon/subscription"
 )
 
 // putTopicScript sets what is known of a topic's log, unless its head is above. One
@@ -86,7 +87,7 @@ func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) e
 			if t.Head > delivery.MaxSeq {
 				return fmt.Errorf("restore topics: head %d of %q: %w", t.Head, t.Topic, errNumber)
 			}
-			names[i] = r.db.key(t.Topic)
+			names[i] = subscription.Key(t.Topic)
 			calls[i] = call{putTopicScript, []string{e.keys.head(names[i])}, []any{
 				names[i], uint64(t.Head), t.Last.ID.String(), t.Last.Until, digestText(t.Last.Digest),
 			}}
@@ -127,7 +128,7 @@ func (r *Restore) putNotifications(ctx context.Context, notifications []*deliver
 		if len(n.Body) > maxBody {
 			return fmt.Errorf("number %d of %q: %w", n.Seq, n.Topic, &http.MaxBytesError{Limit: maxBody})
 		}
-		names[i] = r.db.key(n.Topic)
+		names[i] = subscription.Key(n.Topic)
 		calls[i] = putNote(names[i], n, e.keys.log(names[i]), e.keys.times(names[i]), e.keys.head(names[i]), "bytes")
 	}
 	done, err := r.putLogs(ctx, names, calls)

@@ -31,7 +31,7 @@ func (k *keeper) ask(ctx context.Context, answered chan<- round) {
 		known := make(chan error, 1)
 		if known <- nil; r.full {
 			<-known
-			go func() { known <- k.engine.current(limited) }()
+			go func() { known <- k.engine.identity(limited) }()
 		}
 		r.answers = k.engine.exchange(limited, r.answers, k.takeover/4)
 		r.err = k.identified(known)
