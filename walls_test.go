@@ -22,7 +22,7 @@ var mayImport = map[string]struct {
 	rooms  []string
 	reason string
 }{
-	"subscription":                 {[]string{"internal/standing", "internal/wallclock"}, "it is the ground floor: what is stored must not depend on how it is delivered or served"},
+	"subscription":                 {[]string{"internal/standing", "internal/turns", "internal/wallclock"}, "it is the ground floor: what is stored must not depend on how it is delivered or served"},
 	"source":                       {[]string{"subscription", "internal/dots"}, "it is the ground floor: who may publish is told by tokens and topics, which are compared as those of subscriptions"},
 	"payload":                      {nil, "documents know nothing of HTTP, hubs or stores"},
 	"internal/weblink":             {nil, "links are read the same way by every side"},
@@ -35,14 +35,15 @@ var mayImport = map[string]struct {
 	"internal/legible":             {nil, "the text of strangers is shown the same way by every side"},
 	"internal/retryafter":          {nil, "a header is read the same way by every side"},
 	"internal/fetch":               {[]string{"internal/await", "internal/legible", "internal/retryafter"}, "servers of strangers are asked the same way, whatever becomes of what they send"},
+	"internal/turns":               {nil, "those who wait take turns in the same way, whatever they wait for"},
 	"internal/standing":            {nil, "who behaves how is told the same way by those who ask callbacks and those who ask topics"},
-	"internal/egress":              {nil, "the one way out serves every room and depends on none"},
+	"internal/egress":              {[]string{"internal/turns"}, "the one way out serves every room and knows none"},
 	"internal/digests":             {nil, "hashes are computed and compared the same way by every side"},
 	"internal/faults":              {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine; only tests use it"},
 	"internal/h1":                  {nil, "a client of HTTP/1.1 knows whom it dials through by its Config alone"},
 	"internal/tracing":             {[]string{"delivery", "subscription"}, "it wraps what sends and what publishes by their interfaces, and knows who implements them by nothing else"},
 	"delivery":                     {[]string{"internal/await", "subscription", "payload", "internal/egress", "internal/h1", "internal/retryafter", "internal/standing", "internal/wallclock"}, "the log and the cursors must not know who publishes to them; what counts as one site is told the same way where the logs' room is shared out"},
-	"hub":                          {[]string{"delivery", "subscription", "source", "payload", "internal/bodies", "internal/weblink", "internal/egress", "internal/retryafter", "internal/standing"}, "the HTTP face sees interfaces, never an engine"},
+	"hub":                          {[]string{"delivery", "subscription", "source", "payload", "internal/bodies", "internal/weblink", "internal/egress", "internal/retryafter", "internal/standing", "internal/turns"}, "the HTTP face sees interfaces, never an engine"},
 	"operator":                     {[]string{"check", "delivery", "subscription", "source", "payload"}, "what operators ask is answered from the rooms' own views and by the interfaces of engines, and knows nothing of HTTP pages"},
 	"operator/api":                 {[]string{"operator", "delivery", "subscription", "source"}, "the operator's listener serves a desk, and asks no room itself: it imports others for the types of questions and answers"},
 	"operator/page":                {[]string{"check", "internal/legible", "operator/api", "operator", "delivery", "subscription", "source"}, "the pages are a face of the desk, like the API: package api serves them and knows none"},

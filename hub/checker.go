@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"carillon/internal/standing"
+	"carillon/internal/turns"
 	"carillon/subscription"
 )
 
@@ -38,7 +39,7 @@ type Checker struct {
 	known   *verdicts
 	flights singleflight.Group
 	paced   singleflight.Group
-	gate    *gate
+	gate    *turns.Gate
 	pace    *pace
 	renew   chan string
 	logger  *slog.Logger
@@ -61,10 +62,13 @@ func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, re
 	}
 	cfg = cfg.withDefaults()
 	c := &Checker{
-		cfg:    cfg,
-		asker:  newAsker(cfg, transport),
-		known:  newVerdicts(cfg.TopicCheckEntries),
-		gate:   newGate(cfg.TopicChecks, cfg.TopicChecksPerHost, cfg.SlowTopicChecks, cfg.TopicCheckSlowAfter),
+		cfg:   cfg,
+		asker: newAsker(cfg, transport),
+		known: newVerdicts(cfg.TopicCheckEntries),
+		gate: turns.NewGate(turns.GateConfig{Config: turns.Config[string]{
+			Slots: cfg.TopicChecks, PerPeer: cfg.TopicChecksPerHost,
+			SlowAfter: cfg.TopicCheckSlowAfter, SlowSlots: cfg.SlowTopicChecks,
+		}}),
 		pace:   newPace(),
 		renew:  make(chan string, renewals),
 		logger: logger,
@@ -138,11 +142,11 @@ func (c *Checker) check(ctx context.Context, topic string, paced bool) error {
 func (c *Checker) askInTurn(ctx context.Context, topic string) error {
 	waiting, cancel := context.WithTimeout(ctx, c.cfg.TopicCheckTimeout)
 	defer cancel()
-	leave, err := c.gate.enter(waiting, standing.Site(topic))
+	pass, err := c.gate.Enter(waiting, standing.Site(topic))
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBusy, err)
 	}
-	defer leave()
+	defer pass.Leave()
 	return c.ask(ctx, topic)
 }
 

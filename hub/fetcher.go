@@ -13,6 +13,7 @@ import (
 	"carillon/delivery"
 	"carillon/internal/bodies"
 	"carillon/internal/standing"
+	"carillon/internal/turns"
 	"carillon/subscription"
 )
 
@@ -51,9 +52,7 @@ type fetcher struct {
 	owned [subscription.Shards]bool // the shards of this process. Owned by mu.
 	sure  subscription.Surety       // what sureUntil told. Owned by mu.
 	jobs  map[string]*fetchJob      // every topic that waits or runs, by key. Owned by mu.
-	turns *turns                    // those that wait. Owned by mu.
-	young map[*fetchJob]struct{}    // those that hold one of Config.Fetches. Owned by mu.
-	slow  int                       // how many hold one of Config.SlowFetches. Owned by mu.
+	turns *fetchTurns               // the same, by host. Owned by mu.
 	// total and byHost count the topics that wait or run, and those whose ping is
 	// being noted. Owned by mu.
 	total  int
@@ -63,16 +62,20 @@ type fetcher struct {
 	settled recent
 }
 
+type (
+	fetchTurns  = turns.Queue[string, *fetchJob]
+	fetchTicket = turns.Ticket[string, *fetchJob]
+)
+
 // fetchJob is one topic that is to be fetched. While it runs its fields belong
 // to the goroutine that runs it, else to fetcher.mu.
 type fetchJob struct {
 	ping    delivery.Ping
 	shard   subscription.Shard
 	host    string
-	at      time.Time
-	running bool      // Owned by fetcher.mu.
-	started time.Time // of the present attempt. Owned by fetcher.mu.
-	lost    bool      // the shard was, since then. Owned by fetcher.mu.
+	ticket  *fetchTicket // Owned by fetcher.mu.
+	running bool         // Owned by fetcher.mu.
+	lost    bool         // the shard was, since the attempt began. Owned by fetcher.mu.
 	// backoff counts from the first failure; nil before.
 	backoff *backoff.ExponentialBackOff
 	// settled: nothing is left but to have the ping forgotten.
@@ -95,9 +98,11 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		refused: &notices{},
 		logger:  logger,
 		jobs:    make(map[string]*fetchJob),
-		turns:   newTurns(cfg.FetchesPerHost),
-		young:   make(map[*fetchJob]struct{}),
-		byHost:  make(map[string]int),
+		turns: turns.NewQueue[string, *fetchJob](turns.Config[string]{
+			Slots: cfg.Fetches, PerPeer: cfg.FetchesPerHost,
+			SlowAfter: cfg.FetchSlowAfter, SlowSlots: cfg.SlowFetches,
+		}),
+		byHost: make(map[string]int),
 	}
 }
 
@@ -113,10 +118,10 @@ func (f *fetcher) add(pings ...delivery.Ping) {
 		switch j := f.jobs[key]; {
 		case !f.owned[subscription.TopicShard(p.Topic)] || p.Count <= f.settled.count(key):
 		case j == nil:
-			j = &fetchJob{ping: p, shard: subscription.TopicShard(p.Topic), host: fetchedHost(p.Topic), at: time.Now()}
+			j = &fetchJob{ping: p, shard: subscription.TopicShard(p.Topic), host: fetchedHost(p.Topic)}
 			f.jobs[key] = j
 			f.count(j.host)
-			f.turns.wait(j)
+			j.ticket = f.turns.Push(j.host, turns.Fresh, j)
 		case !j.running && !j.settled && p.Count > j.ping.Count:
 			j.ping = p
 		default: // Fetched will tell of it
@@ -222,14 +227,13 @@ func (f *fetcher) lost(shard subscription.Shard) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.owned[shard] = false
-	of := func(j *fetchJob) bool { return j.shard == shard }
-	f.turns.drop(of)
 	for _, j := range f.jobs {
 		switch {
-		case !of(j):
+		case j.shard != shard:
 		case j.running:
 			j.lost = true
 		default:
+			f.turns.Remove(j.ticket)
 			f.forget(j)
 		}
 	}
@@ -261,35 +265,20 @@ const idle = time.Hour
 func (f *fetcher) take(now time.Time) (ready []*fetchJob, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next = f.letSlowOnesGo(now)
-	for len(f.young) < f.cfg.Fetches && f.sure.OfAny(time.Now()) {
-		j, wait := f.turns.next(now)
-		if j == nil {
-			return ready, min(next, wait)
+	f.turns.Tick(now)
+	for f.sure.OfAny(now) {
+		t := f.turns.Next(now)
+		if t == nil {
+			break
 		}
-		j.running, j.started, j.lost = true, now, false
-		f.young[j] = struct{}{}
+		j := t.Value
+		j.running, j.lost = true, false
 		ready = append(ready, j)
-		next = min(next, f.cfg.FetchSlowAfter)
 	}
-	return ready, next
-}
-
-// letSlowOnesGo lets the jobs that take long go on beside the others, as far as
-// they may, and tells how long until there may be another one. The caller holds mu.
-func (f *fetcher) letSlowOnesGo(now time.Time) (next time.Duration) {
-	next = idle
-	for j := range f.young {
-		rest := f.cfg.FetchSlowAfter - now.Sub(j.started)
-		switch {
-		case rest > 0:
-			next = min(next, rest)
-		case f.slow < f.cfg.SlowFetches:
-			delete(f.young, j)
-			f.slow++
-		}
+	if at, ok := f.turns.Wake(); ok {
+		return ready, at.Sub(now)
 	}
-	return next
+	return ready, idle
 }
 
 // carryOut makes one attempt at a job, and puts the job back if there is more to do.
@@ -297,13 +286,8 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 	pause, done := f.attempt(ctx, j)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.young[j]; ok {
-		delete(f.young, j)
-	} else {
-		f.slow--
-	}
 	j.running = false
-	f.turns.done(j)
+	f.turns.Done(j.ticket)
 	switch {
 	case done:
 		f.forget(j)
@@ -311,8 +295,7 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 	case !f.owned[j.shard]:
 		f.forget(j)
 	default:
-		j.at = time.Now().Add(pause)
-		f.turns.wait(j)
+		j.ticket = f.turns.PushAt(j.host, turns.Fresh, j, time.Now().Add(pause))
 	}
 	f.signal()
 }

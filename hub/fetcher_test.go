@@ -528,7 +528,7 @@ func TestFetchInTurn(t *testing.T) {
 		for _, p := range s.publisher.all() {
 			order += map[bool]string{true: "busy ", false: "other "}[strings.HasPrefix(p.Topic, "http://busy")]
 		}
-		if want := "busy busy other busy other busy other "; order != want {
+		if want := "busy other busy other busy other busy "; order != want {
 			t.Errorf("%s, want %s", order, want)
 		}
 	})
