@@ -1,9 +1,7 @@
 package destination
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -224,7 +222,7 @@ func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The signature is missing or wrong.", http.StatusForbidden)
 		return
 	}
-	if err := d.take(d.read(notificationID(r, body), r.Header.Get("Content-Type"), body)); err != nil {
+	if err := d.take(d.read(r.Header.Get("X-Hub-Notification-Id"), r.Header.Get("Content-Type"), body)); err != nil {
 		if errors.Is(err, ErrNotNow) {
 			d.cfg.Logger.Warn("a delivery is asked to come again later", "error", err)
 		} else {
@@ -252,25 +250,4 @@ func (d *Destination) refuseBody(w http.ResponseWriter, err error) {
 	default:
 		http.Error(w, "The body ended early.", http.StatusBadRequest)
 	}
-}
-
-// notificationID is what a repeated delivery is known by. A hub that does not
-// tell one has its ResourceSync notifications known by their content. Empty: not
-// known again.
-func notificationID(r *http.Request, body []byte) string {
-	id := r.Header.Get("X-Hub-Notification-Id")
-	switch {
-	case id != "" && len(id) <= maxID:
-		return id
-	case id != "":
-		return digestOf([]byte(id))
-	case isNotification(body):
-		return digestOf(body)
-	}
-	return ""
-}
-
-func digestOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return "sha-256:" + hex.EncodeToString(sum[:])
 }

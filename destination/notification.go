@@ -1,11 +1,11 @@
 package destination
 
 import (
-	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -28,8 +28,10 @@ type Notification struct {
 	// ChangeNotification tells that the body is a well-formed ResourceSync
 	// notification; what follows is empty otherwise.
 	ChangeNotification bool
-	From, Until        string // as told
-	Changes            []payload.Entry
+	// Broken reports that the body is a ResourceSync notification that cannot be read to its end.
+	Broken      bool
+	From, Until string // as told
+	Changes     []payload.Entry
 
 	digest string // of a ResourceSync notification that tells when it is of: it comes once
 }
@@ -47,39 +49,51 @@ var ErrNotNow = errors.New("not now")
 
 var errSink = errors.New("handing on a notification")
 
-func isNotification(body []byte) bool { return payload.IsNotification(body) }
-
-// read reads a delivery. What is broken is told, and handed on as content
-// of no known kind: a hub cannot mend it by sending it again.
+// read reads a delivery. Violations are logged, and a body that cannot be read is handed on as
+// content of no known kind: a hub cannot mend it by sending it again.
 func (d *Destination) read(id, contentType string, body []byte) *Notification {
-	n := &Notification{ID: id, ContentType: contentType, Size: len(body), Body: body, Received: time.Now().UTC()}
-	if !isNotification(body) {
+	n := &Notification{
+		ID: knownID(id), ContentType: contentType, Size: len(body), Body: body,
+		Received: time.Now().UTC(),
+	}
+	read, err := payload.ReadNotification(body, payload.Limits{Bytes: d.cfg.MaxBody})
+	if read == nil {
 		return n
 	}
-	if _, err := payload.ValidateNotification(bytes.NewReader(body)); err != nil {
-		d.cfg.Logger.Warn("the notification breaks the rules of its format", "id", id, "error", err)
+	if n.ID == "" {
+		n.ID = digestOf(body)
 	}
-	r := payload.NewReader(bytes.NewReader(body), payload.Limits{Bytes: d.cfg.MaxBody})
-	var changes []payload.Entry
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			d.cfg.Logger.Warn("the notification cannot be read", "id", id, "error", err)
+	if err != nil {
+		d.cfg.Logger.Warn("the notification breaks the rules of its format",
+			"id", n.ID, "error", err)
+		if cause := errors.Unwrap(err); cause != nil {
+			d.cfg.Logger.Warn("the notification cannot be read", "id", n.ID, "error", cause)
+			n.Broken = true
 			return n
 		}
-		changes = append(changes, e)
 	}
-	if head, err := r.Header(); err == nil {
-		n.ChangeNotification = true
-		n.From, n.Until, n.Changes = head.From, head.Until, changes
-	}
-	if n.From != "" || slices.ContainsFunc(changes, func(e payload.Entry) bool { return !e.Datetime.IsZero() }) {
+	n.ChangeNotification = true
+	n.From, n.Until, n.Changes = read.Header.From, read.Header.Until, read.Entries
+	if n.From != "" || slices.ContainsFunc(n.Changes, isDated) {
 		n.digest = digestOf(body) // else it may tell of another change what one before has said
 	}
 	return n
+}
+
+func isDated(e payload.Entry) bool { return !e.Datetime.IsZero() }
+
+// knownID returns the X-Hub-Notification-Id as it is remembered: a long one as its digest. A
+// ResourceSync notification without an id is remembered by its content, other content is not.
+func knownID(id string) string {
+	if len(id) > maxID {
+		return digestOf([]byte(id))
+	}
+	return id
+}
+
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha-256:" + hex.EncodeToString(sum[:])
 }
 
 // take hands a notification on, once, and returns when it will be known again.

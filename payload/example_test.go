@@ -112,6 +112,39 @@ func ExampleIsNotification() {
 	// true
 }
 
+// A Destination reads a delivery once, and learns what is wrong with it.
+func ExampleReadNotification() {
+	const doc = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+        xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:md capability="change-notification" from="2026-03-01T09:00:00Z"/>
+  <url><loc>https://source.example/a</loc>
+    <rs:md change="updated" datetime="2026-03-01T09:00:00Z"/></url>
+</urlset>`
+	n, err := payload.ReadNotification([]byte(doc), payload.Limits{})
+	if n == nil {
+		log.Fatal("this is something else")
+	}
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, e := range n.Entries {
+		fmt.Println(e.Change, e.Loc)
+	}
+	// Output:
+	// CN §3: until is missing
+	// updated https://source.example/a
+}
+
+// A hub tells a notification from other content, and says what a near miss lacks.
+func ExampleRecognize() {
+	const doc = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+        xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md from="2026-03-01"/></urlset>`
+	if like, miss := payload.Recognize([]byte(doc)); like == payload.Lookalike {
+		fmt.Println(miss.Kind, "-", miss.Why)
+	}
+	// Output: capability - its rs:md has no capability
+}
+
 func ExampleNormalizeDatetime() {
 	for _, told := range []string{"2026-03-01T10:00:00.250+01:00", "2026-03-01", "1 March"} {
 		fmt.Println(payload.NormalizeDatetime(told))

@@ -122,11 +122,43 @@ func ValidateNotification(r io.Reader) (Summary, error) {
 	return j.sum, err
 }
 
+// ReadNotification reads the change notification in body and judges it by the rules of
+// ValidateNotification, in one pass. It returns nil for a body that IsNotification rejects.
+//
+// The error is an *Invalid. The Changes are complete beside it, unless the Invalid unwraps to the
+// error that stopped the reading: then they are empty.
+func ReadNotification(body []byte, limits Limits) (*Changes, error) {
+	r := readSniffed(body, limits.withDefaults())
+	if r == nil {
+		return nil, nil
+	}
+	n := &Changes{}
+	j := judge{r: r, each: func(w *raw) { n.Entries = append(n.Entries, w.entry()) }}
+	cause := j.run()
+	if cause != nil {
+		n.Entries = nil
+	} else {
+		n.Header, _ = r.Header() // was read
+	}
+	if len(j.found) > 0 {
+		return n, &Invalid{Violations: j.found, cause: cause}
+	}
+	return n, nil
+}
+
+// Changes are the head and the entries of a change notification that was read.
+type Changes struct {
+	Header  Header
+	Entries []Entry
+}
+
 // judge gathers the violations of one document.
 type judge struct {
 	r     *Reader
 	sum   Summary
 	found []Violation
+	// each is called with each entry. If it is nil, reading stops at MaxViolations.
+	each func(*raw)
 	// headSeen: the rs:md of the head was judged.
 	headSeen bool
 	// last is the datetime of the entry before; oldest and newest are the
@@ -159,12 +191,15 @@ func (j *judge) run() error {
 		if !j.headSeen && (j.r.head.mds > 0 || errors.Is(err, io.EOF)) {
 			j.judgeHead()
 		}
-		if err != nil || len(j.found) == MaxViolations {
+		if err != nil || len(j.found) == MaxViolations && j.each == nil {
 			break
 		}
 		if err = j.r.next(); err == nil {
 			j.sum.Entries++
 			j.judgeEntry(&j.r.cur)
+			if j.each != nil {
+				j.each(&j.r.cur)
+			}
 		}
 	}
 	j.judgeInterval()

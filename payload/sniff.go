@@ -20,7 +20,27 @@ const sniffBytes = 64 << 10
 // body is. What has a document type declaration, or is not in UTF-8, is none.
 func IsNotification(body []byte) bool {
 	r, _ := sniff(body) // an error further on in the head is for the validator to name
+	return r.notifies()
+}
+
+// notifies reports whether the head, as far as it was read, is that of a notification.
+func (r *Reader) notifies() bool {
 	return r != nil && r.root == RootURLSet && strings.HasSuffix(r.capability(), notificationSuffix)
+}
+
+// readSniffed returns a Reader of body if that is a notification, and nil if not. The Reader has
+// read the head already, unless the head is longer than sniff reads.
+func readSniffed(body []byte, lim Limits) *Reader {
+	r, err := sniff(body)
+	switch {
+	case !r.notifies():
+		return nil
+	case err != nil && len(body) > sniffBytes || int64(len(body)) > lim.Bytes:
+		return newReader(newBytesScanner(body, lim), lim)
+	}
+	r.lim, r.head.limit, r.cur.limit = lim, lim.EntryBytes, lim.EntryBytes
+	r.scan.lim, r.scan.buf = lim, body
+	return r
 }
 
 // sniff reads the head of a document. The error says why that ended early; what was read

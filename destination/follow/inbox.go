@@ -49,7 +49,7 @@ func (f *Follower) Take(n *destination.Notification) error {
 // passOver logs a delivery that is no change notification. Content of another kind is a topic's habit: that is
 // said once.
 func (f *Follower) passOver(n *destination.Notification) {
-	if payload.IsNotification(n.Body) {
+	if n.Broken {
 		f.cfg.Logger.Warn("a change notification was delivered that cannot be read, and is passed over", "id", n.ID, "bytes", n.Size)
 		return
 	}

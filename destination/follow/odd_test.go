@@ -316,7 +316,7 @@ func TestForeignContent(t *testing.T) {
 			return &destination.Notification{ID: id, Topic: "http://source.example/feed", ContentType: "application/atom+xml", Body: []byte("<feed/>"), Size: 7}
 		}
 		broken := notification("broken", time.Time{}, time.Time{}, nil)
-		broken.ChangeNotification = false
+		broken.ChangeNotification, broken.Broken = false, true
 		w.push(feed("1"), feed("2"), broken, feed("3"))
 		logs := w.logs.String()
 		if n := strings.Count(logs, "is no ResourceSync change notification"); n != 1 || !strings.Contains(logs, "run a callback of your own") || !strings.Contains(logs, "topic=http://source.example/feed") {
