@@ -28,6 +28,13 @@ var (
 // context that is done already changes nothing and comes back as its error.
 // Strings come back byte for byte and times as the same instant.
 type Store interface {
+	Requests
+	Subscriptions
+}
+
+// Requests keeps the requests that are not settled yet, as a Store does. Settling one changes
+// its subscription too.
+type Requests interface {
 	// Submit keeps a request until it is settled. An earlier request with
 	// the same ID is replaced: r.Replacing(earlier) is stored. The subscription
 	// itself is not touched.
@@ -63,15 +70,18 @@ type Store interface {
 	// ErrSuperseded if the stored request has another token or is gone, as it
 	// is when this very call was made before.
 	Unsubscribe(ctx context.Context, r Request) error
+}
+
+// Subscriptions keeps the subscriptions, as a Store does.
+type Subscriptions interface {
+	// Get returns one subscription, or ErrNotFound.
+	Get(ctx context.Context, id ID) (Subscription, error)
 
 	// Remove ends a subscription without a request: its lease is over, its
 	// callback said 410, its topic left the hub. Only a subscription that
 	// still expires at sub.Expires is removed, so that a renewal which came
 	// in between stands; removed tells. A request that is under way stays.
 	Remove(ctx context.Context, sub Subscription) (removed bool, err error)
-
-	// Get returns one subscription, or ErrNotFound.
-	Get(ctx context.Context, id ID) (Subscription, error)
 
 	// Expired returns up to limit subscriptions of the shard with Expires <=
 	// now, those that ended first leading.

@@ -58,7 +58,7 @@ import (
 
 // Source is an engine that is read. Its parts are the ones that a hub works with.
 type Source struct {
-	Subscriptions subscription.Store
+	Subscriptions subscription.Requests
 	Cursors       delivery.Cursors
 	Log           delivery.Log
 	Pings         delivery.Pings
