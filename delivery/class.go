@@ -20,8 +20,8 @@ const (
 	ClassProtocol    Class = 11 // the answer was not HTTP, or beyond its limits
 )
 
-// classes is how many there are, ClassNone included.
-const classes = ClassProtocol + 1
+// Classes is how many there are, ClassNone included.
+const Classes = int(ClassProtocol) + 1
 
 var classNames = [...]string{
 	ClassNone: "none", ClassDelivered: "delivered", ClassGone: "gone",

@@ -178,14 +178,3 @@ type Marks interface {
 	// ok where a shard was not marked since the time given.
 	Lowest(ctx context.Context, since time.Time) (lowest map[string]Seq, ok bool, err error)
 }
-
-// FencedError names the shards whose batches were refused. It is ErrFenced.
-type FencedError struct {
-	Shards []subscription.Shard
-}
-
-// Error says how many shards were lost.
-func (e *FencedError) Error() string { return ErrFenced.Error() }
-
-// Unwrap makes errors.Is(err, ErrFenced) true.
-func (e *FencedError) Unwrap() error { return ErrFenced }

@@ -3,14 +3,11 @@ package delivery
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/google/uuid"
-
-	"carillon/subscription"
 )
 
 // Seq is the place of a notification in its topic's log. Numbers rise from one
@@ -21,18 +18,6 @@ type Seq uint64
 
 // MaxSeq is the highest sequence number: what a script of an engine still counts exactly.
 const MaxSeq Seq = 1<<53 - 1
-
-// Errors that the engines return, wrapped.
-var (
-	// ErrUnavailable: the engine cannot take or give anything at the moment;
-	// the same call may succeed later. Handlers answer 503 with Retry-After.
-	ErrUnavailable = subscription.ErrUnavailable
-	// ErrEndOfLog: the log has no notification at or after the place asked for.
-	ErrEndOfLog = errors.New("end of the topic's log")
-	// ErrFenced: the shard belongs to another process by now; nothing of the
-	// batch for that shard was written.
-	ErrFenced = errors.New("the shard has another owner")
-)
 
 // Publication is what a Source hands in: the content of a topic, to be relayed
 // byte for byte.

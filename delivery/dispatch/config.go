@@ -1,0 +1,243 @@
+package dispatch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Limits that are the same for everyone.
+const (
+	// loadTimeout bounds what goes through much of a store at once: the members
+	// of a shard that is gained, the logs that are trimmed.
+	loadTimeout = 5 * time.Minute
+	// engineTimeout is the deadline of every other call to an engine but Append,
+	// so that one that hangs is noticed and tried again. It binds engines that
+	// look at their context; where a disk does not answer, a call lasts as long
+	// as that, and what needs it waits.
+	engineTimeout = 30 * time.Second
+	// lastSaves is the time for the positions when Run has ended all attempts.
+	lastSaves = 5 * time.Second
+	// headBatch is how many heads are read in one call.
+	headBatch = 1000
+	// DefaultMaxBytes is what the bodies of attempts may take, DefaultCacheBytes what is
+	// held of what was read.
+	DefaultMaxBytes   = 256 << 20
+	DefaultCacheBytes = 64 << 20
+	// DefaultRememberBytes is what all logs together may take before what nobody needs goes.
+	DefaultRememberBytes = 1 << 30
+	// DefaultKeepBytes is what all logs together may take.
+	DefaultKeepBytes = 10 << 30
+	// keepLonger is by how much what is kept may outlive Config.RetryFor.
+	keepLonger = 24 * time.Hour
+	// markLife is for how many TrimIntervals a mark counts.
+	markLife = 3
+	// engineRetryFirst and engineRetryMax are the pauses while an engine is away.
+	engineRetryFirst = 100 * time.Millisecond
+	engineRetryMax   = 5 * time.Second
+)
+
+// Config is how a Dispatcher works. The zero value of a field stands for its
+// default.
+type Config struct {
+	// MaxInFlight bounds the delivery attempts under way that are not slow.
+	// Default 512.
+	MaxInFlight int
+	// MaxPerHost bounds those to one host (scheme, name and port of the
+	// callback). Within it the bound adapts: a host whose attempts fail, time
+	// out or turn slow gets half as many at a time, down to one, and each
+	// success allows one more. Default 64, and never over MaxInFlight.
+	MaxPerHost int
+	// SlowAfter is when an attempt gives its slot back for another and goes on
+	// as a slow one, so that callbacks which hang until the deadline do not
+	// hold what healthy ones need. Default 250 ms.
+	SlowAfter time.Duration
+	// MaxSlow bounds the slow attempts, which come on top of MaxInFlight. A
+	// host gets a quarter of them, on top of MaxPerHost: ConnsPerHost tells
+	// what the Sender's transport must allow. Default four times MaxInFlight;
+	// negative: none, every attempt keeps its slot.
+	MaxSlow int
+
+	// MaxBytes bounds the bodies that attempts under way hold, each counted once,
+	// however many attempts of it there are; those of at most 64 KiB do not count,
+	// and never wait. Beyond it a body waits for others to be given back, but for
+	// one at a time that is larger than all of it. Retries, and attempts to hosts
+	// that have slow ones, get half. What is in the cache (CacheBytes) and
+	// up to eight bodies that are being read come on top. Default 256 MiB.
+	MaxBytes int64
+
+	// RetryFirst is the mean delay before the first retry; it doubles with
+	// every failure in a row, with full jitter (uniform from 0 to twice the
+	// mean). Default 5 s.
+	RetryFirst time.Duration
+	// RetryMax is the longest delay between two attempts; a Retry-After
+	// beyond it is cut to it. Default 1 h.
+	RetryMax time.Duration
+	// RetryFor is how long after its acceptance a notification is still tried
+	// again. What is older when an attempt fails is given up and recorded as a
+	// gap (WebSub §7), but not before ten failures in a row, or as many as RetryFor
+	// has room for the pauses between. Default 72 h.
+	RetryFor time.Duration
+
+	// FlushInterval is how long a change of position waits to be written with
+	// others. Default 250 ms.
+	FlushInterval time.Duration
+	// FlushCount bounds the outcomes that are not written yet: at half of it
+	// they are written without waiting for the interval, and at the whole no
+	// attempt starts before they are. Default 65536, at least 2.
+	FlushCount int
+
+	// PublishTimeout is how long Publish waits for an append, which goes on
+	// when its caller hangs up. An engine that does not look at its context
+	// may go on with it for longer; Publish returns all the same. Default 30 s.
+	PublishTimeout time.Duration
+	// DrainTimeout is how long the end of Run waits for the attempts under
+	// way before it breaks them off. Default 10 s. Saving their positions has
+	// up to 5 s more.
+	DrainTimeout time.Duration
+
+	// HandoverTimeout is how long Lost waits for the attempts under way of the
+	// shard, and then for the positions to be saved. Of shards that are lost one
+	// right after the other only the first have that long: once it has passed
+	// since the first Lost, an attempt is waited for no longer than SlowAfter, so
+	// that callbacks which hang do not keep the shards from who is to have
+	// them; and all their saves together have that long, so that an engine which
+	// hangs holds up the end of the process once, and not for every shard. What
+	// is not waited for may come twice. Default 5 s.
+	HandoverTimeout time.Duration
+
+	// TrimInterval is how often the logs are trimmed. Default a fifth of
+	// KeepAtLeast, from 1 s to 1 min.
+	TrimInterval time.Duration
+	// KeepAtLeast is the age before which no notification is trimmed, so that a
+	// subscription which is still being verified loses nothing; but see KeepBytes for
+	// a site that takes more than its share. Default 5 min.
+	// Where several processes share an engine it must be at least four times
+	// TrimInterval, as what the others tell of their cursors is up to three old.
+	KeepAtLeast time.Duration
+	// KeepFor is the age beyond which a notification is trimmed although a
+	// subscription still needs it, which then has a gap. It stops a log that
+	// nobody would ever make shorter: one whose subscriptions are in shards that
+	// no process has, or get less than is published. Default a day more than
+	// RetryFor, so that giving up, which looks at age as well but tries up
+	// to ten times more, comes first. After a start, or an engine that was away, nothing goes by age
+	// before RetryMax is over: everybody has an attempt for what was kept. At least
+	// KeepAtLeast; negative: no bound by age.
+	KeepFor time.Duration
+	// KeepBytes bounds what all logs together take (TopicState.Bytes), so that
+	// subscriptions which do not keep up cannot fill the engine, which would then
+	// refuse what anybody publishes. Where they take more, the sites of topics
+	// (standing.Site) that take most are cut, all to the same size, and in each the
+	// topics that take most, from the oldest on: a small site does not pay for a
+	// huge one, however many topics that has, nor a small topic for a huge one. What is
+	// younger than KeepAtLeast stays at a site within its share; where only one site
+	// has anything it stays as well, and comes on top. Default 10 GiB; negative: no bound.
+	KeepBytes int64
+
+	// RememberFor is the age up to which a notification stays that no subscription needs any
+	// more, for who asks for it later: a Destination that was away, or for which it was given
+	// up. 0, the default: KeepAtLeast. What KeepFor and KeepBytes say comes first.
+	RememberFor time.Duration
+	// RememberBytes is what all logs together may take before what is remembered goes, though it is
+	// younger: of the sites and topics that take most, as KeepBytes has it, but never what a
+	// subscription needs, nor what is younger than KeepAtLeast. So what is only remembered takes not
+	// more than that. Default 1 GiB; negative: no bound but KeepBytes.
+	RememberBytes int64
+
+	// Clock tells the wall clock, by which leases end and notifications grow old. It may
+	// be set back and forth; where it is set forward it is believed after the longer of RetryMax
+	// and KeepAtLeast. Nil: that of the system.
+	Clock func() time.Time
+
+	// CacheBytes is how much of what was read from the logs is held in memory
+	// for the next reader, beyond what attempts under way hold anyway.
+	// Default 64 MiB; negative: nothing.
+	CacheBytes int64
+}
+
+// ConnsPerHost returns how many attempts to one host may be under way, slow ones
+// included. A transport that allows fewer connections has healthy callbacks wait
+// for those of their host that hang.
+func (c Config) ConnsPerHost() int {
+	c = c.withDefaults()
+	if c.MaxSlow == 0 {
+		return c.MaxPerHost
+	}
+	return c.MaxPerHost + c.slowPerHost()
+}
+
+// slowPerHost is how many slow attempts one host may have, if there are any.
+func (c Config) slowPerHost() int { return max(1, c.MaxSlow/4) }
+
+// withDefaults returns the configuration with every default filled in.
+func (c Config) withDefaults() Config {
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 512)
+	c.MaxPerHost = min(cmp.Or(c.MaxPerHost, 64), c.MaxInFlight)
+	c.SlowAfter = cmp.Or(c.SlowAfter, 250*time.Millisecond)
+	c.MaxSlow = max(cmp.Or(c.MaxSlow, 4*c.MaxInFlight), 0)
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	c.RetryFirst = cmp.Or(c.RetryFirst, 5*time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Hour)
+	c.RetryFor = cmp.Or(c.RetryFor, 72*time.Hour)
+	c.FlushInterval = cmp.Or(c.FlushInterval, 250*time.Millisecond)
+	c.FlushCount = cmp.Or(c.FlushCount, 65536)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, 30*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
+	c.HandoverTimeout = cmp.Or(c.HandoverTimeout, 5*time.Second)
+	c.KeepAtLeast = cmp.Or(c.KeepAtLeast, 5*time.Minute)
+	c.KeepFor = max(cmp.Or(c.KeepFor, max(c.KeepAtLeast, c.RetryFor+min(keepLonger, math.MaxInt64-c.RetryFor))), 0)
+	c.KeepBytes = max(cmp.Or(c.KeepBytes, DefaultKeepBytes), 0)
+	c.RememberBytes = max(cmp.Or(c.RememberBytes, DefaultRememberBytes), 0)
+	c.TrimInterval = cmp.Or(c.TrimInterval, min(max(c.KeepAtLeast/5, time.Second), time.Minute))
+	c.CacheBytes = max(cmp.Or(c.CacheBytes, DefaultCacheBytes), 0)
+	return c
+}
+
+// validate names every field that is out of range, defaults being filled in.
+// An engine with Marks is one that several processes share.
+func (c Config) validate(marks bool) error {
+	var errs []error
+	positive := func(name string, v time.Duration) {
+		if v <= 0 {
+			errs = append(errs, fmt.Errorf("field %s is %s: it must be more than 0", name, v))
+		}
+	}
+	positive("SlowAfter", c.SlowAfter)
+	positive("RetryFirst", c.RetryFirst)
+	positive("RetryMax", c.RetryMax)
+	positive("RetryFor", c.RetryFor)
+	positive("FlushInterval", c.FlushInterval)
+	positive("PublishTimeout", c.PublishTimeout)
+	positive("DrainTimeout", c.DrainTimeout)
+	positive("HandoverTimeout", c.HandoverTimeout)
+	positive("TrimInterval", c.TrimInterval)
+	positive("KeepAtLeast", c.KeepAtLeast)
+	if c.RememberFor < 0 {
+		errs = append(errs, fmt.Errorf("field RememberFor is %s: it must not be negative", c.RememberFor))
+	}
+	if c.MaxInFlight < 1 {
+		errs = append(errs, fmt.Errorf("field MaxInFlight is %d: it must be at least 1", c.MaxInFlight))
+	} else if c.MaxPerHost < 1 {
+		errs = append(errs, fmt.Errorf("field MaxPerHost is %d: it must be at least 1", c.MaxPerHost))
+	}
+	if c.MaxBytes < 1 {
+		errs = append(errs, fmt.Errorf("field MaxBytes is %d: it must be at least 1", c.MaxBytes))
+	}
+	if c.FlushCount < 2 {
+		errs = append(errs, fmt.Errorf("field FlushCount is %d: it must be at least 2", c.FlushCount))
+	}
+	if c.KeepFor > 0 && c.KeepFor < c.KeepAtLeast {
+		errs = append(errs, fmt.Errorf("field KeepFor is %s: it must not be shorter than KeepAtLeast (%s)", c.KeepFor, c.KeepAtLeast))
+	}
+	if marks && c.KeepAtLeast/(markLife+1) < c.TrimInterval {
+		errs = append(errs, fmt.Errorf(
+			"field KeepAtLeast is %s: it must be at least %d times TrimInterval (%s), as the engine is shared",
+			c.KeepAtLeast, markLife+1, c.TrimInterval))
+	}
+	if c.RetryFirst > c.RetryMax {
+		errs = append(errs, fmt.Errorf("field RetryFirst is %s: it must not be longer than RetryMax (%s)", c.RetryFirst, c.RetryMax))
+	}
+	return errors.Join(errs...)
+}

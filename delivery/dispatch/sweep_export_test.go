@@ -1,0 +1,21 @@
+package dispatch
+
+import "carillon/delivery"
+
+// WaterLevel is what each log may take where all have a bound together.
+var WaterLevel = waterLevel
+
+// Loss is what went and is not told of yet.
+type Loss = loss
+
+// MaxLossTopics bounds the topics that a Loss remembers.
+const MaxLossTopics = maxLossTopics
+
+// Add adds what went from the log of a topic.
+func (l *loss) Add(topic string, went delivery.Trimmed) { l.add(topic, went) }
+
+// Kept is how many topics are remembered.
+func (l *loss) Kept() int { return len(l.byTopic) }
+
+// Told is how many topics are told of, and which lost most.
+func (l *loss) Told() (topics int, worst string) { return l.topics(), l.worst()[0] }

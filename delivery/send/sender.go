@@ -1,0 +1,178 @@
+package send
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon/delivery"
+	"carillon/internal/egress"
+	"carillon/internal/h1"
+	"carillon/internal/retryafter"
+)
+
+// Sender makes delivery attempts. Send is called from many goroutines, has the
+// Attempt until it returns and no longer (it is used again for another), and
+// returns within a bound of its own, or soon after ctx ends.
+type Sender interface {
+	Send(ctx context.Context, a *Attempt) Outcome
+}
+
+// Config is how an HTTPSender presents itself.
+type Config struct {
+	// Hub is the hub's URI, which every delivery names (rel=hub). Required.
+	Hub string
+	// Version goes into User-Agent. Default "dev".
+	Version string
+	// Signature is the method of X-Hub-Signature: sha1, sha256, sha384 or
+	// sha512 (WebSub §7.1). Default sha256, the least that WebSub §8.3 advises.
+	Signature string
+	// SignatureFor is the method for the callbacks of a host, in place of Signature: by its
+	// name or address in small letters and without a port (egress.Host).
+	SignatureFor map[string]string
+	// DeliveryTimeout is the one deadline of an attempt, from dialing to the
+	// last byte of the answer. Default 30 s.
+	DeliveryTimeout time.Duration
+	// Inside gets what callbacks of InsideOrigin are to get, in place of a request: the
+	// hub's own test callback. It returns soon, with the status code of the answer. Nil:
+	// such callbacks are dialed as others are, which fails.
+	Inside func(ctx context.Context, d Inside) (status int)
+}
+
+// Outlet is the way out: an *egress.Dialer, which guards what is dialed.
+type Outlet interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	// TLSConfig is what https connections start from.
+	TLSConfig() *tls.Config
+	// Config holds the bounds on connections and headers.
+	Config() egress.Config
+}
+
+var _ Outlet = (*egress.Dialer)(nil)
+
+// HTTPSender delivers by POST (WebSub §7), without following redirects, over
+// connections that it keeps for a while. Transport uses them, too.
+type HTTPSender struct {
+	client    *h1.Client
+	limits    egress.Config // those of its connections
+	sign      *signer
+	signFor   map[string]*signer // by host
+	lines     sync.Pool          // of *[]byte: the lines of one attempt alone
+	userAgent string
+	hubLink   string
+	inside    func(ctx context.Context, d Inside) (status int)
+}
+
+var _ Sender = (*HTTPSender)(nil)
+
+// NewHTTPSender returns a Sender that goes out through the outlet.
+func NewHTTPSender(cfg Config, out Outlet) (*HTTPSender, error) {
+	if cfg.Hub == "" || strings.ContainsAny(cfg.Hub, "<>\r\n") {
+		return nil, fmt.Errorf("field Hub is %q: deliveries must name the hub's URI", cfg.Hub)
+	}
+	sign, err := newSigner(cmp.Or(cfg.Signature, "sha256"))
+	if err != nil {
+		return nil, err
+	}
+	signFor := make(map[string]*signer, len(cfg.SignatureFor))
+	for host, method := range cfg.SignatureFor {
+		if signFor[host], err = newSigner(method); err != nil {
+			return nil, fmt.Errorf("host %s: %w", host, err)
+		}
+	}
+	if cfg.DeliveryTimeout < 0 {
+		return nil, fmt.Errorf("field DeliveryTimeout is %s: it must be more than 0", cfg.DeliveryTimeout)
+	}
+	limits := out.Config()
+	client, err := h1.New(h1.Config{
+		Dial: out.DialContext, TLS: out.TLSConfig(),
+		Timeout: cmp.Or(cfg.DeliveryTimeout, 30*time.Second), HandshakeTimeout: limits.DialTimeout,
+		MaxHeaderBytes: limits.MaxHeaderBytes, MaxConnsPerHost: limits.MaxConnsPerHost,
+		MaxConns: limits.MaxConns, IdlePerHost: limits.IdlePerHost, IdleBytes: limits.IdleBytes, IdleTimeout: limits.IdleTimeout,
+		SessionBytes: limits.SessionBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &HTTPSender{
+		client:    client,
+		limits:    limits,
+		sign:      sign,
+		signFor:   signFor,
+		lines:     sync.Pool{New: func() any { return new([]byte) }},
+		userAgent: fmt.Sprintf("Carillon/%s (+%s)", cmp.Or(cfg.Version, "dev"), cfg.Hub),
+		hubLink:   `<` + cfg.Hub + `>; rel="hub"`,
+		inside:    cfg.Inside,
+	}, nil
+}
+
+// Transport returns a RoundTripper over the connections of the deliveries, for the requests
+// that the hub makes besides: verifying a callback opens the connection that its first
+// delivery uses. It makes GET and HEAD requests, bounded by their context alone, asks for
+// no compression and follows no redirects (WebSub §5.3.1, §7).
+func (s *HTTPSender) Transport() http.RoundTripper { return s.client }
+
+// CloseIdleConnections closes the connections that no request uses. Nobody has to
+// call it: they are closed after a while.
+func (s *HTTPSender) CloseIdleConnections() { s.client.CloseIdleConnections() }
+
+// Send makes one attempt.
+func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
+	secure, authority, target, err := a.target()
+	if err != nil {
+		return Outcome{Class: delivery.ClassProtocol, Err: err}
+	}
+	if s.inside != nil && a.isInside(secure, authority) {
+		return s.sendInside(ctx, a)
+	}
+	w := a.Wire
+	if w == nil {
+		w = new(Wire)
+	}
+	sign := s.signer(authority)
+	message, line, err := w.of(s, a, sign)
+	if err != nil {
+		return Outcome{Class: delivery.ClassProtocol, Err: err}
+	}
+	lines := s.lines.Get().(*[]byte)
+	*lines = append((*lines)[:0], line...)
+	if a.Secret != "" && line == nil {
+		if *lines = appendSignature(*lines, a, sign); a.Shared {
+			w.keep(signed{sign, a.Secret}, *lines)
+		}
+	}
+	if a.Traceparent != "" {
+		*lines = append(append(append(*lines, "Traceparent: "...), a.Traceparent...), "\r\n"...)
+	}
+	answer, err := s.client.Post(ctx, &h1.Request{
+		Secure: secure, Authority: authority, Target: target, Message: message, Lines: *lines,
+	})
+	s.lines.Put(lines)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Outcome{Class: delivery.ClassNone, Err: context.Cause(ctx)}
+		}
+		return Outcome{Class: classOfError(err), Err: egress.Unquoted(err)}
+	}
+	out := Outcome{Class: classOfStatus(answer.Status), Status: answer.Status}
+	if answer.RetryAfter != "" {
+		out.RetryAfter = retryafter.Parse(answer.RetryAfter, time.Now())
+	}
+	return out
+}
+
+// signer returns who signs for the callbacks of a host and port.
+func (s *HTTPSender) signer(authority string) *signer {
+	if len(s.signFor) > 0 {
+		if sign := s.signFor[egress.Host("http://"+authority+"/")]; sign != nil {
+			return sign
+		}
+	}
+	return s.sign
+}
