@@ -37,7 +37,7 @@ verify:
 # The longest rooms begin first, so that none of them is still running alone when the others
 # are done. Most of them wait for processes and for timers: one room more runs at a time than
 # there are processors.
-LONGEST = ./cmd/hub ./store/redisstore ./cmd/destination ./bench ./store/pebblestore ./delivery ./notifier/... ./subscription
+LONGEST = ./cmd/hub ./store/redisstore ./cmd/destination ./bench ./store/pebblestore ./delivery/dispatch ./notifier/... ./subscription
 TEST = $(GO) test -count=1 -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
 # The README's test command, and the same again under the race detector, but for the

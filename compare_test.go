@@ -17,7 +17,7 @@ var secretName = regexp.MustCompile(`(?i)(secret|token|tokenhash|signature|chall
 
 // maySayEqual are the comparisons of such names by == that are good, each with its reason.
 var maySayEqual = map[string]string{
-	"delivery/entry.go: secret != e.text":                         "it is the subscription's own secret, kept again; nobody who asks learns how long that took",
+	"delivery/dispatch/entry.go: secret != e.text":                "it is the subscription's own secret, kept again; nobody who asks learns how long that took",
 	"internal/weblink/document.go: z.Next == html.ErrorToken":     "it is a piece of markup",
 	"notifier/token.go: token != got.sent":                        "both are the notifier's own: what its file has now, with what it had",
 	"source/source.go: s.TokenHash == other.TokenHash":            "both are the hub's own: records of one Source, compared when stores are merged",

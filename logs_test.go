@@ -24,7 +24,7 @@ var sayWarnings = []string{
 	"cmd/internal/program/serve.go",     // what net/http says, at level debug
 	"cmd/destination/print.go", "cmd/notifier/run.go", "cmd/hub/check.go",
 	"cmd/hub/progress.go",            // what is under way, by the command that does it
-	"delivery/away.go",               // readFailed: its callers have constants
+	"delivery/dispatch/away.go",      // readFailed: its callers have constants
 	"destination/follow/follower.go", // tried: likewise
 	"store/pebblestore/engine_log.go",
 }

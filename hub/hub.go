@@ -28,14 +28,14 @@ type Requests interface {
 	Deny(ctx context.Context, sub subscription.Subscription, reason string) error
 }
 
-// Publisher takes what was published. delivery.Dispatcher is one.
+// Publisher takes what was published. dispatch.Dispatcher is one.
 type Publisher interface {
 	// Publish appends a publication to its topic's log: it is durable when
 	// Publish returns nil. The body is not changed afterwards by either side.
 	Publish(ctx context.Context, p delivery.Publication) (delivery.Receipt, error)
 }
 
-// Audience knows who subscribes to what in this process. delivery.Dispatcher is one.
+// Audience knows who subscribes to what in this process. dispatch.Dispatcher is one.
 type Audience interface {
 	// Topics returns the keys of the topics that have subscribers.
 	Topics() []string
@@ -58,7 +58,7 @@ type Addresses interface {
 //
 // Transport makes the requests to topics and callbacks, which are GET and HEAD. It asks
 // for no compression and refuses forbidden addresses with egress.ErrForbidden, as that of
-// a delivery.HTTPSender does. It is not an http.Client, which would read the Location of
+// a send.HTTPSender does. It is not an http.Client, which would read the Location of
 // a redirect that nobody follows, and put the address into every error.
 type Parts struct {
 	Requests  Requests

@@ -21,6 +21,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	"carillon/delivery/dispatch"
+	"carillon/delivery/send"
 	"carillon/hub"
 	"carillon/internal/egress"
 	"carillon/store/pebblestore"
@@ -29,7 +31,7 @@ import (
 
 // roster tells a test when a subscription has become active or ended.
 type roster struct {
-	*delivery.Dispatcher
+	*dispatch.Dispatcher
 	activated chan subscription.Subscription
 	ended     chan subscription.ID
 }
@@ -75,10 +77,10 @@ func newHouseTrusting(t *testing.T, logger *slog.Logger, roots *x509.CertPool) *
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	cfg := hub.Config{URL: server.URL + "/websub/"}
-	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: cfg.URL}, dialer)
+	sender, err := send.NewHTTPSender(send.Config{Hub: cfg.URL}, dialer)
 	ok(err)
 	transport := sender.Transport()
-	dispatcher, err := delivery.New(delivery.Config{}, delivery.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
+	dispatcher, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
 	ok(err)
 	checker, err := hub.NewChecker(cfg, transport, logger, nil)
 	ok(err)
@@ -115,7 +117,7 @@ func newHouseTrusting(t *testing.T, logger *slog.Logger, roots *x509.CertPool) *
 
 // holder has the rooms take and leave shards in order, as cmd/hub does.
 type holder struct {
-	dispatcher *delivery.Dispatcher
+	dispatcher *dispatch.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
 }

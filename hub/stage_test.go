@@ -65,7 +65,7 @@ func (r *requests) fail(err error) {
 	r.err = err
 }
 
-// publisher stands for the delivery.Dispatcher.
+// publisher stands for the dispatch.Dispatcher.
 type publisher struct {
 	mu        sync.Mutex
 	err       error

@@ -20,7 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon/delivery"
+	"carillon/delivery/send"
 	"carillon/hub"
 	"carillon/internal/egress"
 	"carillon/subscription"
@@ -45,9 +45,9 @@ func loopback(t *testing.T) http.RoundTripper {
 }
 
 // wayOut returns what a hub makes its requests by.
-func wayOut(t testing.TB, out delivery.Outlet) *delivery.HTTPSender {
+func wayOut(t testing.TB, out send.Outlet) *send.HTTPSender {
 	t.Helper()
-	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{Hub: hubURL}, out)
+	sender, err := send.NewHTTPSender(send.Config{Hub: hubURL}, out)
 	if err != nil {
 		t.Fatal(err)
 	}

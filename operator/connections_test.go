@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"carillon/delivery"
+	"carillon/delivery/send"
 	"carillon/operator"
 	"carillon/subscription"
 )
@@ -12,7 +12,7 @@ import (
 // Each process tells its own connections, and the overview adds them up, whichever is asked. A
 // process without any tells zeros.
 func TestConnectionsOfProcesses(t *testing.T) {
-	own := map[string]delivery.Connections{
+	own := map[string]send.Connections{
 		"a": {
 			Open: 10, Idle: 7, MaxOpen: 100, Hosts: 5, RememberedHosts: 3, IdleBytes: 700, MaxIdleBytes: 1000, SessionBytes: 80, MaxSessionBytes: 90,
 			Plain: 1, Full: 20, Resumed: 300, Dropped: 4000,
@@ -34,7 +34,7 @@ func TestConnectionsOfProcesses(t *testing.T) {
 		desks[name] = newDesk(t, db, newFake(1, shards), func(c *operator.Config) {
 			c.Peers = neighbour{s, name}
 			if name != "c" {
-				c.Connections = func() delivery.Connections { return own[name] }
+				c.Connections = func() send.Connections { return own[name] }
 			}
 		})
 		s.live[name] = desks[name].AnswerTo

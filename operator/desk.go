@@ -12,6 +12,8 @@ import (
 
 	"carillon/check"
 	"carillon/delivery"
+	"carillon/delivery/report"
+	"carillon/delivery/send"
 	"carillon/source"
 	"carillon/subscription"
 )
@@ -30,17 +32,17 @@ type Peers interface {
 }
 
 // Deliveries knows the subscriptions of the shards that this process holds, and delivers to
-// them. delivery.Dispatcher is one, and says what its methods do.
+// them. dispatch.Dispatcher is one, and says what its methods do.
 type Deliveries interface {
-	Each(ctx context.Context, topic string, visit func(delivery.Standing) bool) error
-	Standing(id subscription.ID) (delivery.Standing, bool)
-	Tally(ctx context.Context, topic string, seqs []delivery.Seq) ([]delivery.Tally, error)
-	Undelivered(ctx context.Context, topic string, seq delivery.Seq, visit func(delivery.Standing, delivery.Fate) bool) error
-	Attempts(id subscription.ID) []delivery.AttemptRecord
+	Each(ctx context.Context, topic string, visit func(report.Standing) bool) error
+	Standing(id subscription.ID) (report.Standing, bool)
+	Tally(ctx context.Context, topic string, seqs []delivery.Seq) ([]report.Tally, error)
+	Undelivered(ctx context.Context, topic string, seq delivery.Seq, visit func(report.Standing, report.Fate) bool) error
+	Attempts(id subscription.ID) []report.Attempt
 	Held() (held, loading []delivery.Tenure)
-	Stats() delivery.Stats
-	Totals() delivery.Totals
-	TopicCounts(ctx context.Context) ([]delivery.TopicCount, error)
+	Stats() report.Stats
+	Totals() report.Totals
+	TopicCounts(ctx context.Context) ([]report.TopicCount, error)
 	RetryNow(ctx context.Context, id subscription.ID) error
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, final delivery.Seq, err error)
 	Ended(id subscription.ID)
@@ -92,7 +94,7 @@ type Config struct {
 	Checks   func(ctx context.Context) []Check
 	Warnings func() []string
 	// Connections returns how the connections to callbacks and topics stand; nil: there are none.
-	Connections func() delivery.Connections
+	Connections func() send.Connections
 	// Waiting counts the requests that wait to be verified; nil: there are none.
 	Waiting func() int
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
 	"carillon/operator"
 )
 
@@ -114,9 +115,9 @@ func TestTopicPages(t *testing.T) {
 		if i%3 == 0 || i%2 == 1 {
 			for c := range 4 {
 				for _, f := range []*fake{a, b} {
-					state := delivery.StateIdle
+					state := report.StateIdle
 					if i == 9 {
-						state = delivery.StateFailing
+						state = report.StateFailing
 					}
 					f.subscribe(url, fmt.Sprintf("https://c%d.example/", c), 1, 1, state)
 				}

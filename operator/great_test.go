@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon/delivery"
+	"carillon/delivery/report"
 	"carillon/operator"
 )
 
@@ -21,8 +21,8 @@ func TestLongTopics(t *testing.T) {
 			db := openStore(t)
 			a, b := newFake(1, even), newFake(1, odd)
 			subscribe := func(topic, callback string) {
-				a.subscribe(topic, callback, 0, 1, delivery.StateFailing)
-				b.subscribe(topic, callback, 0, 1, delivery.StateFailing)
+				a.subscribe(topic, callback, 0, 1, report.StateFailing)
+				b.subscribe(topic, callback, 0, 1, report.StateFailing)
 			}
 			for i := range 1500 {
 				subscribe(long(0), fmt.Sprintf("https://c%d.example/", i))

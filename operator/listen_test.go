@@ -14,7 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"carillon/delivery"
+	"carillon/delivery/report"
+	"carillon/delivery/send"
 	"carillon/operator"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
@@ -97,7 +98,7 @@ func (e *ear) confirm(lease time.Duration) error {
 	if err == nil {
 		e.fake.mu.Lock()
 		defer e.fake.mu.Unlock()
-		e.fake.stands[id] = delivery.Standing{Subscription: subscription.Subscription{ID: id, Topic: w.Topic, Callback: w.Callback}}
+		e.fake.stands[id] = report.Standing{Subscription: subscription.Subscription{ID: id, Topic: w.Topic, Callback: w.Callback}}
 	}
 	return err
 }
@@ -113,7 +114,7 @@ func (e *ear) deliver(body, signature string) int {
 	if signature != "" {
 		h.Set("X-Hub-Signature", signature)
 	}
-	return e.inner.Deliver(context.Background(), delivery.Inside{Callback: w.Callback, Header: h, Body: []byte(body)})
+	return e.inner.Deliver(context.Background(), send.Inside{Callback: w.Callback, Header: h, Body: []byte(body)})
 }
 
 // next returns what is heard next.

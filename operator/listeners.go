@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"carillon/delivery"
+	"carillon/delivery/send"
 	"carillon/payload"
 	"carillon/subscription"
 )
@@ -27,7 +27,7 @@ import (
 const (
 	// ListenOrigin is what the URLs of the hub's own test callbacks begin with, before a slash
 	// and a name.
-	ListenOrigin = delivery.InsideOrigin
+	ListenOrigin = send.InsideOrigin
 )
 
 // Bounds of listening.
@@ -147,7 +147,7 @@ func (ls *Listeners) Deny(_ context.Context, _, callback, reason string) error {
 }
 
 // Deliver takes a delivery, as a callback would: 410 where nobody listens any more.
-func (ls *Listeners) Deliver(_ context.Context, d delivery.Inside) (status int) {
+func (ls *Listeners) Deliver(_ context.Context, d send.Inside) (status int) {
 	ls.mu.Lock()
 	l := ls.all[d.Callback]
 	ls.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
 	"carillon/operator"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
@@ -33,9 +34,9 @@ func townOn(t *testing.T, db *pebblestore.DB) (desks map[string]*operator.Desk, 
 		for _, f := range []*fake{a, b} {
 			callback := fmt.Sprintf("https://c%d.example/secret/path", i)
 			if i%3 == 0 {
-				f.subscribe(topic, callback, 1, 2, delivery.StateFailing)
+				f.subscribe(topic, callback, 1, 2, report.StateFailing)
 			} else {
-				f.subscribe(topic, callback, 2, 2, delivery.StateIdle)
+				f.subscribe(topic, callback, 2, 2, report.StateIdle)
 			}
 		}
 	}
@@ -230,8 +231,8 @@ func TestAShardThatTwoAnswerFor(t *testing.T) {
 	last := publish(t, db, topic, "", "", time.Now())
 	late, holder := newFake(1, all), newFake(2, all)
 	for i := range 10 {
-		late.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 0, 1, delivery.StateReady)
-		holder.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 1, 1, delivery.StateIdle)
+		late.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 0, 1, report.StateReady)
+		holder.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 1, 1, report.StateIdle)
 	}
 	desks, _ := newStreet(t, db, map[string]*fake{"late": late, "holder": holder})
 	for name, d := range desks {
@@ -252,7 +253,7 @@ func TestShardsThatChangeHands(t *testing.T) {
 	db := openStore(t)
 	last := publish(t, db, topic, "", "", time.Now())
 	f := newFake(1, all)
-	f.subscribe(topic, "https://c.example/", 1, 1, delivery.StateIdle)
+	f.subscribe(topic, "https://c.example/", 1, 1, report.StateIdle)
 	changes := 0
 	f.onHeld = func() {
 		f.mu.Lock()
@@ -328,7 +329,7 @@ func TestDoneByWhoIsSure(t *testing.T) {
 	late, holder := newFake(1, all), newFake(2, all)
 	var id subscription.ID
 	for _, f := range []*fake{late, holder} {
-		id = f.subscribe(topic, "https://c.example/", 1, 2, delivery.StateFailing)
+		id = f.subscribe(topic, "https://c.example/", 1, 2, report.StateFailing)
 	}
 	late.unsure = true
 	desks, _ := newStreet(t, openStore(t), map[string]*fake{"late": late, "holder": holder})
@@ -348,7 +349,7 @@ func TestDoneOnce(t *testing.T) {
 		b.held[0].Epoch = epoch
 	}
 	for id, s := range b.stands {
-		if s.State != delivery.StateFailing {
+		if s.State != report.StateFailing {
 			continue
 		}
 		if err := desks["a"].Retry(t.Context(), id); err != nil || !slices.Equal(b.retried, []subscription.ID{id}) {

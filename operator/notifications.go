@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
 	"carillon/subscription"
 )
 
@@ -139,11 +140,11 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 		return a, nil
 	}
 	type one struct {
-		standing delivery.Standing
+		standing report.Standing
 		outcome  string
 	}
 	first := newSmallest(MaxMissing+1, func(a, b one) int { return compareIDs(a.standing.Subscription.ID, b.standing.Subscription.ID) })
-	err = h.cfg.Deliveries.Undelivered(ctx, q.Topic, q.Seq, func(s delivery.Standing, o delivery.Fate) bool {
+	err = h.cfg.Deliveries.Undelivered(ctx, q.Topic, q.Seq, func(s report.Standing, o report.Fate) bool {
 		first.add(one{s, o.String()})
 		return true
 	})

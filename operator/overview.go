@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"carillon/delivery"
+	"carillon/delivery/send"
 )
 
 // Bounds of an overview.
@@ -157,7 +157,7 @@ func (c *Counts) add(o Counts) {
 }
 
 // connectionsOf converts the counts of a sender.
-func connectionsOf(c delivery.Connections) Connections {
+func connectionsOf(c send.Connections) Connections {
 	return Connections{
 		Open: c.Open, Idle: c.Idle, MaxOpen: c.MaxOpen, Hosts: c.Hosts, RememberedHosts: c.RememberedHosts,
 		IdleBytes: c.IdleBytes, MaxIdleBytes: c.MaxIdleBytes, SessionBytes: c.SessionBytes, MaxSessionBytes: c.MaxSessionBytes,

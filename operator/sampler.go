@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
 )
 
 // The last minutes are remembered in steps. Steps end at whole multiples of stepTime of the
@@ -23,7 +24,7 @@ type sample struct {
 	Published uint64         `json:"published,omitempty"`
 	Delivered uint64         `json:"delivered,omitempty"`
 	Failed    map[string]int `json:"failed,omitempty"`
-	// Latency counts attempts by bucket of a delivery.Latency, those buckets that have any.
+	// Latency counts attempts by bucket of a report.Latency, those buckets that have any.
 	Latency map[int]uint64 `json:"latency,omitempty"`
 	Behind  int            `json:"behind,omitempty"`
 }
@@ -35,7 +36,7 @@ type sampler struct {
 }
 
 // run takes a sample at the end of each step until ctx ends.
-func (s *sampler) run(ctx context.Context, totals func() delivery.Totals) {
+func (s *sampler) run(ctx context.Context, totals func() report.Totals) {
 	before, began := totals(), time.Now()
 	for {
 		now := time.Now()
@@ -70,7 +71,7 @@ func (s *sampler) all() []sample {
 }
 
 // sampleOf is what happened between two looks.
-func sampleOf(end time.Time, took time.Duration, before, after delivery.Totals) sample {
+func sampleOf(end time.Time, took time.Duration, before, after report.Totals) sample {
 	one := sample{End: end.Unix(), Seconds: took.Seconds(), Published: after.Published - before.Published, Behind: after.Behind}
 	for c := range after.Attempts {
 		n := after.Attempts[c] - before.Attempts[c]
@@ -100,7 +101,7 @@ func sampleOf(end time.Time, took time.Duration, before, after delivery.Totals) 
 // process that was held up tells of more at once.
 func series(all [][]sample) []Step {
 	byEnd := map[int64]*Step{}
-	latency := map[int64]delivery.Latency{}
+	latency := map[int64]report.Latency{}
 	for _, samples := range all {
 		for _, one := range samples {
 			step := byEnd[one.End]

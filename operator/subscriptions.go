@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
 	"carillon/subscription"
 )
 
@@ -44,9 +45,9 @@ func (h *here) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rowsA
 	if err != nil {
 		return a, err
 	}
-	first := newSmallest(bounded(q.Limit)+1, func(a, b delivery.Standing) int { return compareIDs(a.Subscription.ID, b.Subscription.ID) })
+	first := newSmallest(bounded(q.Limit)+1, func(a, b report.Standing) int { return compareIDs(a.Subscription.ID, b.Subscription.ID) })
 	seen := map[subscription.ID]struct{}{}
-	visit := func(s delivery.Standing) bool {
+	visit := func(s report.Standing) bool {
 		id := s.Subscription.ID
 		if _, twice := seen[id]; twice || !matches(s) {
 			return rows.err == nil
@@ -79,7 +80,7 @@ func (h *here) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rowsA
 }
 
 // matcher returns what tells whether a query is true of a subscription, but for After.
-func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(delivery.Standing) bool, error) {
+func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report.Standing) bool, error) {
 	switch q.State {
 	case "", StateBehind, StateIdle, StateReady, StateInFlight, StateFailing:
 	default:
@@ -88,7 +89,7 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(delive
 	}
 	topic, part, host := subscription.Key(q.Topic), strings.ToLower(q.Contains), strings.ToLower(q.Host)
 	_, byID := uuid.Parse(q.Contains)
-	return func(s delivery.Standing) bool {
+	return func(s report.Standing) bool {
 		switch state := rows.state(s); {
 		case q.State == StateBehind && state == StateIdle, q.State != "" && q.State != StateBehind && q.State != state:
 			return false
@@ -151,20 +152,20 @@ func (h *here) newRows() *rows {
 
 // state is the state of a subscription, which of one that nothing is done for (no hub runs)
 // is told by its place in the log.
-func (*rows) state(s delivery.Standing) string {
+func (*rows) state(s report.Standing) string {
 	switch behind := s.Position.Settled < s.Head || s.Position.ReplayNext != 0; {
-	case s.State == delivery.StateInFlight:
+	case s.State == report.StateInFlight:
 		return StateInFlight
-	case s.State == delivery.StateFailing, behind && s.Position.Failures > 0:
+	case s.State == report.StateFailing, behind && s.Position.Failures > 0:
 		return StateFailing
-	case s.State == delivery.StateReady, behind:
+	case s.State == report.StateReady, behind:
 		return StateReady
 	}
 	return StateIdle
 }
 
 // row shows a subscription as lists do.
-func (r *rows) row(ctx context.Context, s delivery.Standing) Subscription {
+func (r *rows) row(ctx context.Context, s report.Standing) Subscription {
 	sub := s.Subscription
 	row := Subscription{
 		ID: sub.ID, Topic: sub.Topic, CallbackHost: hostOf(sub.Callback), State: r.state(s), Process: r.here.self, Signed: s.Signed,
@@ -204,7 +205,7 @@ func (r *rows) waitingSince(ctx context.Context, topic string, settled delivery.
 
 // lagsOver tells whether the first that a subscription has not got was accepted longer ago.
 // What that is by number is looked for once for each topic.
-func (r *rows) lagsOver(ctx context.Context, s delivery.Standing, lag time.Duration) bool {
+func (r *rows) lagsOver(ctx context.Context, s report.Standing, lag time.Duration) bool {
 	if s.Position.Settled >= s.Head || r.err != nil {
 		return false
 	}
@@ -306,7 +307,7 @@ func (h *here) subscriptionDetail(ctx context.Context, id subscription.ID) (deta
 	return detailAnswer{true, &d}, rows.err
 }
 
-func attemptOf(a delivery.AttemptRecord) Attempt {
+func attemptOf(a report.Attempt) Attempt {
 	return Attempt{
 		At: a.At.UTC(), Seconds: a.Took.Seconds(), Seq: a.Seq, Number: a.Number, Class: a.Class.String(), Status: a.Status,
 		Error: a.Error, Replay: a.Replay,

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
 	"carillon/operator"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
@@ -60,11 +61,11 @@ func publish(t *testing.T, db *pebblestore.DB, topic, from, until string, at tim
 // fake are the deliveries of one process, as the test says.
 type fake struct {
 	mu      sync.Mutex
-	stands  map[subscription.ID]delivery.Standing
+	stands  map[subscription.ID]report.Standing
 	held    []delivery.Tenure
 	loading []delivery.Tenure
 	unsure  bool
-	totals  delivery.Totals
+	totals  report.Totals
 	retried []subscription.ID
 	ended   []subscription.ID
 	trimmed []string
@@ -75,7 +76,7 @@ type fake struct {
 
 // newFake holds the shards that pick picks.
 func newFake(epoch uint64, pick func(subscription.Shard) bool) *fake {
-	f := &fake{stands: map[subscription.ID]delivery.Standing{}}
+	f := &fake{stands: map[subscription.ID]report.Standing{}}
 	for s := range subscription.Shard(subscription.Shards) {
 		if pick(s) {
 			f.held = append(f.held, delivery.Tenure{Shard: s, Epoch: epoch})
@@ -93,25 +94,25 @@ func (f *fake) holds(id subscription.ID) bool {
 }
 
 // subscribe adds a subscription, of which state and place are as given, if its shard is held.
-func (f *fake) subscribe(topic, callback string, settled, head delivery.Seq, state delivery.State) subscription.ID {
+func (f *fake) subscribe(topic, callback string, settled, head delivery.Seq, state report.State) subscription.ID {
 	id := subscription.NewID(topic, callback)
 	if !f.holds(id) {
 		return id
 	}
-	s := delivery.Standing{
+	s := report.Standing{
 		Subscription: subscription.Subscription{
 			ID: id, Topic: topic, Callback: callback, Created: time.Now(), Expires: time.Now().Add(time.Hour), Lease: time.Hour,
 		},
 		State: state, Position: delivery.Position{Settled: settled}, Head: head,
 	}
-	if state == delivery.StateFailing {
+	if state == report.StateFailing {
 		s.Position.Failures, s.Position.LastFailure, s.Position.NextAttempt = 3, delivery.ClassRefused, time.Now().Add(time.Minute)
 	}
 	f.stands[id] = s
 	return id
 }
 
-func (f *fake) Each(_ context.Context, topic string, visit func(delivery.Standing) bool) error {
+func (f *fake) Each(_ context.Context, topic string, visit func(report.Standing) bool) error {
 	for _, s := range f.stands {
 		if (topic == "" || subscription.Key(s.Subscription.Topic) == topic) && !visit(s) {
 			break
@@ -120,15 +121,15 @@ func (f *fake) Each(_ context.Context, topic string, visit func(delivery.Standin
 	return nil
 }
 
-func (f *fake) Standing(id subscription.ID) (delivery.Standing, bool) {
+func (f *fake) Standing(id subscription.ID) (report.Standing, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s, ok := f.stands[id]
 	return s, ok
 }
 
-func (f *fake) Tally(_ context.Context, topic string, seqs []delivery.Seq) ([]delivery.Tally, error) {
-	tallies := make([]delivery.Tally, len(seqs))
+func (f *fake) Tally(_ context.Context, topic string, seqs []delivery.Seq) ([]report.Tally, error) {
+	tallies := make([]report.Tally, len(seqs))
 	for i, seq := range seqs {
 		t := &tallies[i]
 		for _, s := range f.stands {
@@ -139,7 +140,7 @@ func (f *fake) Tally(_ context.Context, topic string, seqs []delivery.Seq) ([]de
 				t.Delivered++
 			default:
 				t.Pending++
-				if s.State == delivery.StateFailing {
+				if s.State == report.StateFailing {
 					t.Failing++
 				}
 			}
@@ -149,14 +150,14 @@ func (f *fake) Tally(_ context.Context, topic string, seqs []delivery.Seq) ([]de
 	return tallies, nil
 }
 
-func (f *fake) Undelivered(_ context.Context, topic string, seq delivery.Seq, visit func(delivery.Standing, delivery.Fate) bool) error {
+func (f *fake) Undelivered(_ context.Context, topic string, seq delivery.Seq, visit func(report.Standing, report.Fate) bool) error {
 	for _, s := range f.stands {
 		if subscription.Key(s.Subscription.Topic) != topic || s.Position.Settled >= seq {
 			continue
 		}
-		fate := delivery.FatePending
-		if s.State == delivery.StateFailing {
-			fate = delivery.FateFailing
+		fate := report.FatePending
+		if s.State == report.StateFailing {
+			fate = report.FateFailing
 		}
 		if !visit(s, fate) {
 			break
@@ -165,8 +166,8 @@ func (f *fake) Undelivered(_ context.Context, topic string, seq delivery.Seq, vi
 	return nil
 }
 
-func (f *fake) Attempts(subscription.ID) []delivery.AttemptRecord {
-	return []delivery.AttemptRecord{{At: time.Now(), Took: time.Second, Seq: 1, Number: 2, Class: delivery.ClassServerError, Status: 503}}
+func (f *fake) Attempts(subscription.ID) []report.Attempt {
+	return []report.Attempt{{At: time.Now(), Took: time.Second, Seq: 1, Number: 2, Class: delivery.ClassServerError, Status: 503}}
 }
 
 func (f *fake) Held() (held, loading []delivery.Tenure) {
@@ -179,43 +180,43 @@ func (f *fake) Held() (held, loading []delivery.Tenure) {
 	return slices.Clone(f.held), f.loading
 }
 
-func (f *fake) Stats() delivery.Stats {
+func (f *fake) Stats() report.Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return delivery.Stats{Subscriptions: len(f.stands), Topics: 1, Shards: len(f.held), Loading: len(f.loading), Unsure: f.unsure}
+	return report.Stats{Subscriptions: len(f.stands), Topics: 1, Shards: len(f.held), Loading: len(f.loading), Unsure: f.unsure}
 }
 
-func (f *fake) Totals() delivery.Totals {
+func (f *fake) Totals() report.Totals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.totals
 	for _, s := range f.stands {
-		if s.State != delivery.StateIdle {
+		if s.State != report.StateIdle {
 			t.Behind++
 		}
-		if s.State == delivery.StateFailing {
+		if s.State == report.StateFailing {
 			t.Failing++
 		}
 	}
 	return t
 }
 
-func (f *fake) TopicCounts(context.Context) ([]delivery.TopicCount, error) {
-	counts := map[string]delivery.TopicCount{}
+func (f *fake) TopicCounts(context.Context) ([]report.TopicCount, error) {
+	counts := map[string]report.TopicCount{}
 	for _, s := range f.stands {
 		key := subscription.Key(s.Subscription.Topic)
 		c := counts[key]
 		c.Topic = key
 		c.Subscriptions++
-		if s.State != delivery.StateIdle {
+		if s.State != report.StateIdle {
 			c.Behind++
 		}
-		if s.State == delivery.StateFailing {
+		if s.State == report.StateFailing {
 			c.Failing++
 		}
 		counts[key] = c
 	}
-	var list []delivery.TopicCount
+	var list []report.TopicCount
 	for _, c := range counts {
 		list = append(list, c)
 	}
@@ -225,7 +226,7 @@ func (f *fake) TopicCounts(context.Context) ([]delivery.TopicCount, error) {
 func (f *fake) RetryNow(_ context.Context, id subscription.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stands[id].State == delivery.StateIdle {
+	if f.stands[id].State == report.StateIdle {
 		return fmt.Errorf("%w: it has got everything", delivery.ErrNothingToDo)
 	}
 	f.retried = append(f.retried, id)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/program"
-	"carillon/delivery"
+	"carillon/delivery/dispatch"
 	"carillon/internal/legible"
 	"carillon/operator"
 	"carillon/operator/api"
@@ -68,7 +68,7 @@ func openOperator(ctx context.Context, f storeFlags, logger *slog.Logger) (*cont
 
 // deskOfSources knows who may publish, and no subscriptions.
 func deskOfSources(_ context.Context, e *engine, logger *slog.Logger) (*deskAside, error) {
-	nothing, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e.Log, Cursors: e.Cursors}, nobody{}, nobody{}, logger, nil)
+	nothing, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: e.Log, Cursors: e.Cursors}, nobody{}, nobody{}, logger, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,9 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/delivery"
+	"carillon/delivery/dispatch"
+	"carillon/delivery/report"
+	"carillon/delivery/send"
 	"carillon/operator"
 	"carillon/subscription"
 )
@@ -48,7 +51,7 @@ func openDesk(ctx context.Context, e *engine, logger *slog.Logger) (*deskAside, 
 
 // still are the deliveries of a store that no hub works on: seen, and not made.
 type still struct {
-	*delivery.Dispatcher
+	*dispatch.Dispatcher
 	cursors delivery.Cursors
 	end     func() error // saves what was changed
 }
@@ -59,7 +62,7 @@ var _ operator.Deliveries = (*still)(nil)
 type nobody struct{}
 
 // Send is not called: no attempt starts.
-func (nobody) Send(context.Context, *delivery.Attempt) delivery.Outcome { return delivery.Outcome{} }
+func (nobody) Send(context.Context, *send.Attempt) send.Outcome { return send.Outcome{} }
 
 // Remove is not called either: nobody says 410.
 func (nobody) Remove(context.Context, subscription.Subscription) (bool, error) {
@@ -68,7 +71,7 @@ func (nobody) Remove(context.Context, subscription.Subscription) (bool, error) {
 
 // readStill takes all shards of a store and reads them.
 func readStill(ctx context.Context, e *engine, logger *slog.Logger) (*still, error) {
-	d, err := delivery.New(delivery.Config{}, delivery.Stores{Log: e.Log, Cursors: e.Cursors}, nobody{}, nobody{}, logger, nil)
+	d, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: e.Log, Cursors: e.Cursors}, nobody{}, nobody{}, logger, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func readStill(ctx context.Context, e *engine, logger *slog.Logger) (*still, err
 
 // takingAll is the holder of a command.
 type takingAll struct {
-	*delivery.Dispatcher
+	*dispatch.Dispatcher
 	left int // shards to be taken. One Gained or Lost at a time.
 	done chan struct{}
 }
@@ -129,35 +132,35 @@ func (s *still) readHeads(ctx context.Context, log delivery.Log) error {
 }
 
 // TopicCounts counts by the positions: the dispatcher has woken nobody.
-func (s *still) TopicCounts(ctx context.Context) ([]delivery.TopicCount, error) {
-	byTopic := map[string]*delivery.TopicCount{}
-	err := s.Each(ctx, "", func(one delivery.Standing) bool {
+func (s *still) TopicCounts(ctx context.Context) ([]report.TopicCount, error) {
+	byTopic := map[string]*report.TopicCount{}
+	err := s.Each(ctx, "", func(one report.Standing) bool {
 		key := subscription.Key(one.Subscription.Topic)
 		c := byTopic[key]
 		if c == nil {
-			c = &delivery.TopicCount{Topic: key}
+			c = &report.TopicCount{Topic: key}
 			byTopic[key] = c
 		}
 		c.Subscriptions++
-		if one.State != delivery.StateIdle {
+		if one.State != report.StateIdle {
 			c.Behind++
 		}
-		if one.State == delivery.StateFailing {
+		if one.State == report.StateFailing {
 			c.Failing++
 		}
 		return true
 	})
-	counts := make([]delivery.TopicCount, 0, len(byTopic))
+	counts := make([]report.TopicCount, 0, len(byTopic))
 	for _, c := range byTopic {
 		counts = append(counts, *c)
 	}
-	slices.SortFunc(counts, func(a, b delivery.TopicCount) int { return strings.Compare(a.Topic, b.Topic) })
+	slices.SortFunc(counts, func(a, b report.TopicCount) int { return strings.Compare(a.Topic, b.Topic) })
 	return counts, err
 }
 
 // Totals are those of the moment.
-func (s *still) Totals() delivery.Totals {
-	var t delivery.Totals
+func (s *still) Totals() report.Totals {
+	var t report.Totals
 	counts, err := s.TopicCounts(context.Background())
 	if err != nil {
 		return t
@@ -175,7 +178,7 @@ func (s *still) RetryNow(ctx context.Context, id subscription.ID) error {
 	if !there {
 		return delivery.ErrNoSubscription
 	}
-	if one.State == delivery.StateIdle {
+	if one.State == report.StateIdle {
 		return fmt.Errorf("%w: it has got everything", delivery.ErrNothingToDo)
 	}
 	held, _ := s.Held()

@@ -221,14 +221,14 @@ func TestASourceAsks(t *testing.T) {
 		askJSON(t, p, "/api/v1/subscriptions", &page)
 		return page.Matching == 2
 	})
-	published := send(t, http.MethodPost, address, one, fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, s.topicURL("a"), address), "news")
+	published := request(t, http.MethodPost, address, one, fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, s.topicURL("a"), address), "news")
 	where := published.Header.Get("Location")
 	if published.StatusCode != http.StatusOK || !strings.HasPrefix(where, address+"notifications/") {
 		t.Fatalf("%d, Location: %s", published.StatusCode, where)
 	}
 	var a hub.Answer
 	eventually(t, "all to have it", func() bool {
-		resp := send(t, http.MethodGet, where, one, "", "")
+		resp := request(t, http.MethodGet, where, one, "", "")
 		if err := json.NewDecoder(resp.Body).Decode(&a); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%d %v", resp.StatusCode, err)
 		}
@@ -238,7 +238,7 @@ func TestASourceAsks(t *testing.T) {
 		a.MissingShards != 0 || a.Seq == 0 || time.Since(a.Accepted) > time.Hour {
 		t.Errorf("%+v", a)
 	}
-	if resp := send(t, http.MethodHead, where, one, "", ""); resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" {
+	if resp := request(t, http.MethodHead, where, one, "", ""); resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("HEAD: %d %v", resp.StatusCode, resp.Header)
 	}
 	at, _, _ := strings.Cut(where, "?")
@@ -255,13 +255,13 @@ func TestASourceAsks(t *testing.T) {
 		"no ID":           {http.MethodGet, address + "notifications/1?topic=" + url.QueryEscape(s.topicURL("a")), one, 404},
 		"a method":        {http.MethodDelete, where, one, 405},
 	} {
-		if resp := send(t, c.method, c.url, c.token, "", ""); resp.StatusCode != c.want {
+		if resp := request(t, c.method, c.url, c.token, "", ""); resp.StatusCode != c.want {
 			t.Errorf("%s: %d, not %d", name, resp.StatusCode, c.want)
 		}
 	}
 	limited := false
 	for range 10 * hub.DefaultAnswerBurst {
-		if resp := send(t, http.MethodHead, where, one, "", ""); resp.StatusCode == http.StatusTooManyRequests {
+		if resp := request(t, http.MethodHead, where, one, "", ""); resp.StatusCode == http.StatusTooManyRequests {
 			limited = resp.Header.Get("Retry-After") != ""
 			break
 		}
@@ -269,13 +269,13 @@ func TestASourceAsks(t *testing.T) {
 	if !limited {
 		t.Error("a Source may ask as fast as it can")
 	}
-	if resp := send(t, http.MethodGet, at+"?topic="+url.QueryEscape(s.topicURL("b")), two, "", ""); resp.StatusCode != http.StatusNotFound {
+	if resp := request(t, http.MethodGet, at+"?topic="+url.QueryEscape(s.topicURL("b")), two, "", ""); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("because of one Source another is answered %d", resp.StatusCode)
 	}
 }
 
-// send makes a request; its answer's body is closed with the test.
-func send(t *testing.T, method, address, token, link, body string) *http.Response {
+// request makes a request; its answer's body is closed with the test.
+func request(t *testing.T, method, address, token, link, body string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(body))
 	if err != nil {

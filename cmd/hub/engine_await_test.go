@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/delivery/dispatch"
 	"carillon/subscription"
 )
 
@@ -133,7 +134,7 @@ func TestDeliveriesReadyAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := awaiting(nil)
 		var err error
-		if h.dispatcher, err = delivery.New(delivery.Config{}, delivery.Stores{}, nil, nil, nil, nil); err != nil {
+		if h.dispatcher, err = dispatch.New(dispatch.Config{}, dispatch.Stores{}, nil, nil, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		fair, joined := 2, false

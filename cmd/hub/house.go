@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/program"
-	"carillon/delivery"
+	"carillon/delivery/dispatch"
+	"carillon/delivery/send"
 	"carillon/hub"
 	"carillon/internal/egress"
 	"carillon/internal/tracing"
@@ -54,13 +55,13 @@ type house struct {
 	store      *engine
 	control    *controlSocket // nil: there is none
 	proxy      *egress.Proxy  // nil: there is none
-	dispatcher *delivery.Dispatcher
+	dispatcher *dispatch.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
 	holder     *holder
 	desk       *operator.Desk
 	// connections are those to callbacks and topics, as the operator is shown them.
-	connections func() delivery.Connections
+	connections func() send.Connections
 	heard       *operator.Listeners   // the hub's own test callbacks
 	dialer      *egress.Dialer        // the way out to topics and callbacks
 	transport   http.RoundTripper     // of verifications, topic checks and fetches: with deliveries' connections
@@ -171,7 +172,7 @@ func (h *house) join(f serveCommand, held shares) error {
 	return h.joinDesk()
 }
 
-// Bounds on deliveries (delivery.Config).
+// Bounds on deliveries (dispatch.Config).
 const (
 	maxInFlight = 512
 	maxPerHost  = 64
@@ -182,8 +183,8 @@ const (
 const asksPerHost = 64
 
 // deliveryConfig is what the flags say of deliveries.
-func deliveryConfig(f serveCommand) delivery.Config {
-	cfg := delivery.Config{
+func deliveryConfig(f serveCommand) dispatch.Config {
+	cfg := dispatch.Config{
 		MaxPerHost: maxPerHost,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor,
 		DrainTimeout: f.stageWithin(),
@@ -207,7 +208,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 	if h.dialer, err = egress.New(way); err != nil {
 		return fmt.Errorf("--allow-net: %w", err)
 	}
-	sender, err := delivery.NewHTTPSender(delivery.SenderConfig{
+	sender, err := send.NewHTTPSender(send.Config{
 		Hub: h.url, Version: program.Version, Signature: f.Signature, SignatureFor: f.signatureFor(), DeliveryTimeout: f.DeliveryTimeout, Inside: h.heard.Deliver,
 	}, h.dialer)
 	if err != nil {
@@ -217,7 +218,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 		return err
 	}
 	h.connections, h.transport = sender.Connections, sender.Transport()
-	h.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}, ender{h}, h.traces.Sender(sender, f.TraceCallbacks), h.logger, h.metrics)
+	h.dispatcher, err = dispatch.New(cfg, dispatch.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}, ender{h}, h.traces.Sender(sender, f.TraceCallbacks), h.logger, h.metrics)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/delivery/dispatch"
 	"carillon/hub"
 	"carillon/store/redisstore"
 )
@@ -48,7 +49,7 @@ func (f *memoryFlags) validate(keepBytes int64) error {
 }
 
 // remember has the logs keep what may be read later.
-func (f *serveCommand) remember(cfg *delivery.Config) {
+func (f *serveCommand) remember(cfg *dispatch.Config) {
 	if !f.Memory {
 		return
 	}
@@ -56,7 +57,7 @@ func (f *serveCommand) remember(cfg *delivery.Config) {
 	if f.MemoryFor != nil {
 		cfg.RememberFor = *f.MemoryFor
 	}
-	cfg.RememberBytes = cmp.Or(int64(f.KeepBytes)/memoryPart, delivery.DefaultRememberBytes)
+	cfg.RememberBytes = cmp.Or(int64(f.KeepBytes)/memoryPart, dispatch.DefaultRememberBytes)
 	if redisstore.IsURL(f.Store) {
 		cfg.RememberBytes = min(cfg.RememberBytes, memoryInRedis)
 	}

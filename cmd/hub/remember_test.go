@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon/delivery"
+	"carillon/delivery/dispatch"
 	"carillon/internal/redistest"
 	"carillon/internal/weblink"
 	"carillon/payload"
@@ -132,7 +132,7 @@ func readChanges(t *testing.T, address string) string {
 // What is kept for the memory follows --retry-for, --keep-bytes and the engine.
 func TestWhatIsRemembered(t *testing.T) {
 	const gibi = 1 << 30
-	for args, want := range map[string]delivery.Config{
+	for args, want := range map[string]dispatch.Config{
 		"--log-level=info":                            {RememberFor: 96 * time.Hour, RememberBytes: gibi},
 		"--retry-for=1h":                              {RememberFor: 25 * time.Hour, RememberBytes: gibi},
 		"--retry-for=2562047h":                        {RememberFor: 1 << 62, RememberBytes: gibi},

@@ -5,7 +5,7 @@ import (
 	"math"
 	"runtime/debug"
 
-	"carillon/delivery"
+	"carillon/delivery/dispatch"
 	"carillon/hub"
 	"carillon/store/pebblestore"
 )
@@ -13,8 +13,8 @@ import (
 // shares is what may be held in memory of what is large, bytes: the greatest parts
 // of what a hub takes besides its table of subscriptions.
 type shares struct {
-	sending  int64 // bodies that deliveries hold (delivery.Config.MaxBytes)
-	latest   int64 // what was read of the logs last (delivery.Config.CacheBytes)
+	sending  int64 // bodies that deliveries hold (dispatch.Config.MaxBytes)
+	latest   int64 // what was read of the logs last (dispatch.Config.CacheBytes)
 	taking   int64 // bodies of requests (hub.Config.MaxBodiesBytes)
 	fetching int64 // bodies of topics that are fetched (hub.Config.MaxFetchBytes)
 	blocks   int64 // of the embedded store (pebblestore.Config.CacheBytes)
@@ -55,8 +55,8 @@ func memoryLimit() int64 { return debug.SetMemoryLimit(-1) }
 func sharesWithin(limit, maxBody, kept int64) shares {
 	const fetches = hub.DefaultFetches
 	s := shares{
-		sending:  min(delivery.DefaultMaxBytes, limit/sendingPart),
-		latest:   min(delivery.DefaultCacheBytes, limit/latestPart),
+		sending:  min(dispatch.DefaultMaxBytes, limit/sendingPart),
+		latest:   min(dispatch.DefaultCacheBytes, limit/latestPart),
 		taking:   max(maxBody, hub.DefaultMaxForm, min(hub.DefaultMaxBodiesBytes, limit/takingPart)),
 		fetching: max(maxBody, min(fetches*maxBody, limit/fetchingPart)),
 		blocks:   min(pebblestore.DefaultCacheBytes, limit/blocksPart),

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/delivery"
+	"carillon/delivery/dispatch"
 	"carillon/hub"
 	"carillon/store/pebblestore"
 )
@@ -16,7 +16,7 @@ const mebi = 1 << 20
 
 func TestSharesWithin(t *testing.T) {
 	full := shares{
-		sending: delivery.DefaultMaxBytes, latest: delivery.DefaultCacheBytes, taking: hub.DefaultMaxBodiesBytes,
+		sending: dispatch.DefaultMaxBytes, latest: dispatch.DefaultCacheBytes, taking: hub.DefaultMaxBodiesBytes,
 		fetching: 400 * mebi, blocks: pebblestore.DefaultCacheBytes, table: pebblestore.DefaultMemTableBytes,
 		idle: 192 * mebi, sessions: 64 * mebi,
 	}

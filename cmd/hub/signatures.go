@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"carillon/cmd/internal/program"
-	"carillon/delivery"
+	"carillon/delivery/send"
 )
 
 // hostSignature is the method of signatures for the callbacks of one host.
@@ -20,7 +20,7 @@ func (s *hostSignature) UnmarshalText(text []byte) error {
 	if err := s.host.UnmarshalText([]byte(host)); err != nil {
 		return err
 	}
-	if err := delivery.CheckSignature(method); err != nil {
+	if err := send.CheckSignature(method); err != nil {
 		return fmt.Errorf("%q: the method for a host must be sha1, sha256, sha384 or sha512, as in hub.example.org=sha1", text)
 	}
 	s.method = method

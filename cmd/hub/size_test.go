@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/program"
-	"carillon/delivery"
+	"carillon/delivery/dispatch"
 )
 
 func TestByteSize(t *testing.T) {
@@ -82,7 +82,7 @@ func TestMaxBodyFlag(t *testing.T) {
 
 // 0 is no bound, in --keep-for as in --keep-bytes; what is not said is the default.
 func TestKeepNoBound(t *testing.T) {
-	for args, want := range map[string]delivery.Config{
+	for args, want := range map[string]dispatch.Config{
 		"--log-level=info":               {KeepBytes: 10 << 30},
 		"--keep-for=0":                   {KeepBytes: 10 << 30, KeepFor: -1},
 		"--keep-for=0s --keep-bytes=0":   {KeepBytes: -1, KeepFor: -1},

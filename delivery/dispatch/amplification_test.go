@@ -1,8 +1,6 @@
 package dispatch_test
 
 import (
-	"carillon/delivery/dispatch"
-	"carillon/delivery/send"
 	"context"
 	"fmt"
 	"math"
@@ -12,12 +10,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/delivery/dispatch"
+	"carillon/delivery/send"
 )
 
 // What one publication makes the hub send to callbacks that have confirmed and refuse
 // it now is what SECURITY.md says.
 func TestAmplificationOfDeliveries(t *testing.T) {
-	text, err := os.ReadFile("../SECURITY.md")
+	text, err := os.ReadFile("../../SECURITY.md")
 	if err != nil {
 		t.Fatal(err)
 	}

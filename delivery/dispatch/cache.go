@@ -1,12 +1,13 @@
 package dispatch
 
 import (
-	"carillon/delivery"
-	"carillon/delivery/send"
 	"context"
 	"slices"
 	"sort"
 	"time"
+
+	"carillon/delivery"
+	"carillon/delivery/send"
 )
 
 // cache holds notifications so that each is in memory once, however many

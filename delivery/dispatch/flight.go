@@ -1,9 +1,10 @@
 package dispatch
 
 import (
+	"time"
+
 	"carillon/delivery"
 	"carillon/delivery/send"
-	"time"
 )
 
 // flight is an attempt under way. When it has ended it is used for another one.

@@ -1,15 +1,16 @@
 package dispatch_test
 
 import (
-	"carillon/delivery/dispatch"
-	"carillon/delivery/send"
-	"carillon/internal/egress"
 	"context"
 	"errors"
 	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
+
+	"carillon/delivery/dispatch"
+	"carillon/delivery/send"
+	"carillon/internal/egress"
 )
 
 // The dispatcher's own way to a callback, in two parts, ends there too.

@@ -1,11 +1,12 @@
 package dispatch
 
 import (
-	"carillon/delivery"
-	"carillon/delivery/report"
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"carillon/delivery"
+	"carillon/delivery/report"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

@@ -1,12 +1,13 @@
 package dispatch
 
 import (
-	"carillon/delivery"
 	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"carillon/delivery"
 )
 
 // Bounds of looking for the oldest notification that somebody waits for.

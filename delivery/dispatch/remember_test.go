@@ -1,10 +1,11 @@
 package dispatch_test
 
 import (
-	"carillon/delivery/dispatch"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/delivery/dispatch"
 )
 
 // What nobody waits for stays for RememberFor, and what somebody waits for as long as before.

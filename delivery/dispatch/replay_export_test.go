@@ -1,8 +1,9 @@
 package dispatch
 
 import (
-	"carillon/delivery"
 	"time"
+
+	"carillon/delivery"
 )
 
 // ReplayTries is how often each notification of a replay is tried.

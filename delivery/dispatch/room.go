@@ -1,11 +1,12 @@
 package dispatch
 
 import (
-	"carillon/delivery"
 	"errors"
 	"slices"
 	"sort"
 	"time"
+
+	"carillon/delivery"
 )
 
 // Bodies that attempts hold are bounded (Config.MaxBytes), without anybody's trouble

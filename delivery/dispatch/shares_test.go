@@ -1,13 +1,14 @@
 package dispatch_test
 
 import (
-	"carillon/delivery/dispatch"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/delivery/dispatch"
 
 	"pgregory.net/rapid"
 )

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"carillon/delivery"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"carillon/delivery"
 )
 
 // lossInterval is how often a line tells that something went that was still needed.

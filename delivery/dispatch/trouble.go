@@ -1,9 +1,10 @@
 package dispatch
 
 import (
+	"time"
+
 	"carillon/delivery"
 	"carillon/delivery/send"
-	"time"
 )
 
 // Failed attempts are told one by one at level debug only. What an operator wants to know is

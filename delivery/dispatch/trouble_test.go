@@ -1,8 +1,6 @@
 package dispatch_test
 
 import (
-	"carillon/delivery/dispatch"
-	"carillon/delivery/send"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/delivery/dispatch"
+	"carillon/delivery/send"
 )
 
 // A host that begins to fail is told of once, and once when it works again: not each

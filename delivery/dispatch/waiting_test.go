@@ -1,14 +1,15 @@
 package dispatch_test
 
 import (
-	"carillon/delivery/dispatch"
-	"carillon/delivery/send"
 	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/delivery/dispatch"
+	"carillon/delivery/send"
 )
 
 // One of many of a topic waits: what the metric tells is what an operator is told. When it has

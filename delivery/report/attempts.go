@@ -1,8 +1,9 @@
 package report
 
 import (
-	"carillon/delivery"
 	"time"
+
+	"carillon/delivery"
 )
 
 // Attempt is what is remembered of an attempt that came to an end.

@@ -1,10 +1,11 @@
 package report_test
 
 import (
-	"carillon/delivery/report"
 	"math"
 	"testing"
 	"time"
+
+	"carillon/delivery/report"
 
 	"pgregory.net/rapid"
 )

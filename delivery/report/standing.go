@@ -1,3 +1,5 @@
+// Package report holds what operators ask about deliveries: how it stands with subscriptions,
+// notifications, topics and attempts.
 package report
 
 import (

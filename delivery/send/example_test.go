@@ -1,13 +1,14 @@
 package send_test
 
 import (
-	"carillon/delivery"
-	"carillon/delivery/send"
-	"carillon/internal/egress"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+
+	"carillon/delivery"
+	"carillon/delivery/send"
+	"carillon/internal/egress"
 )
 
 // An HTTPSender alone makes one attempt and says what came of it.

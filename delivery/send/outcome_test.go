@@ -1,7 +1,6 @@
 package send_test
 
 import (
-	"carillon/delivery/send"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"carillon/delivery/send"
 )
 
 // No text holds what a stranger chose: a certificate's names, what he answered.

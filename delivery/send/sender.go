@@ -1,3 +1,6 @@
+// Package send makes one attempt to deliver a notification to a callback: the request, its
+// signature (WebSub §7.1) and the outcome. It knows no queue and retries nothing; package
+// dispatch decides what is sent and when.
 package send
 
 import (

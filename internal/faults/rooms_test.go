@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	"carillon/delivery/dispatch"
+	"carillon/delivery/send"
 	"carillon/internal/faults"
 	"carillon/subscription"
 )
@@ -28,7 +30,7 @@ type rooms struct {
 	t *testing.T
 	*disk
 	service    *subscription.Service
-	dispatcher *delivery.Dispatcher
+	dispatcher *dispatch.Dispatcher
 	stop       func()
 
 	mu       sync.Mutex
@@ -55,16 +57,16 @@ func (r *rooms) Deny(context.Context, string, string, string) error { return nil
 // gone is a callback that ends its subscription at the first delivery.
 const gone = "https://gone.example/"
 
-// Send implements delivery.Sender.
-func (r *rooms) Send(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+// Send implements send.Sender.
+func (r *rooms) Send(_ context.Context, a *send.Attempt) send.Outcome {
 	if a.Callback == gone {
-		return delivery.Outcome{Class: delivery.ClassGone, Status: 410}
+		return send.Outcome{Class: delivery.ClassGone, Status: 410}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got[a.Callback] = append(r.got[a.Callback], string(a.Notification.Body))
 	r.secrets[a.Callback] = a.Secret
-	return delivery.Outcome{Class: delivery.ClassDelivered, Status: 200}
+	return send.Outcome{Class: delivery.ClassDelivered, Status: 200}
 }
 
 // holder hands shards to both rooms, in the order of cmd/hub.
@@ -96,9 +98,9 @@ func (r *rooms) run() {
 	r.t.Helper()
 	p := r.parts()
 	// Every notification is read from its log.
-	cfg := delivery.Config{CacheBytes: -1, KeepAtLeast: 2 * settling}
+	cfg := dispatch.Config{CacheBytes: -1, KeepAtLeast: 2 * settling}
 	var err error
-	r.dispatcher, err = delivery.New(cfg, delivery.Stores{Log: p.Log, Cursors: p.Cursors}, ender{r}, r, nil, nil)
+	r.dispatcher, err = dispatch.New(cfg, dispatch.Stores{Log: p.Log, Cursors: p.Cursors}, ender{r}, r, nil, nil)
 	must(r.t, err)
 	r.service, err = subscription.NewService(
 		subscription.Config{Lease: subscription.LeaseRules{Min: time.Minute}}, p.Subscriptions, r, r, r.dispatcher, nil, nil)

@@ -9,12 +9,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"carillon/delivery"
+	"carillon/delivery/send"
 	"carillon/subscription"
 )
 
 // Sender is s, with a span for each attempt: a child of the publication's, whichever process
 // took that. With tell the callback gets traceparent.
-func (t *Tracer) Sender(s delivery.Sender, tell bool) delivery.Sender {
+func (t *Tracer) Sender(s send.Sender, tell bool) send.Sender {
 	if t == nil {
 		return s
 	}
@@ -22,13 +23,13 @@ func (t *Tracer) Sender(s delivery.Sender, tell bool) delivery.Sender {
 }
 
 type sender struct {
-	delivery.Sender
+	send.Sender
 	t    *Tracer
 	tell bool
 }
 
 // Send makes one attempt.
-func (s sender) Send(ctx context.Context, a *delivery.Attempt) delivery.Outcome {
+func (s sender) Send(ctx context.Context, a *send.Attempt) send.Outcome {
 	of := idsOf(a.Notification.ID)
 	_, span := s.t.tracer.Start(of.parent(), "deliver", trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"carillon/delivery"
+	"carillon/delivery/send"
 	"carillon/internal/tracing"
 	"carillon/internal/tracing/tracingtest"
 	"carillon/subscription"
@@ -58,17 +59,17 @@ func (p *publisher) Publish(context.Context, delivery.Publication) (delivery.Rec
 
 // sender answers as it is told.
 type sender struct {
-	outcome     delivery.Outcome
+	outcome     send.Outcome
 	traceparent string
 }
 
-func (s *sender) Send(_ context.Context, a *delivery.Attempt) delivery.Outcome {
+func (s *sender) Send(_ context.Context, a *send.Attempt) send.Outcome {
 	s.traceparent = a.Traceparent
 	return s.outcome
 }
 
-func attemptOf(id uuid.UUID, number uint32) *delivery.Attempt {
-	return &delivery.Attempt{
+func attemptOf(id uuid.UUID, number uint32) *send.Attempt {
+	return &send.Attempt{
 		Subscription: subscription.NewID("https://source.example/t", "https://user:pw@Callback.example:8443/secret?x=1"),
 		Callback:     "https://user:pw@Callback.example:8443/secret?x=1", Secret: "shared secret", Number: number,
 		Notification: &delivery.Notification{ID: id, Seq: 7, Publication: delivery.Publication{Topic: "https://source.example/t", Body: []byte("news")}},
@@ -103,12 +104,12 @@ func TestOneTrace(t *testing.T) {
 	r.Header.Set("Tracestate", "vendor=private")
 	r.Header.Set("Baggage", "who=private")
 	first.Handler(published).ServeHTTP(httptest.NewRecorder(), r)
-	failing := &sender{outcome: delivery.Outcome{Class: delivery.ClassServerError, Status: 503, Err: errors.New("private")}}
+	failing := &sender{outcome: send.Outcome{Class: delivery.ClassServerError, Status: 503, Err: errors.New("private")}}
 	first.Sender(failing, false).Send(t.Context(), attemptOf(id, 1))
 	closeOf(t, first)
 
 	second := env.tracer(t, nil, nil)
-	good := &sender{outcome: delivery.Outcome{Class: delivery.ClassDelivered, Status: 204}}
+	good := &sender{outcome: send.Outcome{Class: delivery.ClassDelivered, Status: 204}}
 	second.Sender(good, true).Send(t.Context(), attemptOf(id, 2))
 	closeOf(t, second)
 
@@ -226,7 +227,7 @@ func TestSampling(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.5",
 	}.tracer(t, nil, nil)
 	const publications = 400
-	good := &sender{outcome: delivery.Outcome{Class: delivery.ClassDelivered, Status: 200}}
+	good := &sender{outcome: send.Outcome{Class: delivery.ClassDelivered, Status: 200}}
 	for range publications {
 		id, err := uuid.NewV7()
 		if err != nil {
@@ -288,7 +289,7 @@ func TestVariables(t *testing.T) {
 func TestOff(t *testing.T) {
 	var off *tracing.Tracer
 	p, s, c := &publisher{}, &sender{}, confirmer{}
-	if off.Publisher(p) != tracing.Publisher(p) || off.Sender(s, true) != delivery.Sender(s) || off.Confirmer(c) != subscription.Confirmer(c) {
+	if off.Publisher(p) != tracing.Publisher(p) || off.Sender(s, true) != send.Sender(s) || off.Confirmer(c) != subscription.Confirmer(c) {
 		t.Error("something is wrapped")
 	}
 	closeOf(t, off)
@@ -309,7 +310,7 @@ func TestCollectorAway(t *testing.T) {
 	tracer := variables{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_BSP_MAX_QUEUE_SIZE": "10", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "5", "OTEL_BSP_EXPORT_TIMEOUT": "50",
 	}.tracer(t, slog.New(slog.NewTextHandler(&text, nil)), reg)
-	good := tracer.Sender(&sender{outcome: delivery.Outcome{Class: delivery.ClassDelivered, Status: 200}}, false)
+	good := tracer.Sender(&sender{outcome: send.Outcome{Class: delivery.ClassDelivered, Status: 200}}, false)
 	const attempts = 1000
 	for n := range attempts {
 		if good.Send(t.Context(), attemptOf(uuid.New(), 1)); n == 5 {
@@ -349,7 +350,7 @@ func BenchmarkSend(b *testing.B) {
 				}
 				defer func() { _ = tracer.Close(b.Context()) }()
 			}
-			s := tracer.Sender(&sender{outcome: delivery.Outcome{Class: delivery.ClassDelivered, Status: 200}}, false)
+			s := tracer.Sender(&sender{outcome: send.Outcome{Class: delivery.ClassDelivered, Status: 200}}, false)
 			a := attemptOf(uuid.New(), 1)
 			b.ReportAllocs()
 			for b.Loop() {
