@@ -18,7 +18,6 @@ type batch struct {
 	bytes   int // of the whole document
 	full    bool
 	since   time.Time // when the first event arrived, or a moment before; by the monotonic clock
-	scratch []byte
 }
 
 func newBatch(ch *channel) batch {
@@ -28,7 +27,7 @@ func newBatch(ch *channel) batch {
 // following is the batch after one that was sealed. If that was full there may be
 // more, whose arrival is not known: after the full batch's first event.
 func (b *batch) following() batch {
-	after := batch{ch: b.ch, next: nextMicro(b.last), bytes: overhead(b.ch.up), scratch: b.scratch}
+	after := batch{ch: b.ch, next: nextMicro(b.last), bytes: overhead(b.ch.up)}
 	if b.full {
 		after.since = b.since
 	}
@@ -53,10 +52,8 @@ func (b *batch) read(ctx context.Context) error {
 			return err
 		}
 		b.ch.n.complete(&event)
-		if b.scratch, err = payload.AppendEntry(b.scratch[:0], &event.Entry); err != nil {
-			return err
-		}
-		if b.bytes+len(b.scratch) > cfg.MaxBytes {
+		size := payload.EntrySize(&event.Entry)
+		if b.bytes+size > cfg.MaxBytes {
 			b.full = true
 			break
 		}
@@ -64,7 +61,7 @@ func (b *batch) read(ctx context.Context) error {
 			b.first = event.Datetime
 		}
 		b.entries++
-		b.bytes += len(b.scratch)
+		b.bytes += size
 		b.last, b.next = event.Datetime, nextMicro(event.Datetime)
 		if b.entries == cfg.MaxEntries {
 			b.full = true

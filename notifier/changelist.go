@@ -54,7 +54,6 @@ type tally struct {
 	entries     int
 	bytes       int     // of its document, at most
 	full        closing // not empty: it takes no more
-	scratch     []byte
 }
 
 func newChangeLists(ch *channel) *changeLists {
@@ -210,9 +209,7 @@ func (c *changeLists) view(ctx context.Context) (listView, error) {
 	if c.open.entries > had {
 		c.touched = c.ch.n.clock.Now()
 	}
-	v := listView{lists: c.lists, open: c.open, touched: c.touched, listed: c.listed}
-	v.open.scratch = nil // it is not of the view
-	return v, nil
+	return listView{lists: c.lists, open: c.open, touched: c.touched, listed: c.listed}, nil
 }
 
 // load reads the lists where they are not known; mu is held.
@@ -230,7 +227,7 @@ func (c *changeLists) load(ctx context.Context) error {
 	last := lists[len(lists)-1]
 	overhead := len(c.ch.longestHead(last.From)) + len(payload.AppendTail(nil, false))
 	c.lists = slices.Clip(lists)
-	c.open = tally{next: last.From, bytes: overhead, scratch: c.open.scratch}
+	c.open = tally{next: last.From, bytes: overhead}
 	c.touched = c.ch.n.clock.Now()
 	c.listed = c.touched
 	return nil
@@ -260,9 +257,7 @@ func (c *changeLists) count(ctx context.Context) error {
 		if event.Datetime.After(upTo) {
 			break
 		}
-		if err := c.add(&event); err != nil {
-			return err
-		}
+		c.add(&event)
 		if t.full != "" {
 			break
 		}
@@ -271,19 +266,15 @@ func (c *changeLists) count(ctx context.Context) error {
 }
 
 // add counts an event, if there is room for it; mu is held.
-func (c *changeLists) add(event *Event) error {
+func (c *changeLists) add(event *Event) {
 	t := &c.open
-	var err error
-	if t.scratch, err = payload.AppendEntry(t.scratch[:0], &event.Entry); err != nil {
-		return err
-	}
-	size := len(t.scratch)
+	size := payload.EntrySize(&event.Entry)
 	if event.LastMod == "" {
 		size += lastModBytes
 	}
 	if t.entries > 0 && t.bytes+size > c.ch.n.cfg.ChangeListBytes {
 		t.full = closedBySize
-		return nil
+		return
 	}
 	if t.entries == 0 {
 		t.first = event.Datetime
@@ -294,5 +285,4 @@ func (c *changeLists) add(event *Event) error {
 	if t.entries == c.ch.n.cfg.ChangeListEntries {
 		t.full = closedByCount
 	}
-	return nil
 }

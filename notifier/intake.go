@@ -137,14 +137,13 @@ func (n *Notifier) take(w http.ResponseWriter, r *http.Request, judge func(*Even
 		return 0, err
 	}
 	events, stored := placed.events, 0
-	var scratch []byte
 	for i := range events {
 		if err := judge(&events[i]); err != nil {
 			return 0, inputError(err).at(unit, placed.number(i))
 		}
-		scratch = AppendRecord(scratch[:0], &events[i])
+		size := RecordSize(&events[i]) + keyOverhead
 		for _, set := range events[i].Sets {
-			stored += len(scratch) + len(set) + keyOverhead
+			stored += size + len(set)
 		}
 	}
 	if stored > maxStoredBytes {

@@ -250,7 +250,11 @@ func FuzzParse(f *testing.F) {
 }
 
 func checkTaken(t *testing.T, e notifier.Event) {
-	back, err := notifier.ParseRecord(notifier.AppendRecord(nil, &e))
+	record := notifier.AppendRecord(nil, &e)
+	if size := notifier.RecordSize(&e); size != len(record) {
+		t.Errorf("RecordSize = %d, want %d", size, len(record))
+	}
+	back, err := notifier.ParseRecord(record)
 	back.Datetime, back.Sets = e.Datetime, e.Sets
 	if len(e.Links) == 0 {
 		e.Links = nil
@@ -288,7 +292,11 @@ func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	f.Fuzz(func(t *testing.T, record []byte) {
 		if e, err := notifier.ParseRecord(record); err == nil {
-			again, err := notifier.ParseRecord(notifier.AppendRecord(nil, &e))
+			record := notifier.AppendRecord(nil, &e)
+			if size := notifier.RecordSize(&e); size != len(record) {
+				t.Errorf("RecordSize of %+v = %d, want %d", e, size, len(record))
+			}
+			again, err := notifier.ParseRecord(record)
 			if err != nil || !reflect.DeepEqual(again, e) {
 				t.Fatalf("%+v became %+v, %v", e, again, err)
 			}

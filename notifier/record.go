@@ -3,6 +3,7 @@ package notifier
 import (
 	"encoding/binary"
 	"errors"
+	"math/bits"
 	"slices"
 
 	"carillon/payload"
@@ -32,35 +33,48 @@ const (
 // its Datetime and its Sets, which are in the key. A record is a sequence of
 // fields: a tag, the length of the value, the value; absent fields are left out.
 func AppendRecord(dst []byte, e *Event) []byte {
-	dst = appendField(dst, tagLoc, e.Loc)
-	dst = appendField(dst, tagLastMod, e.LastMod)
-	dst = appendField(dst, tagChange, string(e.Change))
-	dst = appendField(dst, tagHash, e.Hash)
-	dst = appendField(dst, tagLength, e.Length)
-	dst = appendField(dst, tagType, e.Type)
-	dst = appendField(dst, tagEncoding, e.Encoding)
-	for i := range e.Links {
-		l := &e.Links[i]
-		dst = append(dst, tagLink, 0)
-		dst = appendField(dst, tagRel, l.Rel)
-		dst = appendField(dst, tagHref, l.Href)
-		dst = appendField(dst, tagHash, l.Hash)
-		dst = appendField(dst, tagLength, l.Length)
-		dst = appendField(dst, tagType, l.Type)
-		dst = appendField(dst, tagEncoding, l.Encoding)
-		dst = appendField(dst, tagModified, l.Modified)
-		dst = appendField(dst, tagPri, l.Pri)
-	}
+	e.eachField(func(tag byte, value string) {
+		dst = append(dst, tag)
+		dst = binary.AppendUvarint(dst, uint64(len(value)))
+		dst = append(dst, value...)
+	})
 	return dst
 }
 
-func appendField(dst []byte, tag byte, value string) []byte {
-	if value == "" {
-		return dst
+// RecordSize returns how many bytes AppendRecord appends.
+func RecordSize(e *Event) (size int) {
+	e.eachField(func(_ byte, value string) {
+		size += 1 + (bits.Len(uint(len(value))|1)+6)/7 + len(value) // 7 bits of the length a byte
+	})
+	return size
+}
+
+// eachField visits the fields of the record.
+func (e *Event) eachField(visit func(tag byte, value string)) {
+	some := func(tag byte, value string) {
+		if value != "" {
+			visit(tag, value)
+		}
 	}
-	dst = append(dst, tag)
-	dst = binary.AppendUvarint(dst, uint64(len(value)))
-	return append(dst, value...)
+	some(tagLoc, e.Loc)
+	some(tagLastMod, e.LastMod)
+	some(tagChange, string(e.Change))
+	some(tagHash, e.Hash)
+	some(tagLength, e.Length)
+	some(tagType, e.Type)
+	some(tagEncoding, e.Encoding)
+	for i := range e.Links {
+		l := &e.Links[i]
+		visit(tagLink, "")
+		some(tagRel, l.Rel)
+		some(tagHref, l.Href)
+		some(tagHash, l.Hash)
+		some(tagLength, l.Length)
+		some(tagType, l.Type)
+		some(tagEncoding, l.Encoding)
+		some(tagModified, l.Modified)
+		some(tagPri, l.Pri)
+	}
 }
 
 // ParseRecord reads what AppendRecord wrote. The event has no Datetime and no

@@ -173,7 +173,7 @@ func checkChain(notes []note) error {
 // world is a running notifier with its hub.
 type world struct {
 	*notifier.Notifier
-	t    *testing.T
+	t    testing.TB
 	fs   vfs.FS
 	hub  *hub
 	cfg  notifier.Config
@@ -182,7 +182,7 @@ type world struct {
 }
 
 // newWorld starts a notifier on a new journal in memory.
-func newWorld(t *testing.T, cfg notifier.Config, h *hub) *world {
+func newWorld(t testing.TB, cfg notifier.Config, h *hub) *world {
 	t.Helper()
 	cfg.URL, cfg.Hub, cfg.Transport = base, hubURL, h
 	w := &world{t: t, fs: vfs.NewMem(), hub: h, cfg: cfg}

@@ -29,19 +29,53 @@ var ErrInterval = errors.New("the interval must go from an earlier to a later ti
 // Datetime, and a line end. LastMod and the other fields are written as they
 // are told; NormalizeDatetime brings a time to UTC. The error is a *FieldError,
 // and dst is returned as it was.
-func AppendEntry(dst []byte, e *Entry) ([]byte, error) {
-	if writable(e.Datetime) && !e.Datetime.IsZero() {
-		if longer, ok := e.appendQuick(dst); ok {
-			return longer, nil
+func AppendEntry(dst []byte, e *Entry) ([]byte, error) { return e.append(dst, ofChange) }
+
+// AppendResource appends the url element of a resource of a Resource List (core
+// §10.1), and a line end. Its Change and Path must be empty, and its Datetime is left out: Change
+// and Datetime are of changes. The error is a *FieldError, and dst is returned as it was.
+func AppendResource(dst []byte, e *Entry) ([]byte, error) {
+	if e.Change != "" {
+		return dst, &FieldError{
+			Field:  "change",
+			Reason: "must be empty: a Resource List has no changes (core §10.1)",
 		}
 	}
-	if err := e.Validate(); err != nil { // it names the field
-		return dst, err
+	return e.append(dst, ofResource)
+}
+
+// AppendBitstream appends the url element of a bitstream of a dump manifest, and a line end.
+// Path says where the package holds it.
+//
+// With a Change it is of a Change Dump Manifest (core §13.2): Datetime is required, and a
+// deleted resource has no Path. Without one it is of a Resource Dump Manifest (core §11.2):
+// Datetime is left out. The error is a *FieldError, and dst is returned as it was.
+func AppendBitstream(dst []byte, e *Entry) ([]byte, error) {
+	if e.Change == "" {
+		return e.append(dst, ofPackagedResource)
 	}
-	if err := e.validateDatetime(); err != nil {
-		return dst, err
+	return e.append(dst, ofPackagedChange)
+}
+
+// append validates e and appends it.
+func (e *Entry) append(dst []byte, p place) ([]byte, error) {
+	quick, escapes := e.quick(p)
+	if !quick {
+		escapes = allEscapes
+		if err := e.validate(p); err != nil {
+			return dst, err
+		}
 	}
-	return e.append(dst), nil
+	datetime := ""
+	if p.tellsChanges() {
+		if err := e.validateDatetime(); err != nil {
+			return dst, err
+		}
+		var buf [len(datetimeShape)]byte
+		datetime = string(appendDatetime(buf[:0], e.Datetime))
+	}
+	el := e.row(datetime)
+	return el.append(dst, escapes), nil
 }
 
 // validateDatetime asks for a Datetime that can be written.
@@ -62,124 +96,6 @@ func writable(t time.Time) bool {
 	return year0 <= seconds && seconds < year10000
 }
 
-func (e *Entry) append(dst []byte) []byte {
-	dst = appendNames(append(dst, "<url>\n"...), e.Loc, e.LastMod)
-	dst = append(dst, "<rs:md"...)
-	dst = appendAttr(dst, ` change="`, string(e.Change))
-	dst = appendTime(dst, ` datetime="`, e.Datetime)
-	dst = e.appendContent(dst)
-	dst = append(dst, "/>\n"...)
-	for i := range e.Links {
-		dst = appendLink(dst, &e.Links[i])
-	}
-	return append(dst, "</url>\n"...)
-}
-
-// appendNames appends loc and lastmod, as far as there are any.
-func appendNames(dst []byte, loc, lastMod string) []byte {
-	dst = appendElement(dst, "loc", loc)
-	return appendElement(dst, "lastmod", lastMod)
-}
-
-func appendElement(dst []byte, name, text string) []byte {
-	if text == "" {
-		return dst
-	}
-	dst = append(append(append(dst, '<'), name...), '>')
-	dst = appendEscaped(dst, text)
-	return append(append(append(dst, "</"...), name...), ">\n"...)
-}
-
-// appendContent appends what rs:md says of a representation.
-func (e *Entry) appendContent(dst []byte) []byte {
-	dst = appendAttr(dst, ` hash="`, e.Hash)
-	dst = appendAttr(dst, ` length="`, e.Length)
-	dst = appendAttr(dst, ` type="`, e.Type)
-	dst = appendAttr(dst, ` encoding="`, e.Encoding)
-	return appendAttr(dst, ` path="`, e.Path)
-}
-
-// appendTime appends an attribute that is a time, whose year is writable; open is
-// as with appendAttr, and the zero time is left out.
-func appendTime(dst []byte, open string, t time.Time) []byte {
-	if t.IsZero() {
-		return dst
-	}
-	return append(appendDatetime(append(dst, open...), t), '"')
-}
-
-func appendLink(dst []byte, l *Link) []byte {
-	dst = append(dst, "<rs:ln"...)
-	dst = appendAttr(dst, ` rel="`, l.Rel)
-	dst = appendAttr(dst, ` href="`, l.Href)
-	dst = appendAttr(dst, ` hash="`, l.Hash)
-	dst = appendAttr(dst, ` length="`, l.Length)
-	dst = appendAttr(dst, ` type="`, l.Type)
-	dst = appendAttr(dst, ` encoding="`, l.Encoding)
-	dst = appendAttr(dst, ` modified="`, l.Modified)
-	dst = appendAttr(dst, ` path="`, l.Path)
-	dst = appendAttr(dst, ` pri="`, l.Pri)
-	return append(dst, "/>\n"...)
-}
-
-// appendAttr appends an attribute that has a value; open is ` name="`.
-func appendAttr(dst []byte, open, value string) []byte {
-	if value == "" {
-		return dst
-	}
-	dst = append(dst, open...)
-	dst = appendEscaped(dst, value)
-	return append(dst, '"')
-}
-
-// maxEscape is the length of the longest escape.
-const maxEscape = len("&quot;")
-
-// escaped has a bit for each character that escapeOf knows: all are below 64.
-const escaped uint64 = 1<<'&' | 1<<'<' | 1<<'>' | 1<<'"' | 1<<'\t' | 1<<'\n' | 1<<'\r'
-
-// appendEscaped appends s so that it reads back the same from text and from an
-// attribute: white space other than a space would be changed in an attribute
-// (XML 1.0 §3.3.3), and a carriage return everywhere (§2.11).
-func appendEscaped(dst []byte, s string) []byte {
-	from := 0
-	for i := 0; i < len(s); i++ {
-		for i+8 <= len(s) {
-			n := untilEscape(load8(s, i))
-			if i += n; n < 8 {
-				break
-			}
-		}
-		if i == len(s) {
-			break
-		}
-		if c := s[i]; c < 64 && escaped>>c&1 == 1 {
-			dst = append(dst, s[from:i]...)
-			dst = append(dst, escapeOf(c)...)
-			from = i + 1
-		}
-	}
-	return append(dst, s[from:]...)
-}
-
-func escapeOf(c byte) string {
-	switch c {
-	case '&':
-		return "&amp;"
-	case '<':
-		return "&lt;"
-	case '>':
-		return "&gt;"
-	case '"':
-		return "&quot;"
-	case '\t':
-		return "&#9;"
-	case '\n':
-		return "&#10;"
-	}
-	return "&#13;"
-}
-
 // AppendNotificationHead appends everything of a change notification that stands
 // before its entries. up is the URI of the Capability List, empty for none (CN
 // §3). The error is ErrInterval or a *FieldError for "up", and dst is returned
@@ -192,15 +108,20 @@ func AppendNotificationHead(dst []byte, iv Interval, up string) ([]byte, error) 
 	if reason := check(up, false, webURIRule); reason != "" {
 		return dst, &FieldError{Field: "up", Reason: reason}
 	}
-	dst = append(dst, documentHead...)
+	var links []Link
 	if up != "" {
-		dst = appendLink(dst, &Link{Rel: "up", Href: up})
+		links = []Link{{Rel: RelUp, Href: up}}
 	}
-	dst = append(dst, `<rs:md capability="`+ChangeNotification+`" from="`...)
-	dst = from.UTC().AppendFormat(dst, datetimeFormat)
-	dst = append(dst, `" until="`...)
-	dst = until.UTC().AppendFormat(dst, datetimeFormat)
-	return append(dst, "\"/>\n"...), nil
+	times := spans{from: from, until: until}
+	return appendHead(dst, documentHead, links, ChangeNotification, times), nil
+}
+
+// appendHead appends everything of a document that stands before its entries.
+func appendHead(dst []byte, open string, links []Link, capability string, times spans) []byte {
+	dst = appendLinks(append(dst, open...), links, allEscapes)
+	md := times.values()
+	md[fCapability] = capability
+	return md.append(dst, openMD, allEscapes)
 }
 
 // AppendNotificationTail appends everything of a change notification that stands

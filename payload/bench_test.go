@@ -263,3 +263,10 @@ func TestAppendEntryDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func BenchmarkEntrySize(b *testing.B) {
+	entries := typical(1)
+	for b.Loop() {
+		payload.EntrySize(&entries[0])
+	}
+}

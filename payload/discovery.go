@@ -47,19 +47,12 @@ func WriteCapabilityList(w io.Writer, list CapabilityList) error {
 	if err := list.validate(); err != nil {
 		return err
 	}
-	doc := []byte(documentHead)
-	doc = appendDescribedBy(doc, list.DescribedBy)
-	doc = appendLink(doc, &Link{Rel: RelUp, Href: list.Up})
-	doc = appendCapability(doc, CapCapabilityList)
-	for i := range list.Capabilities {
-		c := &list.Capabilities[i]
-		doc = appendItem(doc, c.Loc, c.Capability)
-		for j := range c.Links {
-			// CN §5 says "child element of loc", which holds text only; its
-			// example has the link here, as everywhere else.
-			doc = appendLink(doc, &c.Links[j])
-		}
-		doc = append(doc, "</url>\n"...)
+	links := append(describedBy(list.DescribedBy), Link{Rel: RelUp, Href: list.Up})
+	doc := appendHead(nil, documentHead, links, CapCapabilityList, spans{})
+	for _, c := range list.Capabilities {
+		// CN §5 says that the links are in a "child element of loc", which holds text only; its
+		// example has them where all other documents do.
+		doc = appendCapability(doc, c.Loc, c.Capability, c.Links)
 	}
 	return writeDocument(w, append(doc, documentTail...))
 }
@@ -70,13 +63,9 @@ func WriteSourceDescription(w io.Writer, d SourceDescription) error {
 	if err := d.validate(); err != nil {
 		return err
 	}
-	doc := []byte(documentHead)
-	doc = appendDescribedBy(doc, d.DescribedBy)
-	doc = appendCapability(doc, CapDescription)
+	doc := appendHead(nil, documentHead, describedBy(d.DescribedBy), CapDescription, spans{})
 	for _, ref := range d.CapabilityLists {
-		doc = appendItem(doc, ref.Loc, CapCapabilityList)
-		doc = appendDescribedBy(doc, ref.DescribedBy)
-		doc = append(doc, "</url>\n"...)
+		doc = appendCapability(doc, ref.Loc, CapCapabilityList, describedBy(ref.DescribedBy))
 	}
 	return writeDocument(w, append(doc, documentTail...))
 }
@@ -154,25 +143,18 @@ func capabilityRule(s string) string {
 	return ""
 }
 
-func appendDescribedBy(doc []byte, uri string) []byte {
+// describedBy returns the link to a description, if there is one.
+func describedBy(uri string) []Link {
 	if uri == "" {
-		return doc
+		return nil
 	}
-	return appendLink(doc, &Link{Rel: RelDescribedBy, Href: uri})
+	return []Link{{Rel: RelDescribedBy, Href: uri}}
 }
 
-func appendCapability(doc []byte, name string) []byte {
-	doc = append(doc, "<rs:md"...)
-	doc = appendAttr(doc, ` capability="`, name)
-	return append(doc, "/>\n"...)
-}
-
-// appendItem begins the url element of a document that another one lists.
-func appendItem(doc []byte, loc, capability string) []byte {
-	doc = append(doc, "<url>\n<loc>"...)
-	doc = appendEscaped(doc, loc)
-	doc = append(doc, "</loc>\n"...)
-	return appendCapability(doc, capability)
+// appendCapability appends an entry of a Capability List or a Source Description.
+func appendCapability(doc []byte, loc, capability string, links []Link) []byte {
+	el := row{name: "url", loc: loc, md: values{fCapability: capability}, links: links}
+	return el.append(doc, allEscapes)
 }
 
 func writeDocument(w io.Writer, doc []byte) error {

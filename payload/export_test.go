@@ -48,7 +48,8 @@ func AppendByRules(dst []byte, e *Entry) ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return dst, err
 	}
-	return e.append(dst), nil
+	el := e.row(FormatDatetime(e.Datetime))
+	return el.append(dst, allEscapes), nil
 }
 
 // WebURI is webURI.

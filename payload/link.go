@@ -20,23 +20,22 @@ func (p place) tellsChanges() bool { return p == ofChange || p == ofPackagedChan
 
 func (p place) packaged() bool { return p == ofPackagedResource || p == ofPackagedChange }
 
-// validateLinks judges the links of one place, and returns an upper bound of how many bytes
-// they take. The error is a *FieldError.
-func validateLinks(links []Link, p place) (size int, err error) {
+// validateLinks judges the links of one place. The error is a *FieldError.
+func validateLinks(links []Link, p place) error {
 	if len(links) > MaxLinks {
-		return 0, &FieldError{
-			Field:  "ln",
-			Reason: fmt.Sprintf("must have at most %d links", MaxLinks),
-		}
+		return errManyLinks()
 	}
 	for i := range links {
 		if err := links[i].validate(p); err != nil {
 			err.Field = fmt.Sprintf("ln[%d].%s", i, err.Field)
-			return 0, err
+			return err
 		}
-		size += links[i].size()
 	}
-	return size, nil
+	return nil
+}
+
+func errManyLinks() error {
+	return &FieldError{Field: "ln", Reason: fmt.Sprintf("must have at most %d links", MaxLinks)}
 }
 
 // validate judges a link by core §7 and §14.4. It returns a concrete type so that the
@@ -89,13 +88,6 @@ func (l *Link) validateFields() *FieldError {
 		}
 	}
 	return nil
-}
-
-// size is that of an Entry, for one of its links.
-func (l *Link) size() int {
-	n := len(l.Rel) + len(l.Href) + len(l.Hash) + len(l.Length) + len(l.Type) +
-		len(l.Encoding) + len(l.Modified) + len(l.Path) + len(l.Pri)
-	return maxEscape*n + maxMarkup
 }
 
 // countRel returns how many links have the relation.

@@ -37,18 +37,11 @@ func AppendHead(dst []byte, h Head) ([]byte, error) {
 	if err := h.validate(); err != nil {
 		return dst, err
 	}
+	open := documentHead
 	if h.Index {
-		dst = append(dst, indexHead...)
-	} else {
-		dst = append(dst, documentHead...)
+		open = indexHead
 	}
-	for i := range h.Links {
-		dst = appendLink(dst, &h.Links[i])
-	}
-	dst = append(dst, "<rs:md"...)
-	dst = appendAttr(dst, ` capability="`, h.Capability)
-	dst = h.times().append(dst)
-	return append(dst, "/>\n"...), nil
+	return appendHead(dst, open, h.Links, h.Capability, h.times()), nil
 }
 
 // AppendTail appends everything of a list, or an index, that stands after its entries.
@@ -107,8 +100,7 @@ func (h *Head) validate() error {
 // validateLinks demands rel=up once, and lets rel=index and rel=archives be there once
 // where they have a meaning.
 func (h *Head) validateLinks(k *kind) error {
-	size, err := validateLinks(h.Links, ofDocument)
-	if err != nil {
+	if err := validateLinks(h.Links, ofDocument); err != nil {
 		return err
 	}
 	ups, indexes, archives := countRel(h.Links, RelUp), countRel(h.Links, RelIndex),
@@ -136,7 +128,7 @@ func (h *Head) validateLinks(k *kind) error {
 			Field:  "ln",
 			Reason: "must have rel=archives once at most (archives §2.2)",
 		}
-	case size > MaxEntryBytes:
+	case len(appendLinks(nil, h.Links, allEscapes)) > MaxEntryBytes:
 		return &FieldError{
 			Field:  "ln",
 			Reason: fmt.Sprintf("makes the head larger than %d bytes", MaxEntryBytes),

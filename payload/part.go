@@ -26,10 +26,7 @@ func AppendPart(dst []byte, p *Part) ([]byte, error) {
 			Reason: "must not have rel=contents: only packages have contents (core §11.1)",
 		}
 	}
-	if err := p.validate(); err != nil {
-		return dst, err
-	}
-	return append(p.append(append(dst, "<sitemap>\n"...)), "</sitemap>\n"...), nil
+	return p.append(dst, "sitemap")
 }
 
 // AppendListed appends the url element of p, a package of a dump or a document of an archive,
@@ -41,10 +38,7 @@ func AppendListed(dst []byte, p *Part) ([]byte, error) {
 			Reason: "must have rel=contents once at most, the manifest of the package (core §11.1)",
 		}
 	}
-	if err := p.validate(); err != nil {
-		return dst, err
-	}
-	return append(p.append(append(dst, "<url>\n"...)), "</url>\n"...), nil
+	return p.append(dst, "url")
 }
 
 func (p *Part) validate() error {
@@ -66,28 +60,19 @@ func (p *Part) validate() error {
 	if err := p.times().validate(); err != nil {
 		return err
 	}
-	size, err := validateLinks(p.Links, ofDocument)
-	if err != nil {
-		return err
-	}
-	size += maxEscape*(len(p.Loc)+len(p.LastMod)+len(p.Hash)+len(p.Length)+len(p.Type)) + 2*maxMarkup
-	if size > MaxEntryBytes && len(p.append(nil)) > MaxEntryBytes {
-		return errEntrySize()
-	}
-	return nil
+	return validateLinks(p.Links, ofDocument)
 }
 
-func (p *Part) append(dst []byte) []byte {
-	dst = appendNames(dst, p.Loc, p.LastMod)
-	if times := p.times(); times != (spans{}) || p.Hash != "" || p.Length != "" || p.Type != "" {
-		dst = times.append(append(dst, "<rs:md"...))
-		content := Entry{Hash: p.Hash, Length: p.Length, Type: p.Type}
-		dst = append(content.appendContent(dst), "/>\n"...)
+func (p *Part) append(dst []byte, name string) ([]byte, error) {
+	if err := p.validate(); err != nil {
+		return dst, err
 	}
-	for i := range p.Links {
-		dst = appendLink(dst, &p.Links[i])
+	el := row{name: name, loc: p.Loc, lastMod: p.LastMod, md: p.times().values(), links: p.Links}
+	el.md[fHash], el.md[fLength], el.md[fType] = p.Hash, p.Length, p.Type
+	if !el.fits() {
+		return dst, errEntrySize()
 	}
-	return dst
+	return el.append(dst, allEscapes), nil
 }
 
 func (p *Part) times() spans { return spans{p.From, p.Until, p.At, p.Completed} }
@@ -128,9 +113,13 @@ func (s spans) validate() error {
 	return nil
 }
 
-func (s spans) append(dst []byte) []byte {
-	dst = appendTime(dst, ` from="`, s.from)
-	dst = appendTime(dst, ` until="`, s.until)
-	dst = appendTime(dst, ` at="`, s.at)
-	return appendTime(dst, ` completed="`, s.completed)
+func (s spans) values() (v values) {
+	for f, t := range map[field]time.Time{
+		fFrom: s.from, fUntil: s.until, fAt: s.at, fCompleted: s.completed,
+	} {
+		if !t.IsZero() {
+			v[f] = FormatDatetime(t)
+		}
+	}
+	return v
 }

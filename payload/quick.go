@@ -2,141 +2,93 @@ package payload
 
 import "time"
 
-// This file writes entries as most are, in one pass: a field whose bytes show at
-// once that it is valid is copied as it is. All other fields go by the rules,
-// which know every case; neither takes what the other refuses, and both write the
-// same bytes.
+// This file validates entries as most are, in one pass: a field passes whose bytes show at
+// once that it is valid. All other fields go by the rules, which know every case; neither takes
+// what the other refuses.
 
-// appendQuick validates and appends e. It returns false for what Validate or the
-// limits refuse; dst is of no use then.
-func (e *Entry) appendQuick(dst []byte) ([]byte, bool) {
-	if e.Path != "" {
-		return dst, false
-	}
-	from := len(dst)
-	dst = append(dst, "<url>\n<loc>"...)
-	dst, ok := appendURI(dst, e.Loc, true)
-	if !ok {
-		return dst, false
-	}
-	if e.LastMod == "" {
-		dst = append(dst, "</loc>\n"...)
-	} else {
-		dst = append(dst, "</loc>\n<lastmod>"...)
-		if dst, ok = appendPlain(dst, e.LastMod, isSecond(e.LastMod), datetimeRule); !ok {
-			return dst, false
-		}
-		dst = append(dst, "</lastmod>\n"...)
-	}
-	switch e.Change {
-	case Created:
-		dst = append(dst, `<rs:md change="created" datetime="`...)
-	case Updated:
-		dst = append(dst, `<rs:md change="updated" datetime="`...)
-	case Deleted:
-		dst = append(dst, `<rs:md change="deleted" datetime="`...)
-	default:
-		return dst, false
-	}
-	if dst, ok = appendContent(appendDatetime(dst, e.Datetime), e.Hash, e.Length, e.Type,
-		e.Encoding); !ok || len(e.Links) > MaxLinks {
-		return dst, false
-	}
-	dst = append(dst, "\"/>\n"...)
-	for i := range e.Links {
-		if dst, ok = e.Links[i].appendQuick(dst); !ok {
-			return dst, false
-		}
-	}
-	dst = append(dst, "</url>\n"...)
-	return dst, len(dst)-from <= MaxEntryBytes
+// quickLook is what is found out of an entry.
+type quickLook struct {
+	bad     bool // a rule is broken
+	escapes escapes
+	size    int // of the values
 }
 
-// appendQuick is that of an Entry, for one of its links.
-func (l *Link) appendQuick(dst []byte) (_ []byte, ok bool) {
-	if l.Path != "" || l.Type == "" && l.Rel == RelPatch {
-		return dst, false
+// quick reports whether e is an entry of the place within the limits, and what in it may need
+// escapes. It may report false for an entry that is fine.
+func (e *Entry) quick(p place) (fine bool, _ escapes) {
+	switch {
+	case p.packaged() || e.Path != "" || len(e.Links) > MaxLinks:
+		return false, allEscapes
+	case p == ofChange && e.Change != Created && e.Change != Updated && e.Change != Deleted:
+		return false, allEscapes
 	}
-	dst = append(dst, `<rs:ln rel="`...)
-	if dst, ok = appendPlain(dst, l.Rel, l.Rel != "" && isRelToken(l.Rel), relRule); !ok {
-		return dst, false
+	var q quickLook
+	q.uri(e.Loc, true)
+	if e.LastMod != "" {
+		q.value(e.LastMod, isSecond(e.LastMod), datetimeRule)
 	}
-	dst = append(dst, `" href="`...)
-	if dst, ok = appendURI(dst, l.Href, false); !ok {
-		return dst, false
-	}
-	if dst, ok = appendContent(dst, l.Hash, l.Length, l.Type, l.Encoding); !ok {
-		return dst, false
-	}
-	if l.Modified != "" {
-		dst = append(dst, `" modified="`...)
-		if dst, ok = appendPlain(dst, l.Modified, isSecond(l.Modified), datetimeRule); !ok {
-			return dst, false
+	q.content(e.Hash, e.Length, e.Type, e.Encoding)
+	for i := range e.Links {
+		if q.link(&e.Links[i], p); q.bad {
+			return false, allEscapes
 		}
+	}
+	return !q.bad && bound(q.size, len(e.Links)) <= MaxEntryBytes, q.escapes
+}
+
+func (q *quickLook) link(l *Link, p place) {
+	if l.Path != "" || l.Rel == RelPatch && (l.Type == "" || p != ofChange) {
+		q.bad = true
+		return
+	}
+	q.value(l.Rel, l.Rel != "" && isRelToken(l.Rel), relRule)
+	q.uri(l.Href, false)
+	q.content(l.Hash, l.Length, l.Type, l.Encoding)
+	if l.Modified != "" {
+		q.value(l.Modified, isSecond(l.Modified), datetimeRule)
 	}
 	if l.Pri != "" {
-		dst = append(dst, `" pri="`...)
-		if dst, ok = appendPlain(dst, l.Pri, priRule(l.Pri) == "", priRule); !ok {
-			return dst, false
-		}
+		q.value(l.Pri, priRule(l.Pri) == "", priRule)
 	}
-	return append(dst, "\"/>\n"...), true
 }
 
-// appendContent appends the attributes that rs:md and rs:ln share. Each begins with
-// the quote that ends the attribute before it.
-func appendContent(dst []byte, hash, length, media, encoding string) (_ []byte, ok bool) {
+// content looks at the attributes that rs:md and rs:ln share.
+func (q *quickLook) content(hash, length, media, encoding string) {
 	if hash != "" {
-		dst = append(dst, `" hash="`...)
-		if dst, ok = appendPlain(dst, hash, isHash(hash), hashRule); !ok {
-			return dst, false
-		}
+		q.value(hash, isHash(hash), hashRule)
 	}
 	if length != "" {
-		dst = append(dst, `" length="`...)
-		if dst, ok = appendPlain(dst, length, lengthRule(length) == "", lengthRule); !ok {
-			return dst, false
-		}
+		q.value(length, lengthRule(length) == "", lengthRule)
 	}
 	if media != "" {
-		dst = append(dst, `" type="`...)
-		if dst, ok = appendPlain(dst, media, isMediaType(media), mediaTypeRule); !ok {
-			return dst, false
-		}
+		q.value(media, isMediaType(media), mediaTypeRule)
 	}
 	if encoding != "" {
-		dst = append(dst, `" encoding="`...)
-		if dst, ok = appendPlain(dst, encoding, isPlainToken(encoding), encodingRule); !ok {
-			return dst, false
-		}
+		q.value(encoding, isPlainToken(encoding), encodingRule)
 	}
-	return dst, true
 }
 
-// appendPlain appends a value that must not be empty. known tells that the rule holds and
-// that no character of it needs an escape; otherwise both are found out.
-func appendPlain(dst []byte, value string, known bool, rule func(string) string) ([]byte, bool) {
-	if known && len(value) <= MaxFieldChars {
-		return append(dst, value...), true
+// value looks at a value that must not be empty. known says that the rule holds and that no
+// character of it needs an escape; otherwise both are found out.
+func (q *quickLook) value(value string, known bool, rule func(string) string) {
+	q.size += len(value)
+	if !known || len(value) > MaxFieldChars {
+		q.escapes = allEscapes
+		q.bad = q.bad || check(value, true, rule) != ""
 	}
-	if check(value, true, rule) != "" {
-		return dst, false
-	}
-	return appendEscaped(dst, value), true
 }
 
-// appendURI appends a URI, that of a web resource or of any.
-func appendURI(dst []byte, uri string, web bool) ([]byte, bool) {
+// uri looks at a URI, that of a web resource or of any.
+func (q *quickLook) uri(uri string, web bool) {
 	known, escapes := webURI(uri)
-	switch {
-	case known && len(uri) <= MaxFieldChars && escapes:
-		return appendEscaped(dst, uri), true
-	case known && len(uri) <= MaxFieldChars:
-		return append(dst, uri...), true
-	case web:
-		return appendPlain(dst, uri, false, webURIRule)
+	rule := uriRule
+	if web {
+		rule = webURIRule
 	}
-	return appendPlain(dst, uri, false, uriRule)
+	q.value(uri, known, rule)
+	if escapes {
+		q.escapes = max(q.escapes, uriEscapes)
+	}
 }
 
 // webURI tells of most http and https URIs that they are some, and whether any
@@ -277,15 +229,16 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
+const datetimeShape = "0000-00-00T00:00:00.000000Z"
+
 // appendDatetime appends t as datetimeFormat has it; its year must be writable.
 func appendDatetime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	micros := t.Nanosecond() / 1000
-	const shape = "0000-00-00T00:00:00.000000Z"
-	dst = append(dst, shape...)
-	b := dst[len(dst)-len(shape):]
+	dst = append(dst, datetimeShape...)
+	b := dst[len(dst)-len(datetimeShape):]
 	put2(b, 0, year/100)
 	put2(b, 2, year%100)
 	put2(b, 5, int(month))

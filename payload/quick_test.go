@@ -77,6 +77,9 @@ func sameByRules(t interface {
 	if !bytes.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 		t.Errorf("%+v\ngot  %q, %v\nwant %q, %v", e, got, err, want, wantErr)
 	}
+	if size := payload.EntrySize(e); err == nil && size != len(got)-len("x") {
+		t.Errorf("%+v\nEntrySize = %d, want that of %q", e, size, got[1:])
+	}
 }
 
 // What is written at a quick look is what the rules let pass, byte for byte, and what

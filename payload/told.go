@@ -12,119 +12,81 @@ import (
 // for what XML 1.0 cannot carry, or what a Reader would refuse for its size, and dst
 // is returned as it was.
 func AppendTold(dst []byte, e *Entry) ([]byte, error) {
-	datetime, err := e.told()
+	datetime, err := e.toldDatetime()
 	if err != nil {
 		return dst, err
 	}
-	from := len(dst)
-	out := appendNames(append(dst, "<url>\n"...), e.Loc, e.LastMod)
-	md := len(out)
-	out = append(out, "<rs:md"...)
-	bare := len(out)
-	out = appendAttr(out, ` capability="`, e.Capability)
-	out = appendAttr(out, ` change="`, string(e.Change))
-	out = appendAttr(out, ` datetime="`, datetime)
-	out = appendAttr(out, ` from="`, e.From)
-	out = appendAttr(out, ` until="`, e.Until)
-	out = appendAttr(out, ` at="`, e.At)
-	out = appendAttr(out, ` completed="`, e.Completed)
-	out = e.appendContent(out)
-	if len(out) == bare {
-		out = out[:md]
-	} else {
-		out = append(out, "/>\n"...)
+	el := e.row(datetime)
+	el.md[fCapability], el.md[fFrom], el.md[fUntil] = e.Capability, e.From, e.Until
+	el.md[fAt], el.md[fCompleted] = e.At, e.Completed
+	if err := el.told(); err != nil {
+		return dst, err
 	}
-	largest := max(md-from, len(out)-md)
-	for i := range e.Links {
-		before := len(out)
-		out = appendLink(out, &e.Links[i])
-		largest = max(largest, len(out)-before)
-	}
-	if largest > MaxEntryBytes {
-		return dst, &FieldError{
-			Field:  "entry",
-			Reason: fmt.Sprintf("has a tag or a text of more than %d bytes", MaxEntryBytes),
-		}
-	}
-	return append(out, "</url>\n"...), nil
+	return el.append(dst, allEscapes), nil
 }
 
-// told tells whether XML can carry the entry within the limits of reading, and
-// returns its datetime as it is to be written.
-func (e *Entry) told() (datetime string, err error) {
+// toldDatetime returns the entry's datetime as it is to be written.
+func (e *Entry) toldDatetime() (string, error) {
 	switch {
 	case e.DatetimeTold != "" && timeOf(e.DatetimeTold).Equal(e.Datetime):
-		datetime = e.DatetimeTold
+		return e.DatetimeTold, nil
 	case e.Datetime.IsZero():
+		return "", nil
 	case !writable(e.Datetime):
 		return "", &FieldError{Field: "datetime", Reason: "must be between the years 0 and 9999"}
 	case e.Datetime.Nanosecond()%int(time.Microsecond) != 0:
-		datetime = e.Datetime.UTC().Format(time.RFC3339Nano)
-	default:
-		datetime = FormatDatetime(e.Datetime)
+		return e.Datetime.UTC().Format(time.RFC3339Nano), nil
 	}
-	size := 0
-	for _, f := range [...]struct{ field, value string }{
-		{"loc", e.Loc},
-		{"lastmod", e.LastMod},
-		{"capability", e.Capability},
-		{"change", string(e.Change)},
-		{"datetime", datetime},
-		{"from", e.From},
-		{"until", e.Until},
-		{"at", e.At},
-		{"completed", e.Completed},
-		{"hash", e.Hash},
-		{"length", e.Length},
-		{"type", e.Type},
-		{"encoding", e.Encoding},
-		{"path", e.Path},
-	} {
+	return FormatDatetime(e.Datetime), nil
+}
+
+// told returns an error if XML cannot carry the element within the limits of reading.
+func (e *row) told() error {
+	size := len(e.loc) + len(e.lastMod)
+	for _, f := range [...]struct{ name, value string }{{"loc", e.loc}, {"lastmod", e.lastMod}} {
 		if reason := charsRule(f.value); reason != "" {
-			return "", &FieldError{Field: f.field, Reason: reason}
-		}
-		size += len(f.value)
-	}
-	if len(e.Links) > MaxLinks {
-		return "", &FieldError{
-			Field:  "ln",
-			Reason: fmt.Sprintf("must have at most %d links", MaxLinks),
+			return &FieldError{Field: f.name, Reason: reason}
 		}
 	}
-	for i := range e.Links {
-		n, err := e.Links[i].told()
+	n, err := e.md.told()
+	if err != nil {
+		return err
+	}
+	size += n
+	if len(e.links) > MaxLinks {
+		return errManyLinks()
+	}
+	for i := range e.links {
+		v := e.links[i].values()
+		n, err := v.told()
 		if err != nil {
 			err.Field = fmt.Sprintf("ln[%d].%s", i, err.Field)
-			return "", err
+			return err
 		}
 		size += n
 	}
 	if size > MaxEntryBytes {
-		return "", &FieldError{
+		return &FieldError{
 			Field:  "entry",
 			Reason: fmt.Sprintf("has more than %d bytes", MaxEntryBytes),
 		}
 	}
-	return datetime, nil
+	if e.bound() > MaxEntryBytes && e.largest() > MaxEntryBytes {
+		return &FieldError{
+			Field:  "entry",
+			Reason: fmt.Sprintf("has a tag or a text of more than %d bytes", MaxEntryBytes),
+		}
+	}
+	return nil
 }
 
-// told tells whether XML can carry the link, and how many bytes it has.
-func (l *Link) told() (size int, err *FieldError) {
-	for _, f := range [...]struct{ field, value string }{
-		{"rel", l.Rel},
-		{"href", l.Href},
-		{"hash", l.Hash},
-		{"length", l.Length},
-		{"type", l.Type},
-		{"encoding", l.Encoding},
-		{"modified", l.Modified},
-		{"path", l.Path},
-		{"pri", l.Pri},
-	} {
-		if reason := charsRule(f.value); reason != "" {
-			return 0, &FieldError{Field: f.field, Reason: reason}
+// told returns how many bytes the values have, and an error if XML cannot carry one.
+func (v *values) told() (size int, err *FieldError) {
+	for f := range v {
+		if reason := charsRule(v[f]); reason != "" {
+			return 0, &FieldError{Field: field(f).String(), Reason: reason}
 		}
-		size += len(f.value)
+		size += len(v[f])
 	}
 	return size, nil
 }

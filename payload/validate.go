@@ -69,10 +69,15 @@ func (e *Entry) validate(p place) error {
 			Reason: "must be left out: a package holds nothing of a deleted resource (core §13.2)",
 		}
 	}
-	if _, err := validateLinks(e.Links, p); err != nil {
+	if err := validateLinks(e.Links, p); err != nil {
 		return err
 	}
-	if e.size() > MaxEntryBytes && len(e.append(nil)) > MaxEntryBytes {
+	datetime := ""
+	if p.tellsChanges() && !e.Datetime.IsZero() {
+		datetime = datetimeShape
+	}
+	el := e.row(datetime)
+	if !el.fits() {
 		return errEntrySize()
 	}
 	return nil
@@ -120,20 +125,6 @@ func charsRule(s string) string {
 	}
 	return ""
 }
-
-// size is an upper bound of the written length, cheap to compute: no character
-// takes more than maxEscape bytes for each of its own.
-func (e *Entry) size() int {
-	n := len(e.Loc) + len(e.LastMod) + len(e.Hash) + len(e.Length) + len(e.Type) + len(e.Encoding) + len(e.Path)
-	total := maxEscape*n + 2*maxMarkup
-	for i := range e.Links {
-		total += e.Links[i].size()
-	}
-	return total
-}
-
-// maxMarkup is the length of the tags and attribute names of one element, rounded up.
-const maxMarkup = 256
 
 func changeRule(s string) string {
 	switch Change(s) {

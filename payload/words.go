@@ -33,6 +33,25 @@ func untilEscape(x uint64) int {
 	return bits.TrailingZeros64((control|angle|quoted)&highs) / 8
 }
 
+// isUnescaped reports whether s, of eight bytes or more, surely needs no escape.
+func isUnescaped(s string) bool {
+	if len(s) < 8 {
+		return false
+	}
+	var found uint64
+	for i := 0; ; i += 8 {
+		last := i+8 >= len(s)
+		if last {
+			i = len(s) - 8 // some of these were looked at before
+		}
+		x := load8(s, i)
+		found |= (x-0x20*ones)&^x | zero((x|0x02*ones)^'>'*ones) | zero((x|0x04*ones)^'&'*ones)
+		if last {
+			return found&highs == 0
+		}
+	}
+}
+
 // zero has a high bit in the result if a byte of x is 0.
 func zero(x uint64) uint64 { return (x - ones) &^ x }
 
