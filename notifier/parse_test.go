@@ -305,3 +305,15 @@ func FuzzParseRecord(f *testing.F) {
 		}
 	})
 }
+
+// RecordSize is what AppendRecord appends, whatever the length of a value.
+func TestRecordSize(t *testing.T) {
+	for _, length := range []int{0, 1, 127, 128, 16_383, 16_384, 2_097_152} {
+		e := notifier.Event{Entry: payload.Entry{
+			Loc: strings.Repeat("a", length), Links: []payload.Link{{}, {Href: strings.Repeat("b", length)}},
+		}}
+		if got, want := notifier.RecordSize(&e), len(notifier.AppendRecord(nil, &e)); got != want {
+			t.Errorf("RecordSize with values of %d bytes = %d, want %d", length, got, want)
+		}
+	}
+}

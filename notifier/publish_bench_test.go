@@ -67,4 +67,3 @@ func BenchmarkRecordSize(b *testing.B) {
 		notifier.RecordSize(&e)
 	}
 }
-
