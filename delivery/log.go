@@ -128,6 +128,13 @@ type Last struct {
 // All methods may be called from any goroutine. Trouble with the engine itself
 // is wrapped as ErrUnavailable.
 type Log interface {
+	Appender
+	Reader
+	Trimmer
+}
+
+// Appender is the end of a Log where notifications come in.
+type Appender interface {
 	// Append adds one notification to the end of its topic's log with a
 	// sequence number above all before, under the id and the time given. It is durable
 	// when Append returns nil; appends that run at the same time share what
@@ -139,7 +146,10 @@ type Log interface {
 	// appended again: a Source that got no answer may repeat itself.
 	// What was appended last is remembered beyond Trim.
 	Append(ctx context.Context, p Publication, id uuid.UUID, accepted time.Time) (Receipt, error)
+}
 
+// Reader reads a Log.
+type Reader interface {
 	// Read returns the first notification with a sequence number of at
 	// least from, or ErrEndOfLog. Its Seq is greater than from where the
 	// log was trimmed, or a record cannot be read back.
@@ -161,16 +171,6 @@ type Log interface {
 	// away it is a *HeadsError, beside the heads that were read.
 	Heads(ctx context.Context, topics []string) ([]Seq, error)
 
-	// Trim removes the topic's notifications with sequence numbers below
-	// before that were accepted before olderThan, from the oldest on up to
-	// the first that is not both. It need not be durable, and never moves Head.
-	// What went is told also when an error ended it.
-	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) (Trimmed, error)
-
-	// Shrink is as Trim, and stops as well where what is left takes at most keep
-	// bytes (TopicState.Bytes).
-	Shrink(ctx context.Context, topic string, keep int64, before Seq, olderThan time.Time) (Trimmed, error)
-
 	// State gives the state of one topic. Head is 0 and First 1 for one that has no log. A
 	// state that cannot be read back is an error.
 	State(ctx context.Context, topic string) (TopicState, error)
@@ -182,6 +182,19 @@ type Log interface {
 
 	// Topics gives the state of every topic that has a log.
 	Topics(ctx context.Context) iter.Seq2[TopicState, error]
+}
+
+// Trimmer removes from a Log what is no longer needed.
+type Trimmer interface {
+	// Trim removes the topic's notifications with sequence numbers below
+	// before that were accepted before olderThan, from the oldest on up to
+	// the first that is not both. It need not be durable, and never moves Head.
+	// What went is told also when an error ended it.
+	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) (Trimmed, error)
+
+	// Shrink is as Trim, and stops as well where what is left takes at most keep
+	// bytes (TopicState.Bytes).
+	Shrink(ctx context.Context, topic string, keep int64, before Seq, olderThan time.Time) (Trimmed, error)
 }
 
 // Ping is a topic whose Source said that it has changed and which the hub has

@@ -118,7 +118,7 @@ func (t *takingAll) Gained(ctx context.Context, tenure delivery.Tenure) error {
 const headsAtOnce = 1000
 
 // readHeads tells the dispatcher what there is to get.
-func (s *still) readHeads(ctx context.Context, log delivery.Log) error {
+func (s *still) readHeads(ctx context.Context, log delivery.Reader) error {
 	for some := range slices.Chunk(s.Topics(), headsAtOnce) {
 		heads, err := log.Heads(ctx, some)
 		if err != nil {
