@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 )
@@ -55,8 +56,11 @@ func answerOf(err error) *httpError {
 // handler is a http.Handler that leaves the answer to its errors to answerOf.
 type handler func(http.ResponseWriter, *http.Request) error
 
+// answers writes answers to requests.
+type answers struct{ log *slog.Logger }
+
 // fail writes the answer to an error, and returns its status.
-func (n *Notifier) fail(w http.ResponseWriter, r *http.Request, err error) int {
+func (a answers) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	answer := answerOf(err)
 	header := w.Header()
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Cache-Control", "ETag", "Last-Modified", "Link"} {
@@ -69,21 +73,21 @@ func (n *Notifier) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(answer.status)
 	if answer.cause != nil && r.Context().Err() == nil {
-		n.log.Error("a request failed", "status", answer.status, "error", answer.cause)
+		a.log.Error("a request failed", "status", answer.status, "error", answer.cause)
 	}
 	_, _ = io.WriteString(w, answer.text+"\n") // a client that has gone needs no answer
 	return answer.status
 }
 
 // readOnly answers GET and HEAD with h, and everything else with 405.
-func (n *Notifier) readOnly(h handler) http.Handler {
+func (a answers) readOnly(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := only(r, http.MethodGet, http.MethodHead)
 		if err == nil {
 			err = h(w, r)
 		}
 		if err != nil {
-			n.fail(w, r, err)
+			a.fail(w, r, err)
 		}
 	})
 }
@@ -102,6 +106,6 @@ func only(r *http.Request, allowed ...string) error {
 	}
 }
 
-func (n *Notifier) notFound(w http.ResponseWriter, r *http.Request) {
-	n.fail(w, r, refuse(http.StatusNotFound, "There is nothing at this path."))
+func (a answers) notFound(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, r, refuse(http.StatusNotFound, "There is nothing at this path."))
 }

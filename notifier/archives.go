@@ -245,7 +245,7 @@ func (a *archives) closedLists(ctx context.Context) (all []Archiving, err error)
 		all = append(all, Archiving{
 			Kept: archive.Kept{Begin: l.From, End: l.Until},
 			Write: func(ctx context.Context, path string) error {
-				_, err := packDocument(ctx, path, a.ch.archivedDocument(l))
+				_, err := packDocument(ctx, path, a.ch.lists.archivedDocument(l))
 				return err
 			},
 		})
@@ -337,14 +337,14 @@ func (g *generation) linkTo(ctx context.Context, dir string) error {
 }
 
 // url is the address of the archive, partURL that of a part of it, and keptURL that of a document.
-func (k *keeping) url() string { return k.ch.n.publicURL(k.ch.set + "/" + k.capability + ".xml") }
+func (k *keeping) url() string { return k.ch.n.uris.of(k.ch.set + "/" + k.capability + ".xml") }
 
 func (k *keeping) partURL(part archive.Part) string {
-	return k.ch.n.publicURL(k.ch.set + "/" + k.capability + "/" + moments.Name(part.First) + ".xml")
+	return k.ch.n.uris.of(k.ch.set + "/" + k.capability + "/" + moments.Name(part.First) + ".xml")
 }
 
 func (k *keeping) keptURL(begin time.Time) string {
-	return k.ch.n.publicURL(k.ch.set + fmt.Sprintf(k.address, moments.Name(begin)))
+	return k.ch.n.uris.of(k.ch.set + fmt.Sprintf(k.address, moments.Name(begin)))
 }
 
 // append appends the entry of an archived document (archives §3 to §6).

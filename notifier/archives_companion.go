@@ -98,7 +98,7 @@ func (k *keeping) serveOther(w http.ResponseWriter, r *http.Request) error {
 	err = k.own.Serve(w, r, ArchivedFiles{
 		Kept: one, Dir: dir,
 		URI: func(name string) string {
-			return k.ch.n.publicURL(
+			return k.ch.n.uris.of(
 				k.ch.set + "/archive/" + k.own.Capability + "/" + moments.Name(begin) + "/" + name)
 		},
 		Links: k.ch.archives.links([]payload.Link{{Rel: payload.RelUp, Href: k.ch.up}}, k.own.Capability),

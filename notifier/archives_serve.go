@@ -1,12 +1,8 @@
 package notifier
 
 import (
-	"cmp"
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -37,17 +33,17 @@ const (
 func (a *archives) route(router *mux.Router, prefix string) {
 	for _, k := range a.each() {
 		router.Path(prefix + k.ch.set + "/" + k.capability + ".xml").
-			Handler(k.ch.n.readDocument(kindArchive, k.serve))
+			Handler(k.ch.n.docs.readDocument(kindArchive, k.serve))
 		router.Path(prefix + k.ch.set + "/" + k.capability + "/{first:[0-9TZ.]+}.xml").
-			Handler(k.ch.n.readDocument(kindArchive, k.servePart))
+			Handler(k.ch.n.docs.readDocument(kindArchive, k.servePart))
 		if k.own.Serve != nil {
 			router.Path(prefix + k.ch.set + "/archive/" + k.own.Capability + "/{begin:[0-9TZ.]+}/{name}").
-				Handler(k.ch.n.readDocument(kindArchived, k.serveOther))
+				Handler(k.ch.n.docs.readDocument(kindArchived, k.serveOther))
 		}
 	}
 	if a != nil {
 		router.Path(prefix + a.ch.set + "/archive/changelist/{begin:[0-9TZ.]+}.xml").
-			Handler(a.ch.n.readDocument(kindArchived, a.serveChanges))
+			Handler(a.ch.n.docs.readDocument(kindArchived, a.serveChanges))
 	}
 }
 
@@ -57,9 +53,9 @@ func (k *keeping) serve(w http.ResponseWriter, r *http.Request) error {
 	case 0:
 		return refuse(http.StatusNotFound, "Nothing was archived yet, or it has gone again.")
 	case 1:
-		return k.ch.n.serveDocument(w, r, k.document(parts[0], false))
+		return k.ch.n.docs.serveDocument(w, r, k.document(parts[0], false))
 	}
-	return k.ch.n.serveDocument(w, r, k.index(parts))
+	return k.ch.n.docs.serveDocument(w, r, k.index(parts))
 }
 
 func (k *keeping) servePart(w http.ResponseWriter, r *http.Request) error {
@@ -74,7 +70,7 @@ func (k *keeping) servePart(w http.ResponseWriter, r *http.Request) error {
 	case !found:
 		return k.missing(first)
 	}
-	return k.ch.n.serveDocument(w, r, k.document(parts[i], len(parts) > 1))
+	return k.ch.n.docs.serveDocument(w, r, k.document(parts[i], len(parts) > 1))
 }
 
 // gone returns the error for a document that the archive has dropped.
@@ -128,45 +124,13 @@ func (k *keeping) index(parts []archive.Part) document {
 	}
 }
 
-// pieces returns the write of a document: it emits a head and so many entries.
-func pieces(
-	head []byte, entries int, index bool, add func(dst []byte, i int) ([]byte, error),
-) func(context.Context, func([]byte) error) error {
-	return func(_ context.Context, emit func([]byte) error) error {
-		piece := slices.Clone(head)
-		for i := range entries {
-			var err error
-			if piece, err = add(piece, i); err != nil {
-				return err
-			}
-			if len(piece) >= pieceBytes {
-				if err := emit(piece); err != nil {
-					return err
-				}
-				piece = piece[:0]
-			}
-		}
-		return emit(payload.AppendTail(piece, index))
-	}
-}
-
 // archivedDocument returns a Change List as the archive has it: the same entries, at an address of its
 // own. It does not link to the Index, which lists it for Config.Keep only.
-func (ch *channel) archivedDocument(l ChangeList) document {
-	head := ch.headWith(l, []payload.Link{{Rel: payload.RelArchives, Href: ch.archives.changes.url()}})
-	return ch.listDocument(l, listRange{
+func (c *changeLists) archivedDocument(l ChangeList) document {
+	head := c.headWith(l, []payload.Link{{Rel: payload.RelArchives, Href: c.ch.archives.changes.url()}})
+	return c.listDocument(l, listRange{
 		head: head, from: l.From, end: l.Until, entries: l.Entries, lastmods: l.Lastmods,
 	}, l.Closed)
-}
-
-// packDocument writes a document to a file, packed and durable.
-func packDocument(ctx context.Context, path string, d document) (size int64, err error) {
-	return pack(path, func(to io.Writer) error {
-		return d.write(ctx, func(piece []byte) error {
-			_, err := to.Write(piece)
-			return cmp.Or(err, ctx.Err())
-		})
-	})
 }
 
 func (a *archives) serveChanges(w http.ResponseWriter, r *http.Request) error {
@@ -178,7 +142,7 @@ func (a *archives) serveChanges(w http.ResponseWriter, r *http.Request) error {
 	if !found {
 		return a.changes.missing(from)
 	}
-	return a.ch.n.serveDocument(w, r, document{
+	return a.ch.n.docs.serveDocument(w, r, document{
 		kind: kindArchived, lasting: true, modified: one.End,
 		tag: strconv.FormatInt(one.Begin.UnixMicro(), 36) + "-" +
 			strconv.FormatInt(one.End.UnixMicro(), 36),
@@ -199,27 +163,6 @@ func (k *keeping) missing(begin time.Time) error {
 		return k.gone()
 	}
 	return refuse(http.StatusNotFound, "The archive has nothing that begins at this time. It is "+k.url()+" .")
-}
-
-// openPacked opens a packed file. Its last bytes are its size unpacked, as no document has 4 GiB.
-func openPacked(path string) (_ *storedReader, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	var size [4]byte
-	packed, err := file.Seek(-int64(len(size)), io.SeekEnd)
-	if err == nil {
-		_, err = io.ReadFull(file, size[:])
-	}
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("an archived document: %w", err), file.Close())
-	}
-	unpacked := int64(binary.LittleEndian.Uint32(size[:]))
-	return &storedReader{File: file, size: unpacked, packed: packed + int64(len(size))}, nil
 }
 
 // capabilities returns the entries of the archives in the Capability List (archives §2.1).

@@ -51,7 +51,7 @@ func (b *batch) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.ch.n.complete(&event)
+		complete(&b.ch.n.cfg, &event)
 		size := payload.EntrySize(&event.Entry)
 		if b.bytes+size > cfg.MaxBytes {
 			b.full = true

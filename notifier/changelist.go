@@ -225,7 +225,7 @@ func (c *changeLists) load(ctx context.Context) error {
 		return errNoList
 	}
 	last := lists[len(lists)-1]
-	overhead := len(c.ch.longestHead(last.From)) + len(payload.AppendTail(nil, false))
+	overhead := len(c.longestHead(last.From)) + len(payload.AppendTail(nil, false))
 	c.lists = slices.Clip(lists)
 	c.open = tally{next: last.From, bytes: overhead}
 	c.touched = c.ch.n.clock.Now()

@@ -14,18 +14,18 @@ import (
 	"carillon/payload"
 )
 
-func (ch *channel) changeListURL() string { return ch.n.publicURL(ch.set + "/changelist.xml") }
+func (c *changeLists) url() string { return c.ch.n.uris.of(c.ch.set + "/changelist.xml") }
 
-func (ch *channel) changeListIndexURL() string {
-	return ch.n.publicURL(ch.set + "/changelist-index.xml")
+func (c *changeLists) indexURL() string {
+	return c.ch.n.uris.of(c.ch.set + "/changelist-index.xml")
 }
 
 // listURL is where the list from from is for as long as it is kept.
-func (ch *channel) listURL(from time.Time) string {
-	return ch.n.publicURL(ch.set + "/changelist/" + moments.Name(from) + ".xml")
+func (c *changeLists) listURL(from time.Time) string {
+	return c.ch.n.uris.of(c.ch.set + "/changelist/" + moments.Name(from) + ".xml")
 }
 
-// routeChangeLists adds the addresses of the Change Lists of a set:
+// route adds the addresses of the Change Lists of a set:
 //
 //	changelist.xml           what the Capability List names: the open list while there is
 //	                         only one, else the Index; its root tells (core §9, §12)
@@ -33,104 +33,104 @@ func (ch *channel) listURL(from time.Time) string {
 //	changelist/open.xml      the open list
 //	changelist/{from}.xml    a list; also the open one, so that who polls it sees
 //	                         it closed and goes on from there (core §12.1)
-func (ch *channel) routeChangeLists(router *mux.Router, prefix string) {
-	router.Path(prefix + ch.set + "/changelist.xml").Handler(ch.n.readDocument(kindChangeList, ch.serveChangeList))
-	router.Path(prefix + ch.set + "/changelist-index.xml").Handler(ch.n.readDocument(kindChangeListIndex, ch.serveIndex))
-	router.Path(prefix + ch.set + "/changelist/open.xml").Handler(ch.n.readDocument(kindChangeList, ch.serveOpenList))
-	router.Path(prefix + ch.set + "/changelist/{from:[0-9TZ.]+}.xml").Handler(ch.n.readDocument(kindChangeList, ch.serveListFrom))
+func (c *changeLists) route(router *mux.Router, prefix string) {
+	router.Path(prefix + c.ch.set + "/changelist.xml").Handler(c.ch.n.docs.readDocument(kindChangeList, c.serve))
+	router.Path(prefix + c.ch.set + "/changelist-index.xml").Handler(c.ch.n.docs.readDocument(kindChangeListIndex, c.serveIndex))
+	router.Path(prefix + c.ch.set + "/changelist/open.xml").Handler(c.ch.n.docs.readDocument(kindChangeList, c.serveOpenList))
+	router.Path(prefix + c.ch.set + "/changelist/{from:[0-9TZ.]+}.xml").Handler(c.ch.n.docs.readDocument(kindChangeList, c.serveListFrom))
 }
 
-func (ch *channel) serveChangeList(w http.ResponseWriter, r *http.Request) error {
-	v, err := ch.lists.view(r.Context())
+func (c *changeLists) serve(w http.ResponseWriter, r *http.Request) error {
+	v, err := c.view(r.Context())
 	if err != nil {
 		return err
 	}
 	if len(v.lists) > 1 {
-		return ch.n.serveDocument(w, r, ch.indexDocument(v))
+		return c.ch.n.docs.serveDocument(w, r, c.indexDocument(v))
 	}
-	return ch.n.serveDocument(w, r, ch.openDocument(v))
+	return c.ch.n.docs.serveDocument(w, r, c.openDocument(v))
 }
 
-func (ch *channel) serveOpenList(w http.ResponseWriter, r *http.Request) error {
-	v, err := ch.lists.view(r.Context())
+func (c *changeLists) serveOpenList(w http.ResponseWriter, r *http.Request) error {
+	v, err := c.view(r.Context())
 	if err != nil {
 		return err
 	}
-	return ch.n.serveDocument(w, r, ch.openDocument(v))
+	return c.ch.n.docs.serveDocument(w, r, c.openDocument(v))
 }
 
-func (ch *channel) serveIndex(w http.ResponseWriter, r *http.Request) error {
-	v, err := ch.lists.view(r.Context())
+func (c *changeLists) serveIndex(w http.ResponseWriter, r *http.Request) error {
+	v, err := c.view(r.Context())
 	if err != nil {
 		return err
 	}
 	if len(v.lists) == 1 {
-		return refuse(http.StatusNotFound, "There is one Change List only, and so no Index: it is "+ch.changeListURL()+" .")
+		return refuse(http.StatusNotFound, "There is one Change List only, and so no Index: it is "+c.url()+" .")
 	}
-	return ch.n.serveDocument(w, r, ch.indexDocument(v))
+	return c.ch.n.docs.serveDocument(w, r, c.indexDocument(v))
 }
 
-func (ch *channel) serveListFrom(w http.ResponseWriter, r *http.Request) error {
+func (c *changeLists) serveListFrom(w http.ResponseWriter, r *http.Request) error {
 	from, err := moments.Parse(mux.Vars(r)["from"])
 	if err != nil {
 		return refuse(http.StatusNotFound, "There is nothing at this path.")
 	}
-	v, err := ch.lists.view(r.Context())
+	v, err := c.view(r.Context())
 	if err != nil {
 		return err
 	}
 	i, found := slices.BinarySearchFunc(v.lists, from, func(l ChangeList, from time.Time) int { return l.From.Compare(from) })
 	switch {
 	case found && i == len(v.lists)-1:
-		return ch.n.serveDocument(w, r, ch.openDocument(v))
+		return c.ch.n.docs.serveDocument(w, r, c.openDocument(v))
 	case found:
-		return ch.n.serveDocument(w, r, ch.closedDocument(v.lists[i]))
-	case i == 0 && ch.archives.hasChanges(from):
-		return ch.archives.changes.moved(from)
+		return c.ch.n.docs.serveDocument(w, r, c.closedDocument(v.lists[i]))
+	case i == 0 && c.ch.archives.hasChanges(from):
+		return c.ch.archives.changes.moved(from)
 	case i == 0:
-		return ch.gone(v)
+		return c.gone(v)
 	}
 	return refuse(http.StatusNotFound, "No Change List begins at this time.")
 }
 
 // gone refuses a list that was let go.
-func (ch *channel) gone(v listView) error {
-	where := ch.changeListURL()
+func (c *changeLists) gone(v listView) error {
+	where := c.url()
 	if len(v.lists) > 1 {
-		where = ch.changeListIndexURL()
+		where = c.indexURL()
 	}
 	return &httpError{
-		status: http.StatusGone, header: http.Header{"Link": ch.archives.header(payload.CapChangeList, "<"+where+`>; rel="index"`)},
+		status: http.StatusGone, header: http.Header{"Link": c.ch.archives.header(payload.CapChangeList, "<"+where+`>; rel="index"`)},
 		text: fmt.Sprintf("There are no Change Lists from before %s, or none any more. Those that there are: %s .",
 			payload.FormatDatetime(v.lists[0].From), where),
 	}
 }
 
 // listHead is the beginning of a Change List's document.
-func (ch *channel) listHead(l ChangeList, indexed bool) []byte {
+func (c *changeLists) listHead(l ChangeList, indexed bool) []byte {
 	var links []payload.Link
 	if indexed {
-		links = append(links, payload.Link{Rel: payload.RelIndex, Href: ch.changeListIndexURL()})
+		links = append(links, payload.Link{Rel: payload.RelIndex, Href: c.indexURL()})
 	}
 	if l.Until.IsZero() { // a closed one stays as it is
-		links = ch.archives.links(links, payload.CapChangeList)
+		links = c.ch.archives.links(links, payload.CapChangeList)
 	}
-	return ch.headWith(l, links)
+	return c.headWith(l, links)
 }
 
 // longestHead is the longest that a Change List's document can ever begin with.
-func (ch *channel) longestHead(from time.Time) []byte {
-	links := []payload.Link{{Rel: payload.RelIndex, Href: ch.changeListIndexURL()}}
-	if ch.archives != nil {
-		links = append(links, payload.Link{Rel: payload.RelArchives, Href: ch.archives.changes.url()})
+func (c *changeLists) longestHead(from time.Time) []byte {
+	links := []payload.Link{{Rel: payload.RelIndex, Href: c.indexURL()}}
+	if c.ch.archives != nil {
+		links = append(links, payload.Link{Rel: payload.RelArchives, Href: c.ch.archives.changes.url()})
 	}
-	return ch.headWith(ChangeList{From: from, Until: from}, links)
+	return c.headWith(ChangeList{From: from, Until: from}, links)
 }
 
-func (ch *channel) headWith(l ChangeList, links []payload.Link) []byte {
+func (c *changeLists) headWith(l ChangeList, links []payload.Link) []byte {
 	return mustHead(payload.Head{
 		Capability: payload.CapChangeList, From: l.From, Until: l.Until,
-		Links: append([]payload.Link{{Rel: payload.RelUp, Href: ch.up}}, links...),
+		Links: append([]payload.Link{{Rel: payload.RelUp, Href: c.ch.up}}, links...),
 	})
 }
 
@@ -144,25 +144,25 @@ func mustHead(h payload.Head) []byte {
 }
 
 // openDocument is the open list as far as it was counted.
-func (ch *channel) openDocument(v listView) document {
+func (c *changeLists) openDocument(v listView) document {
 	l := v.lists[len(v.lists)-1]
-	return ch.listDocument(l, listRange{
-		head: ch.listHead(l, len(v.lists) > 1), from: l.From, end: v.open.next, entries: v.open.entries,
-		lastmods: ch.n.cfg.LastmodAlways,
+	return c.listDocument(l, listRange{
+		head: c.listHead(l, len(v.lists) > 1), from: l.From, end: v.open.next, entries: v.open.entries,
+		lastmods: c.ch.n.cfg.LastmodAlways,
 	}, v.touched, v.listed)
 }
 
 // closedDocument is a closed list. It counts as modified in the second after it was closed,
 // so that no date of when it was open is its own.
-func (ch *channel) closedDocument(l ChangeList) document {
-	return ch.listDocument(l, listRange{
-		head: ch.listHead(l, true), from: l.From, end: l.Until, entries: l.Entries,
+func (c *changeLists) closedDocument(l ChangeList) document {
+	return c.listDocument(l, listRange{
+		head: c.listHead(l, true), from: l.From, end: l.Until, entries: l.Entries,
 		lastmods: l.Lastmods,
 	}, l.Closed.Truncate(time.Second).Add(time.Second))
 }
 
-func (ch *channel) listDocument(l ChangeList, has listRange, changes ...time.Time) document {
-	has.ch = ch
+func (c *changeLists) listDocument(l ChangeList, has listRange, changes ...time.Time) document {
+	has.ch = c.ch
 	return document{
 		kind: kindChangeList, lasting: !l.Until.IsZero(),
 		tag:      tagFrom(has.head, has.end.UnixMicro(), has.lastmods),
@@ -219,10 +219,10 @@ func (l *listRange) write(ctx context.Context, emit func([]byte) error) error {
 }
 
 // indexDocument is the Change List Index (core §12.2).
-func (ch *channel) indexDocument(v listView) document {
+func (c *changeLists) indexDocument(v listView) document {
 	head := mustHead(payload.Head{
 		Index: true, Capability: payload.CapChangeList, From: v.lists[0].From,
-		Links: ch.archives.links([]payload.Link{{Rel: "up", Href: ch.up}}, payload.CapChangeList),
+		Links: c.ch.archives.links([]payload.Link{{Rel: "up", Href: c.ch.up}}, payload.CapChangeList),
 	})
 	newest := v.lists[len(v.lists)-1]
 	return document{
@@ -231,14 +231,14 @@ func (ch *channel) indexDocument(v listView) document {
 		tag: tagFrom(head, newest.From.UnixMicro(), " ", len(v.lists)),
 		write: pieces(head, len(v.lists), true, func(dst []byte, i int) ([]byte, error) {
 			l := &v.lists[i]
-			return payload.AppendPart(dst, &payload.Part{Loc: ch.listURL(l.From), From: l.From, Until: l.Until})
+			return payload.AppendPart(dst, &payload.Part{Loc: c.listURL(l.From), From: l.From, Until: l.Until})
 		}),
 	}
 }
 
 // complete gives an event what is told of it besides what its Source said.
-func (n *Notifier) complete(e *Event) {
-	if n.cfg.LastmodAlways {
+func complete(cfg *Config, e *Event) {
+	if cfg.LastmodAlways {
 		giveLastmod(e)
 	}
 }

@@ -10,18 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"carillon/internal/await"
 	"carillon/payload"
 )
 
 // Times of a channel's loop.
 const (
-	// firstRetry and longestRetry bound the pause after a failure, the
-	// hub's or the journal's; it grows in between.
-	firstRetry   = 500 * time.Millisecond
-	longestRetry = time.Minute
 	// clockPatience is how long a wait for the clock may be before the operator
 	// hears of it.
 	clockPatience = time.Second
@@ -61,12 +55,12 @@ type channel struct {
 
 func newChannel(n *Notifier, set string, state Channel) *channel {
 	ch := &channel{
-		n: n, set: set, up: n.capabilityListURL(set), state: state, accepted: state.Accepted,
+		n: n, set: set, up: n.uris.capabilityList(set), state: state, accepted: state.Accepted,
 		log: n.log.With("set", set), metrics: n.metrics.of(set), wake: make(chan struct{}, 1),
 		hidden: slices.Contains(n.cfg.HideChannels, set),
 		header: http.Header{
 			"Content-Type": {"application/xml"}, // CN §4.1, without parameters
-			"Link":         {n.links(set)},
+			"Link":         {n.uris.links(set)},
 			"User-Agent":   {n.cfg.UserAgent},
 		},
 	}
@@ -285,7 +279,7 @@ func (ch *channel) build(ctx context.Context, scratch []byte, note Notification)
 		if !event.Datetime.Before(note.Until) {
 			break
 		}
-		ch.n.complete(&event)
+		complete(&ch.n.cfg, &event)
 		if err := w.Write(&event.Entry); err != nil {
 			return doc.Bytes(), err
 		}
@@ -340,13 +334,4 @@ func (ch *channel) latest() *Notification {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	return ch.accepted
-}
-
-func newBackOff() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(firstRetry),
-		backoff.WithMultiplier(2),
-		backoff.WithMaxInterval(longestRetry),
-		backoff.WithMaxElapsedTime(0), // for ever
-	)
 }

@@ -2,9 +2,13 @@ package notifier
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"carillon/internal/await"
+	"carillon/internal/wallclock"
 )
 
 // What is dated, and what goes for its age, goes by Notifier.clock, which does not believe at once
@@ -18,18 +22,18 @@ const (
 )
 
 // watchClock tells when the clock is in doubt, until ctx ends.
-func (n *Notifier) watchClock(ctx context.Context) {
+func watchClock(ctx context.Context, clock *wallclock.Clock, doubted prometheus.Gauge, log *slog.Logger) {
 	doubts := false
 	for {
-		n.clock.Now()
-		ahead := n.clock.Ahead()
-		n.metrics.ahead.Set(ahead.Seconds())
+		clock.Now()
+		ahead := clock.Ahead()
+		doubted.Set(ahead.Seconds())
 		switch {
 		case ahead > 0 && !doubts:
-			n.log.Warn("the clock was set forward; events are dated, and kept, by the time before until it has stayed so for a while",
+			log.Warn("the clock was set forward; events are dated, and kept, by the time before until it has stayed so for a while",
 				"by", ahead.Round(time.Millisecond).String(), "believed_after", doubtFor.String())
 		case ahead == 0 && doubts:
-			n.log.Info("the clock is believed again")
+			log.Info("the clock is believed again")
 		}
 		doubts = ahead > 0
 		if await.For(ctx, clockLook) != nil {

@@ -67,7 +67,7 @@ func Refuse(status int, text string, header http.Header) error {
 }
 
 // PublicURL returns the URI of a path below the base.
-func (n *Notifier) PublicURL(path string) string { return n.publicURL(path) }
+func (n *Notifier) PublicURL(path string) string { return n.uris.of(path) }
 
 // Now returns the time by the clock that dates events (package wallclock).
 func (n *Notifier) Now() time.Time { return n.clock.Now() }
@@ -96,7 +96,7 @@ func (n *Notifier) ServeEntries(
 	if err != nil {
 		return err
 	}
-	return n.serveDocument(w, r, document{
+	return n.docs.serveDocument(w, r, document{
 		kind: documentKind(kind), tag: tagFrom(head, e.Version), modified: modified, lasting: lasting,
 		write: pieces(head, e.Count, false, func(dst []byte, _ int) ([]byte, error) {
 			return e.Append(dst)
@@ -108,7 +108,7 @@ func (n *Notifier) ServeEntries(
 // it. tag is the entity tag without its quotes; modified is when the document became what it is.
 // lasting: it never changes. open is called where the document is sent; its error is returned.
 func (n *Notifier) ServeReader(w http.ResponseWriter, r *http.Request, kind, tag string, modified time.Time, lasting bool, open func() (io.ReadCloser, error)) error {
-	return n.serveDocument(w, r, document{
+	return n.docs.serveDocument(w, r, document{
 		kind: documentKind(kind), tag: tag, modified: modified, lasting: lasting,
 		write: func(_ context.Context, emit func([]byte) error) error {
 			from, err := open()
@@ -142,7 +142,7 @@ func (ch *channel) routeCompanions(router *mux.Router, prefix string, intake boo
 				continue
 			}
 			path := prefix + ch.set + "/" + route.Path
-			handler := ch.n.companionHandler(route)
+			handler := ch.n.docs.companion(route)
 			if strings.HasSuffix(path, "/") {
 				router.PathPrefix(path).Handler(handler)
 			} else {
@@ -152,7 +152,7 @@ func (ch *channel) routeCompanions(router *mux.Router, prefix string, intake boo
 	}
 }
 
-func (n *Notifier) companionHandler(route Route) http.Handler {
+func (s *documents) companion(route Route) http.Handler {
 	allowed := append([]string{http.MethodGet, http.MethodHead}, route.Methods...)
 	serve := func(w http.ResponseWriter, r *http.Request) error {
 		if err := only(r, allowed...); err != nil {
@@ -161,11 +161,11 @@ func (n *Notifier) companionHandler(route Route) http.Handler {
 		return route.Serve(w, r)
 	}
 	if route.Kind != "" && len(route.Methods) == 0 {
-		return n.readDocument(documentKind(route.Kind), serve)
+		return s.readDocument(documentKind(route.Kind), serve)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := serve(w, r); err != nil {
-			n.fail(w, r, err)
+			s.fail(w, r, err)
 		}
 	})
 }

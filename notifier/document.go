@@ -1,17 +1,23 @@
 package notifier
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"carillon/payload"
 )
 
 // document is what a public address has at one moment. Its bytes are made while
@@ -41,18 +47,26 @@ const (
 	kindChangeListIndex documentKind = "change_list_index"
 )
 
+// documents answers requests for documents.
+type documents struct {
+	answers
+	metrics  *metrics
+	readings *readings
+	now      func() time.Time // the wall clock
+}
+
 // readDocument is readOnly for a document, which counts what becomes of the request.
-func (n *Notifier) readDocument(kind documentKind, h handler) http.Handler {
+func (s *documents) readDocument(kind documentKind, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := fateBroken
-		defer func() { n.metrics.asked(kind, f) }()
+		defer func() { s.metrics.asked(kind, f) }()
 		noted := &statusNote{ResponseWriter: w}
 		err := only(r, http.MethodGet, http.MethodHead)
 		if err == nil {
 			err = h(noted, r)
 		}
 		if err != nil {
-			f = fateOf(n.fail(noted, r, err))
+			f = fateOf(s.fail(noted, r, err))
 			return
 		}
 		f = fateOf(noted.status)
@@ -78,13 +92,13 @@ const pieceBytes = 256 << 10
 
 // serveDocument answers with the document, packed where the client takes that, or with
 // 304 where the client has it (RFC 9110 §13).
-func (n *Notifier) serveDocument(w http.ResponseWriter, r *http.Request, d document) error {
+func (s *documents) serveDocument(w http.ResponseWriter, r *http.Request, d document) error {
 	packed := acceptsGzip(r.Header.Values("Accept-Encoding"))
 	tag := `"` + d.tag + `"`
 	if packed {
 		tag = `"` + d.tag + `-gzip"` // other bytes
 	}
-	now := n.cfg.Now()
+	now := s.now()
 	header := w.Header()
 	header.Set("ETag", tag)
 	header.Set("Last-Modified", lastModified(d.modified, now))
@@ -102,18 +116,18 @@ func (n *Notifier) serveDocument(w http.ResponseWriter, r *http.Request, d docum
 		header.Set("Content-Encoding", "gzip")
 	}
 	if d.stored != nil {
-		return n.sendStored(w, r, d, packed)
+		return s.sendStored(w, r, d, packed)
 	}
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	return n.send(w, r, d, packed)
+	return s.send(w, r, d, packed)
 }
 
 // send writes the document. What goes wrong before the first byte is an answer of its
 // own; after that the connection is broken off, so that nobody takes a part for the whole.
-func (n *Notifier) send(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
-	ctx, end, err := n.readings.begin(w, r)
+func (s *documents) send(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
+	ctx, end, err := s.readings.begin(w, r)
 	if err != nil {
 		return err
 	}
@@ -145,9 +159,102 @@ func (n *Notifier) send(w http.ResponseWriter, r *http.Request, d document, pack
 	case !begun && ctx.Err() == nil:
 		return err
 	case gone == nil && ctx.Err() == nil:
-		n.log.Error("a document was broken off", "document", string(d.kind), "error", err)
+		s.log.Error("a document was broken off", "document", string(d.kind), "error", err)
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// storedReader is a document that is kept packed.
+type storedReader struct {
+	*os.File
+	size, packed int64
+}
+
+// openPacked opens a packed file. Its last bytes are its size unpacked, as no document has 4 GiB.
+func openPacked(path string) (_ *storedReader, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var size [4]byte
+	packed, err := file.Seek(-int64(len(size)), io.SeekEnd)
+	if err == nil {
+		_, err = io.ReadFull(file, size[:])
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("an archived document: %w", err), file.Close())
+	}
+	unpacked := int64(binary.LittleEndian.Uint32(size[:]))
+	return &storedReader{File: file, size: unpacked, packed: packed + int64(len(size))}, nil
+}
+
+// length is how many bytes are to be sent.
+func (r *storedReader) length(packed bool) int64 {
+	if packed {
+		return r.packed
+	}
+	return r.size
+}
+
+// sendStored answers with a document that is kept packed, unpacked where the client
+// wants that. The head is written already but for the length.
+func (s *documents) sendStored(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
+	file, err := d.stored()
+	if err != nil {
+		return err
+	}
+	defer file.Close() // it was only read
+	w.Header().Set("Content-Length", strconv.FormatInt(file.length(packed), 10))
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	ctx, end, err := s.readings.begin(w, r)
+	if err != nil {
+		return err
+	}
+	defer end()
+	from := io.Reader(file)
+	if !packed {
+		unpacker, err := gzip.NewReader(file)
+		if err != nil {
+			return fmt.Errorf("a Resource List: %w", err)
+		}
+		from = unpacker
+	}
+	buffer := make([]byte, pieceBytes/4)
+	sent, err := copyWhile(ctx, w, from, buffer)
+	if err == nil && sent == file.length(packed) {
+		return nil
+	}
+	if ctx.Err() == nil && !errors.Is(err, errClientGone) {
+		s.log.Error("a document was broken off", "document", string(d.kind), "error", err)
+	}
+	panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+}
+
+var errClientGone = errors.New("the client has gone")
+
+// copyWhile copies until ctx ends.
+func copyWhile(ctx context.Context, to io.Writer, from io.Reader, buffer []byte) (sent int64, err error) {
+	for ctx.Err() == nil {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return sent, fmt.Errorf("%w: %w", errClientGone, err)
+			}
+			sent += int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return sent, nil
+		case err != nil:
+			return sent, err
+		}
+	}
+	return sent, ctx.Err()
 }
 
 // packers keeps what packing takes, which is most of a megabyte.
@@ -155,6 +262,57 @@ var packers = sync.Pool{New: func() any {
 	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one that there is
 	return w
 }}
+
+// pieces returns the write of a document: it emits a head and so many entries.
+func pieces(
+	head []byte, entries int, index bool, add func(dst []byte, i int) ([]byte, error),
+) func(context.Context, func([]byte) error) error {
+	return func(_ context.Context, emit func([]byte) error) error {
+		piece := slices.Clone(head)
+		for i := range entries {
+			var err error
+			if piece, err = add(piece, i); err != nil {
+				return err
+			}
+			if len(piece) >= pieceBytes {
+				if err := emit(piece); err != nil {
+					return err
+				}
+				piece = piece[:0]
+			}
+		}
+		return emit(payload.AppendTail(piece, index))
+	}
+}
+
+// packDocument writes a document to a file, packed and durable.
+func packDocument(ctx context.Context, path string, d document) (size int64, err error) {
+	return pack(path, func(to io.Writer) error {
+		return d.write(ctx, func(piece []byte) error {
+			_, err := to.Write(piece)
+			return cmp.Or(err, ctx.Err())
+		})
+	})
+}
+
+// pack writes a file that is packed, and durable, and returns its size.
+func pack(name string, write func(io.Writer) error) (size int64, err error) {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	packer := packers.Get().(*gzip.Writer)
+	defer packers.Put(packer)
+	packer.Reset(file)
+	err = write(packer)
+	if err == nil {
+		err = packer.Close()
+	}
+	if err == nil {
+		size, err = file.Seek(0, io.SeekCurrent)
+	}
+	return size, errors.Join(err, file.Sync(), file.Close())
+}
 
 // lastModified gives what Last-Modified says of a document. The second that is not
 // over yet may see another document: until then the second before is told, so that
@@ -176,6 +334,17 @@ func unchanged(header http.Header, tag string, modified, now time.Time) bool {
 	since, err := http.ParseTime(header.Get("If-Modified-Since"))
 	second := modified.Truncate(time.Second)
 	return err == nil && second.Before(now.Truncate(time.Second)) && !second.After(since)
+}
+
+// hasTag tells whether an If-None-Match header (RFC 9110 §13.1.2) names the tag.
+func hasTag(values []string, tag string) bool {
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
+		if part == "*" || part == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // acceptsGzip tells whether Accept-Encoding takes gzip (RFC 9110 §12.5.3).

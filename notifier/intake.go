@@ -48,33 +48,40 @@ const (
 // means that none of them was taken, but for a 5xx, which can leave it open.
 func (n *Notifier) Intake() http.Handler {
 	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	router.NotFoundHandler = http.HandlerFunc(n.notFound)
-	router.Path("/sets/{set}/events").Handler(n.takes(n.takeForSet))
-	router.Path("/events").Handler(n.takes(n.takeForAny))
+	router.NotFoundHandler = http.HandlerFunc(n.docs.notFound)
+	events := &taking{n, n.intake}
+	router.Path("/sets/{set}/events").Handler(events.answer(events.forSet))
+	router.Path("/events").Handler(events.answer(events.forAny))
 	router.Path("/sets/{set}/resources").Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status, err := n.serveImport(w, r)
+		status, err := n.imports.serve(w, r)
 		if err != nil {
-			status = n.fail(w, r, err)
+			status = n.docs.fail(w, r, err)
 		}
 		n.metrics.answered(status)
 	}))
 	for _, ch := range n.channels {
 		ch.routeCompanions(router, "/sets/", true)
 	}
-	router.Path("/healthz").Handler(n.readOnly(func(w http.ResponseWriter, _ *http.Request) error {
+	router.Path("/healthz").Handler(n.docs.readOnly(func(w http.ResponseWriter, _ *http.Request) error {
 		_, _ = io.WriteString(w, "ok\n") // a client that has gone needs no answer
 		return nil
 	}))
 	metrics := promhttp.HandlerFor(n.cfg.Registry, promhttp.HandlerOpts{})
-	router.Path("/metrics").Handler(n.readOnly(func(w http.ResponseWriter, r *http.Request) error {
+	router.Path("/metrics").Handler(n.docs.readOnly(func(w http.ResponseWriter, r *http.Request) error {
 		metrics.ServeHTTP(w, r)
 		return nil
 	}))
 	return router
 }
 
-// takes answers POST with h, which returns how many events it took.
-func (n *Notifier) takes(h func(http.ResponseWriter, *http.Request) (int, error)) http.Handler {
+// taking takes the events of requests.
+type taking struct {
+	n      *Notifier
+	budget *budget
+}
+
+// answer answers POST with h, which returns how many events it took.
+func (t *taking) answer(h func(http.ResponseWriter, *http.Request) (int, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := only(r, http.MethodPost)
 		accepted := 0
@@ -82,10 +89,10 @@ func (n *Notifier) takes(h func(http.ResponseWriter, *http.Request) (int, error)
 			accepted, err = h(w, r)
 		}
 		if err != nil {
-			n.metrics.answered(n.fail(w, r, err))
+			t.n.metrics.answered(t.n.docs.fail(w, r, err))
 			return
 		}
-		n.metrics.answered(http.StatusAccepted)
+		t.n.metrics.answered(http.StatusAccepted)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusAccepted)
 		// A client that has gone needs no answer.
@@ -95,15 +102,15 @@ func (n *Notifier) takes(h func(http.ResponseWriter, *http.Request) (int, error)
 	})
 }
 
-func (n *Notifier) takeForSet(w http.ResponseWriter, r *http.Request) (int, error) {
+func (t *taking) forSet(w http.ResponseWriter, r *http.Request) (int, error) {
 	set := mux.Vars(r)["set"]
-	if n.byName[set] == nil {
+	if t.n.byName[set] == nil {
 		return 0, refuse(http.StatusNotFound, "There is no such set.")
 	}
-	if err := n.open(set); err != nil {
+	if err := t.n.gate.open(set); err != nil {
 		return 0, err
 	}
-	return n.take(w, r, func(e *Event) error {
+	return t.take(w, r, func(e *Event) error {
 		if e.Sets != nil {
 			return &InputError{Field: "sets", Reason: "must be left out, as the path names the set"}
 		}
@@ -112,17 +119,17 @@ func (n *Notifier) takeForSet(w http.ResponseWriter, r *http.Request) (int, erro
 	})
 }
 
-func (n *Notifier) takeForAny(w http.ResponseWriter, r *http.Request) (int, error) {
-	return n.take(w, r, n.admits)
+func (t *taking) forAny(w http.ResponseWriter, r *http.Request) (int, error) {
+	return t.take(w, r, t.n.gate.admits)
 }
 
 // take reads a request's events, judges each by its sets, and appends them.
-func (n *Notifier) take(w http.ResponseWriter, r *http.Request, judge func(*Event) error) (int, error) {
+func (t *taking) take(w http.ResponseWriter, r *http.Request, judge func(*Event) error) (int, error) {
 	parse, unit, err := formatOf(r.Header)
 	if err != nil {
 		return 0, err
 	}
-	body, release, err := n.intake.readBody(w, r)
+	body, release, err := t.budget.readBody(w, r)
 	if err != nil {
 		return 0, err
 	}
@@ -151,19 +158,19 @@ func (n *Notifier) take(w http.ResponseWriter, r *http.Request, judge func(*Even
 			"These events belong to so many sets that they are too large together. Send them in several requests.")
 	}
 	working = true
-	return len(events), n.appendWithin(r.Context(), events, release)
+	return len(events), t.appendWithin(r.Context(), events, release)
 }
 
 // appendWithin appends what was read, also when the client goes. When the journal
 // takes too long it leaves the appending behind, which may yet succeed; release is
 // called at its end.
-func (n *Notifier) appendWithin(ctx context.Context, events []Event, release func()) error {
+func (t *taking) appendWithin(ctx context.Context, events []Event, release func()) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
 	appended := make(chan error, 1)
 	go func() {
 		defer cancel()
 		defer release()
-		appended <- n.Append(ctx, events)
+		appended <- t.n.Append(ctx, events)
 	}()
 	select {
 	case err := <-appended:

@@ -80,7 +80,7 @@ func (n *Notifier) lineEvent(line []byte, readErr error) (e Event, ok bool, refu
 		e.Sets = []string{n.channels[0].set}
 	}
 	if err == nil {
-		err = n.admits(&e)
+		err = n.gate.admits(&e)
 	}
 	if err != nil {
 		return Event{}, false, inputError(err)
@@ -116,5 +116,5 @@ func (n *Notifier) appendPatiently(ctx context.Context, events []Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	return n.patiently(ctx, "reading lines", func() error { return n.Append(ctx, events) })
+	return patiently(ctx, n.log, "reading lines", func() error { return n.Append(ctx, events) })
 }

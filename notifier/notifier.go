@@ -2,14 +2,9 @@ package notifier
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"golang.org/x/sync/errgroup"
 
 	"carillon/internal/wallclock"
@@ -25,9 +20,11 @@ type Notifier struct {
 	metrics  *metrics
 	channels []*channel          // in the order of Config.Sets
 	byName   map[string]*channel // the same
+	uris     addresses
+	gate     gate
+	docs     *documents
 	intake   *budget
 	imports  *imports
-	readings *readings // documents
 	files    *readings
 	builders chan []byte // scratch for the notifications under construction
 }
@@ -48,13 +45,21 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 	}
 	cfg = cfg.withDefaults()
 	n := &Notifier{
-		cfg: cfg, log: cfg.Logger, clock: wallclock.New(wallclock.Config{Wall: cfg.Now, DoubtFor: doubtFor}), metrics: newMetrics(cfg.Registry, cfg.Sets),
-		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes), imports: newImports(), builders: make(chan []byte, builders),
+		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Registry, cfg.Sets),
+		clock:  wallclock.New(wallclock.Config{Wall: cfg.Now, DoubtFor: doubtFor}),
+		uris:   addresses{base: cfg.URL, hub: cfg.Hub},
+		gate:   gate{sets: cfg.Sets, within: cfg.Within},
+		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes),
+		builders: make(chan []byte, builders),
 	}
+	n.docs = &documents{
+		answers: answers{cfg.Logger}, metrics: n.metrics, now: cfg.Now,
+		readings: newReadings(maxReadings, clientReadings, n.metrics.readings),
+	}
+	n.imports = newImports(n)
 	for range builders {
 		n.builders <- nil
 	}
-	n.readings = newReadings(maxReadings, clientReadings, n.metrics.readings)
 	n.files = newReadings(cfg.Files, max(1, cfg.Files/filesShare), n.metrics.files)
 	for _, name := range cfg.Sets {
 		state, err := cfg.Journal.Open(ctx, name, n.clock.Now())
@@ -101,11 +106,11 @@ func (n *Notifier) Run(ctx context.Context) error {
 		})
 	}
 	g.Go(func() error {
-		n.runImports(ctx)
+		n.imports.run(ctx)
 		return nil
 	})
 	g.Go(func() error {
-		n.watchClock(ctx)
+		watchClock(ctx, n.clock, n.metrics.ahead, n.log)
 		return nil
 	})
 	return g.Wait()
@@ -116,7 +121,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 // name at least one of the sets. The events are durable when it returns nil.
 func (n *Notifier) Append(ctx context.Context, events []Event) error {
 	for i := range events {
-		if err := n.knows(&events[i]); err != nil {
+		if err := n.gate.knows(&events[i]); err != nil {
 			return err
 		}
 	}
@@ -140,25 +145,12 @@ func (n *Notifier) Append(ctx context.Context, events []Event) error {
 	return nil
 }
 
-// knows tells whether the event names sets that are served here, and only those.
-func (n *Notifier) knows(e *Event) error {
-	if len(e.Sets) == 0 {
-		return &InputError{Field: "sets", Reason: "is missing"}
-	}
-	for _, set := range e.Sets {
-		if n.byName[set] == nil {
-			return &InputError{Field: "sets", Reason: fmt.Sprintf("names %q, which is no set here", shown(set))}
-		}
-	}
-	return nil
-}
-
 // Drain waits until everything that was in the journal when it was called is in
 // notifications that the hub has accepted. Batches that have such events are not
 // waited for to fill; what comes later is not waited for at all.
 func (n *Notifier) Drain(ctx context.Context) error {
 	var last time.Time
-	err := n.patiently(ctx, "draining", func() (err error) {
+	err := patiently(ctx, n.log, "draining", func() (err error) {
 		last, err = n.cfg.Journal.Last(ctx)
 		return err
 	})
@@ -179,52 +171,8 @@ func (n *Notifier) Drain(ctx context.Context) error {
 	return nil
 }
 
-// patiently does something with the journal for as long as it takes it to be there.
-func (n *Notifier) patiently(ctx context.Context, what string, do func() error) error {
-	return backoff.Retry(func() error {
-		err := do()
-		if !errors.Is(err, ErrUnavailable) {
-			return backoff.Permanent(err)
-		}
-		n.log.Error("trouble with the journal; it is tried again", "while", what, "error", err)
-		return err
-	}, backoff.WithContext(newBackOff(), ctx))
-}
-
-// admits tells whether the event may come from outside to the sets that it names.
-func (n *Notifier) admits(e *Event) error {
-	if err := n.knows(e); err != nil {
-		return err
-	}
-	for _, set := range e.Sets {
-		if n.open(set) != nil {
-			return &InputError{Field: "sets", Reason: fmt.Sprintf("names %q, which takes no events from outside", set)}
-		}
-	}
-	return nil
-}
-
-// open refuses what would change a set from outside whose events come from within.
-func (n *Notifier) open(set string) error {
-	if slices.Contains(n.cfg.Within, set) {
-		return refuse(http.StatusForbidden, "The set "+set+" takes no events from outside: the notifier makes them itself.")
-	}
-	return nil
-}
-
 // CapabilityList is the URI of a set's Capability List.
-func (n *Notifier) CapabilityList(set string) string { return n.capabilityListURL(set) }
-
-// publicURL gives the URI of a public path below the base.
-func (n *Notifier) publicURL(path string) string { return n.cfg.URL + path }
-
-func (n *Notifier) topicURL(set string) string { return n.publicURL(set + "/change/") }
-
-func (n *Notifier) capabilityListURL(set string) string {
-	return n.publicURL(set + "/capabilitylist.xml")
-}
-
-func (n *Notifier) descriptionURL() string { return n.publicURL(".well-known/resourcesync") }
+func (n *Notifier) CapabilityList(set string) string { return n.uris.capabilityList(set) }
 
 // nextMicro is the first microsecond after t.
 func nextMicro(t time.Time) time.Time { return t.Add(time.Microsecond) }

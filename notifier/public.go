@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/gorilla/mux"
 
@@ -22,18 +21,18 @@ import (
 // Description is also at /.well-known/resourcesync where the URL has a path.
 func (n *Notifier) Public() http.Handler {
 	router := mux.NewRouter().SkipClean(true)
-	router.NotFoundHandler = http.HandlerFunc(n.notFound)
+	router.NotFoundHandler = http.HandlerFunc(n.docs.notFound)
 	prefix := "/"
 	if u, err := url.Parse(n.cfg.URL); err == nil {
 		prefix = u.Path
 	}
-	description := n.readOnly(n.serveDescription)
+	description := n.docs.readOnly(n.serveDescription)
 	router.Path(prefix + ".well-known/resourcesync").Handler(description)
 	router.Path("/.well-known/resourcesync").Handler(description) // core §6.3.2
 	for _, ch := range n.channels {
-		router.Path(prefix + ch.set + "/capabilitylist.xml").Handler(n.readOnly(ch.serveCapabilityList))
-		router.Path(prefix + ch.set + "/change/").Handler(n.readOnly(ch.serveTopic))
-		ch.routeChangeLists(router, prefix)
+		router.Path(prefix + ch.set + "/capabilitylist.xml").Handler(n.docs.readOnly(ch.serveCapabilityList))
+		router.Path(prefix + ch.set + "/change/").Handler(n.docs.readOnly(ch.serveTopic))
+		ch.lists.route(router, prefix)
 		ch.resources.route(router, prefix)
 		ch.routeCompanions(router, prefix, false)
 		ch.archives.route(router, prefix)
@@ -41,18 +40,11 @@ func (n *Notifier) Public() http.Handler {
 	return router
 }
 
-// links is the value of the Link header that a topic, and every notification of
-// it, has: self, hub (CN §4.1) and the Capability List.
-func (n *Notifier) links(set string) string {
-	return fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub", <%s>; rel="resourcesync"`,
-		n.topicURL(set), n.cfg.Hub, n.capabilityListURL(set))
-}
-
 func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request) error {
 	d := payload.SourceDescription{DescribedBy: n.cfg.DescribedBy[""]}
 	for _, ch := range n.channels {
 		d.CapabilityLists = append(d.CapabilityLists, payload.CapabilityListRef{
-			Loc: n.capabilityListURL(ch.set), DescribedBy: n.cfg.DescribedBy[ch.set],
+			Loc: n.uris.capabilityList(ch.set), DescribedBy: n.cfg.DescribedBy[ch.set],
 		})
 	}
 	return writeDocument(w, r, func(buf *bytes.Buffer) error { return payload.WriteSourceDescription(buf, d) })
@@ -60,9 +52,9 @@ func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request) erro
 
 func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) error {
 	list := payload.CapabilityList{
-		Up:           ch.n.descriptionURL(),
+		Up:           ch.n.uris.description(),
 		DescribedBy:  ch.n.cfg.DescribedBy[ch.set],
-		Capabilities: []payload.Capability{{Loc: ch.changeListURL(), Capability: payload.CapChangeList}},
+		Capabilities: []payload.Capability{{Loc: ch.lists.url(), Capability: payload.CapChangeList}},
 	}
 	if one, there := ch.resources.capability(); there {
 		list.Capabilities = append(list.Capabilities, one)
@@ -73,7 +65,7 @@ func (ch *channel) serveCapabilityList(w http.ResponseWriter, r *http.Request) e
 	list.Capabilities = append(list.Capabilities, ch.archives.capabilities()...)
 	if !ch.hidden {
 		list.Capabilities = append(list.Capabilities, payload.Capability{
-			Loc:        ch.n.topicURL(ch.set),
+			Loc:        ch.n.uris.topic(ch.set),
 			Capability: payload.ChangeNotification,
 			Links:      []payload.Link{{Rel: "hub", Href: ch.n.cfg.Hub}}, // CN §5
 		})
@@ -149,15 +141,4 @@ func (ch *channel) openLatest(ctx context.Context) (*Notification, io.ReadCloser
 		}
 		note = newer
 	}
-}
-
-// hasTag tells whether an If-None-Match header (RFC 9110 §13.1.2) names the tag.
-func hasTag(values []string, tag string) bool {
-	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
-		if part == "*" || part == tag {
-			return true
-		}
-	}
-	return false
 }

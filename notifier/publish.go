@@ -119,7 +119,7 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 		return answer{}, errors.Join(err, body.Close())
 	}
 	req.Header = ch.header.Clone()
-	token := ch.n.token()
+	token := ch.n.cfg.token()
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+string(token))
 	}

@@ -61,7 +61,7 @@ func (n *Notifier) Serving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, end, err := n.files.begin(w, r)
 		if err != nil {
-			n.fail(w, r, err)
+			n.docs.fail(w, r, err)
 			return
 		}
 		defer end()

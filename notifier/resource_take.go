@@ -26,6 +26,7 @@ const maxImports = 4
 // imports carries out the imports that were sealed: the differences of a snapshot become
 // events, whoever has sent it.
 type imports struct {
+	n      *Notifier
 	taking chan struct{} // a token for each snapshot that may be taken
 	wake   chan struct{} // holds one token: something was sealed
 
@@ -42,8 +43,11 @@ type importWait struct {
 	pending bool
 }
 
-func newImports() *imports {
-	return &imports{taking: make(chan struct{}, maxImports), wake: make(chan struct{}, 1), waiting: map[string]*importWait{}}
+func newImports(n *Notifier) *imports {
+	return &imports{
+		n: n, taking: make(chan struct{}, maxImports), wake: make(chan struct{}, 1),
+		waiting: map[string]*importWait{},
+	}
 }
 
 func (m *imports) await(set string) *importWait {
@@ -82,46 +86,46 @@ func (m *imports) stop() {
 	}
 }
 
-// runImports applies what is sealed, also by an earlier run, until ctx ends.
-func (n *Notifier) runImports(ctx context.Context) {
-	defer n.imports.stop()
+// run applies what is sealed, also by an earlier run, until ctx ends.
+func (m *imports) run(ctx context.Context) {
+	defer m.stop()
 	var g errgroup.Group
 	for ctx.Err() == nil {
 		var sealed []ResourceImport
-		err := n.patiently(ctx, "looking for imports", func() (err error) {
-			sealed, err = n.cfg.Journal.ResumeImports(ctx)
+		err := patiently(ctx, m.n.log, "looking for imports", func() (err error) {
+			sealed, err = m.n.cfg.Journal.ResumeImports(ctx)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			n.log.Error("imports cannot be gone on with; it is tried again at the next one", "error", err)
+			m.n.log.Error("imports cannot be gone on with; it is tried again at the next one", "error", err)
 		}
 		for _, i := range sealed {
 			g.Go(func() error {
-				n.applyImport(ctx, i)
+				m.apply(ctx, i)
 				return nil
 			})
 		}
 		select {
 		case <-ctx.Done():
-		case <-n.imports.wake:
+		case <-m.wake:
 		}
 	}
 	_ = g.Wait() // they return nil
 }
 
-// applyImport makes events of an import's differences, for as long as it takes.
-func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
+// apply makes events of an import's differences, for as long as it takes.
+func (m *imports) apply(ctx context.Context, i ResourceImport) {
 	var made Differences
-	ch, pause := n.byName[i.Set()], newBackOff()
+	ch, pause := m.n.byName[i.Set()], newBackOff()
 	for more := true; more && ctx.Err() == nil; {
 		var step Differences
 		var err error
-		step, more, err = i.Apply(ctx, n.clock.Now())
+		step, more, err = i.Apply(ctx, m.n.clock.Now())
 		if err != nil && ctx.Err() == nil {
 			more = true
-			n.metrics.journalErrors.Inc()
+			m.n.metrics.journalErrors.Inc()
 			wait := min(pause.NextBackOff(), longestRetry)
-			n.log.Error("trouble with the journal; the import will go on", "set", i.Set(), "error", err, "retry_in", wait.String())
+			m.n.log.Error("trouble with the journal; the import will go on", "set", i.Set(), "error", err, "retry_in", wait.String())
 			_ = await.For(ctx, wait)
 			continue
 		}
@@ -132,14 +136,14 @@ func (n *Notifier) applyImport(ctx context.Context, i ResourceImport) {
 		}
 	}
 	if err := i.Close(); err != nil {
-		n.log.Error("an import could not be closed", "set", i.Set(), "error", err)
+		m.n.log.Error("an import could not be closed", "set", i.Set(), "error", err)
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	n.log.Info("an import was carried out", "set", i.Set(), "created", made.Created, "updated", made.Updated, "deleted", made.Deleted)
-	n.imports.ended(i.Set(), made)
-	n.RenewResourceList(i.Set())
+	m.n.log.Info("an import was carried out", "set", i.Set(), "created", made.Created, "updated", made.Updated, "deleted", made.Deleted)
+	m.ended(i.Set(), made)
+	m.n.RenewResourceList(i.Set())
 }
 
 // Import takes a snapshot of a set: NDJSON, a resource on each line, whole or not at all.
@@ -173,24 +177,24 @@ func (n *Notifier) Import(ctx context.Context, set string, r io.Reader, allowEmp
 	}
 }
 
-// serveImport answers PUT /sets/NAME/resources.
-func (n *Notifier) serveImport(w http.ResponseWriter, r *http.Request) (status int, err error) {
+// serve answers PUT /sets/NAME/resources.
+func (m *imports) serve(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	if err := only(r, http.MethodPut); err != nil {
 		return 0, err
 	}
 	set := mux.Vars(r)["set"]
-	if n.byName[set] == nil {
+	if m.n.byName[set] == nil {
 		return 0, refuse(http.StatusNotFound, "There is no such set.")
 	}
-	if err := n.open(set); err != nil {
+	if err := m.n.gate.open(set); err != nil {
 		return 0, err
 	}
 	if err := ndjson(r.Header); err != nil {
 		return 0, err
 	}
 	select {
-	case n.imports.taking <- struct{}{}:
-		defer func() { <-n.imports.taking }()
+	case m.taking <- struct{}{}:
+		defer func() { <-m.taking }()
 	default:
 		return 0, tooManyLarge(nil)
 	}
@@ -198,7 +202,7 @@ func (n *Notifier) serveImport(w http.ResponseWriter, r *http.Request) (status i
 	if err != nil {
 		return 0, err
 	}
-	done, err := n.Import(r.Context(), set, body, r.URL.Query().Get("allow-empty") == "true")
+	done, err := m.n.Import(r.Context(), set, body, r.URL.Query().Get("allow-empty") == "true")
 	if errors.Is(err, ErrImporting) {
 		return 0, refuse(http.StatusConflict, "Another import into this set is under way.")
 	}

@@ -2,7 +2,6 @@ package notifier
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -212,23 +211,4 @@ func (w *listWriter) finish() error {
 		w.g.dir = whole
 	}
 	return err
-}
-
-// pack writes a file that is packed, and durable, and returns its size.
-func pack(name string, write func(io.Writer) error) (size int64, err error) {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	packer := packers.Get().(*gzip.Writer)
-	defer packers.Put(packer)
-	packer.Reset(file)
-	err = write(packer)
-	if err == nil {
-		err = packer.Close()
-	}
-	if err == nil {
-		size, err = file.Seek(0, io.SeekCurrent)
-	}
-	return size, errors.Join(err, file.Sync(), file.Close())
 }

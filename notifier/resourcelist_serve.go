@@ -1,11 +1,8 @@
 package notifier
 
 import (
-	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -23,7 +20,7 @@ const (
 	kindResourceListIndex documentKind = "resource_list_index"
 )
 
-func (l *resourceLists) url() string { return l.ch.n.publicURL(l.ch.set + "/resourcelist.xml") }
+func (l *resourceLists) url() string { return l.ch.n.uris.of(l.ch.set + "/resourcelist.xml") }
 
 // partURL is where part n of the list of the moment at is, or its Index, 0, for as long as
 // they are kept.
@@ -38,7 +35,7 @@ func (l *resourceLists) partURL(g *generation, n int) string {
 	if n > 0 {
 		name = strconv.Itoa(n)
 	}
-	return l.ch.n.publicURL(l.ch.set + below + moments.Name(g.At) + "/" + name + ".xml")
+	return l.ch.n.uris.of(l.ch.set + below + moments.Name(g.At) + "/" + name + ".xml")
 }
 
 // route adds the addresses of the Resource Lists of a set:
@@ -50,11 +47,11 @@ func (l *resourceLists) partURL(g *generation, n int) string {
 //	archive/resourcelist/{at}/…  the same of a list that was made to be archived; list.xml is the
 //	                             Index, or the list itself where it has one part
 func (l *resourceLists) route(router *mux.Router, prefix string) {
-	router.Path(prefix + l.ch.set + "/resourcelist.xml").Handler(l.ch.n.readDocument(kindResourceList, l.serveNewest))
-	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/index.xml").Handler(l.ch.n.readDocument(kindResourceListIndex, l.servePart))
-	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.readDocument(kindResourceList, l.servePart))
-	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/list.xml").Handler(l.ch.n.readDocument(kindArchived, l.serveLasting))
-	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.readDocument(kindArchived, l.serveLasting))
+	router.Path(prefix + l.ch.set + "/resourcelist.xml").Handler(l.ch.n.docs.readDocument(kindResourceList, l.serveNewest))
+	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/index.xml").Handler(l.ch.n.docs.readDocument(kindResourceListIndex, l.servePart))
+	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.docs.readDocument(kindResourceList, l.servePart))
+	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/list.xml").Handler(l.ch.n.docs.readDocument(kindArchived, l.serveLasting))
+	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.docs.readDocument(kindArchived, l.serveLasting))
 }
 
 func (l *resourceLists) serveNewest(w http.ResponseWriter, r *http.Request) error {
@@ -62,7 +59,7 @@ func (l *resourceLists) serveNewest(w http.ResponseWriter, r *http.Request) erro
 	if g == nil {
 		return refuse(http.StatusNotFound, "The set has no Resource List: its resources are not known, or there are none yet.")
 	}
-	return l.ch.n.serveDocument(w, r, l.document(g, g.whole(), false))
+	return l.ch.n.docs.serveDocument(w, r, l.document(g, g.whole(), false))
 }
 
 func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error {
@@ -93,7 +90,7 @@ func (l *resourceLists) serveStored(w http.ResponseWriter, r *http.Request, g *g
 	if n < 0 || g.stored(n) == nil {
 		return refuse(http.StatusNotFound, "The Resource List has no such part.")
 	}
-	return l.ch.n.serveDocument(w, r, l.document(g, n, true))
+	return l.ch.n.docs.serveDocument(w, r, l.document(g, n, true))
 }
 
 // serveLasting answers for a list that is archived, or will be.
@@ -184,78 +181,6 @@ func (l *resourceLists) open(g *generation, n int) (*storedReader, error) {
 	}
 	stored := g.stored(n)
 	return &storedReader{File: file, size: stored.Size, packed: stored.Packed}, nil
-}
-
-// storedReader is a document that is kept packed.
-type storedReader struct {
-	*os.File
-	size, packed int64
-}
-
-// length is how many bytes are to be sent.
-func (s *storedReader) length(packed bool) int64 {
-	if packed {
-		return s.packed
-	}
-	return s.size
-}
-
-// sendStored answers with a document that is kept packed, unpacked where the client
-// wants that. The head is written already but for the length.
-func (n *Notifier) sendStored(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
-	file, err := d.stored()
-	if err != nil {
-		return err
-	}
-	defer file.Close() // it was only read
-	w.Header().Set("Content-Length", strconv.FormatInt(file.length(packed), 10))
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	ctx, end, err := n.readings.begin(w, r)
-	if err != nil {
-		return err
-	}
-	defer end()
-	from := io.Reader(file)
-	if !packed {
-		unpacker, err := gzip.NewReader(file)
-		if err != nil {
-			return fmt.Errorf("a Resource List: %w", err)
-		}
-		from = unpacker
-	}
-	buffer := make([]byte, pieceBytes/4)
-	sent, err := copyWhile(ctx, w, from, buffer)
-	if err == nil && sent == file.length(packed) {
-		return nil
-	}
-	if ctx.Err() == nil && !errors.Is(err, errClientGone) {
-		n.log.Error("a document was broken off", "document", string(d.kind), "error", err)
-	}
-	panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
-}
-
-var errClientGone = errors.New("the client has gone")
-
-// copyWhile copies until ctx ends.
-func copyWhile(ctx context.Context, to io.Writer, from io.Reader, buffer []byte) (sent int64, err error) {
-	for ctx.Err() == nil {
-		n, err := from.Read(buffer)
-		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return sent, fmt.Errorf("%w: %w", errClientGone, err)
-			}
-			sent += int64(n)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return sent, nil
-		case err != nil:
-			return sent, err
-		}
-	}
-	return sent, ctx.Err()
 }
 
 // capability is what the Capability List tells of the Resource Lists, if there is

@@ -35,11 +35,11 @@ type Tokens interface {
 }
 
 // token is the one to send; "" for none.
-func (n *Notifier) token() Token {
-	if n.cfg.Tokens == nil {
+func (c *Config) token() Token {
+	if c.Tokens == nil {
 		return ""
 	}
-	return n.cfg.Tokens.Token()
+	return c.Tokens.Token()
 }
 
 // renewed tells whether there is another token to try after one was refused.
