@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
+	"carillon/delivery/retain"
 	"carillon/delivery/send"
 	"carillon/subscription"
 )
@@ -155,7 +157,7 @@ const fewestTries = replayTries
 // future, by a clock that was wrong, is tried for as long as RetryFor of pauses takes.
 func (d *Dispatcher) isOver(accepted time.Time, attempts uint32) bool {
 	through, age := d.cfg.pauses(attempts) > d.cfg.RetryFor, d.ageOf(accepted)
-	if age < -maxAhead {
+	if age < -retain.MaxAhead {
 		return through
 	}
 	return age > d.cfg.RetryFor && (attempts >= fewestTries || through)
@@ -219,7 +221,8 @@ func (d *Dispatcher) lastExpired(ctx context.Context, f *flight, from delivery.S
 // land settles a flight and returns the worker's next one, nil if there is none.
 func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 	if f.result.tried {
-		ended := d.now() // observed without the mutex, for which many wait
+		ended := d.now() // noted without the mutex, for which many wait
+		d.remember(f, ended)
 		d.metrics.tried(f.result.outcome.Class, time.Duration(ended-f.begun))
 		if f.result.outcome.Class == delivery.ClassDelivered && f.was.replay() == nil {
 			d.metrics.delivered(time.Duration(ended - f.note.n.Accepted.UnixNano()))
@@ -236,7 +239,6 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 		d.release(f.note)
 	}
 	if f.result.tried {
-		d.remember(f, now)
 		news = d.watch(f.host, &f.result.outcome, now)
 	}
 	d.adapt(f, &f.result.outcome, now)
@@ -251,6 +253,15 @@ func (d *Dispatcher) land(ctx context.Context, f *flight) *flight {
 		close(d.drained)
 	}
 	return d.launch(ctx, clock)
+}
+
+// remember notes an attempt that came to an end.
+func (d *Dispatcher) remember(f *flight, ended int64) {
+	r := &f.result
+	d.history.Add(f.was.id, &report.Attempt{
+		At: timeOf(ended), Took: max(0, time.Duration(ended-f.begun)), Seq: f.note.n.Seq, Number: f.attempt.Number,
+		Class: r.outcome.Class, Status: uint16(r.outcome.Status), Error: r.text, Replay: f.was.replay() != nil,
+	})
 }
 
 // comeHome counts out an attempt whose entry has ended. What has its ID by now waited for that, so

@@ -16,10 +16,6 @@ import (
 // leastStep is by how much the wall clock must have been set before anybody heeds it.
 const leastStep = time.Second
 
-// maxAhead is how far in the future something may have been accepted, by a clock that is
-// a little ahead. What lies further has no age that is known.
-const maxAhead = time.Minute
-
 // newClock returns the clock of a Dispatcher. It doubts for so long that nothing is younger than
 // KeepAtLeast that was there before, and everybody has had an attempt for it.
 func newClock(cfg Config) *wallclock.Clock {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"carillon/delivery/retain"
 )
 
 // Limits that are the same for everyone.
@@ -32,8 +34,6 @@ const (
 	DefaultKeepBytes = 10 << 30
 	// keepLonger is by how much what is kept may outlive Config.RetryFor.
 	keepLonger = 24 * time.Hour
-	// markLife is for how many TrimIntervals a mark counts.
-	markLife = 3
 	// engineRetryFirst and engineRetryMax are the pauses while an engine is away.
 	engineRetryFirst = 100 * time.Millisecond
 	engineRetryMax   = 5 * time.Second
@@ -231,13 +231,21 @@ func (c Config) validate(marks bool) error {
 	if c.KeepFor > 0 && c.KeepFor < c.KeepAtLeast {
 		errs = append(errs, fmt.Errorf("field KeepFor is %s: it must not be shorter than KeepAtLeast (%s)", c.KeepFor, c.KeepAtLeast))
 	}
-	if marks && c.KeepAtLeast/(markLife+1) < c.TrimInterval {
+	if marks && c.KeepAtLeast/(retain.MarkLife+1) < c.TrimInterval {
 		errs = append(errs, fmt.Errorf(
 			"field KeepAtLeast is %s: it must be at least %d times TrimInterval (%s), as the engine is shared",
-			c.KeepAtLeast, markLife+1, c.TrimInterval))
+			c.KeepAtLeast, retain.MarkLife+1, c.TrimInterval))
 	}
 	if c.RetryFirst > c.RetryMax {
 		errs = append(errs, fmt.Errorf("field RetryFirst is %s: it must not be longer than RetryMax (%s)", c.RetryFirst, c.RetryMax))
 	}
 	return errors.Join(errs...)
+}
+
+// retention is what the Trimmer goes by.
+func (c Config) retention() retain.Config {
+	return retain.Config{
+		Interval: c.TrimInterval, KeepAtLeast: c.KeepAtLeast, KeepFor: c.KeepFor, KeepBytes: c.KeepBytes,
+		RememberFor: c.RememberFor, RememberBytes: c.RememberBytes, RetryMax: c.RetryMax,
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/delivery/report"
+	"carillon/delivery/retain"
 	"carillon/delivery/send"
 	"carillon/internal/wallclock"
 	"carillon/subscription"
@@ -44,6 +45,7 @@ type Stores struct {
 // Dispatcher publishes into the logs and delivers from them. All methods may be
 // called from any goroutine; deliveries are made while Run runs.
 type Dispatcher struct {
+	*report.Reports
 	cfg     Config
 	records delivery.Log
 	cursors delivery.Cursors
@@ -54,11 +56,12 @@ type Dispatcher struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	overdue atomic.Int64 // appends that go on after their callers were told
-	breaks  breaks
-	reads   trouble // of logs
-	saves   trouble // of positions
-	parts   trouble // of positions that a part of the engine keeps
+	overdue   atomic.Int64     // appends that go on after their callers were told
+	published report.Published // has its own mutex
+	history   *report.History  // likewise
+	reads     trouble          // of logs
+	saves     trouble          // of positions
+	parts     trouble          // of positions that a part of the engine keeps
 
 	// Signals, each with room for one that nobody waits for yet.
 	kicked    chan struct{} // the schedule changed
@@ -70,16 +73,14 @@ type Dispatcher struct {
 	// saving is full during a Save of the group, so that an older position never lands after
 	// a newer one: mutexes that can be waited for with a bound. They are taken
 	// before mu.
-	saving [groups]chan struct{}
-	// marking is full while a shard is marked: what is looked at later is written later.
-	marking chan struct{}
+	saving  [groups]chan struct{}
+	trimmer *retain.Trimmer
 	// reading has a place for each notification that is being read from the log.
 	reading chan struct{}
 
 	epoch time.Time        // when it was made
 	wall  *wallclock.Clock // what the schedule goes by
 
-	oldest oldest     // has its own mutex
 	mu     sync.Mutex // guards what follows, the table and the schedule
 	offset int64      // of the wall clock to the time since epoch, as of the last look
 	doubts bool       // the wall clock was set forward, and is not believed yet
@@ -96,8 +97,6 @@ type Dispatcher struct {
 	counts  [states]int // entries by their state; what ended counts up for ever
 	cache   cache
 	failing int // entries whose last attempt failed
-	totals  totals
-	history history
 
 	walks        struct{ head, tail *topic }
 	unknown      []*topic // topics whose head is to be read
@@ -146,21 +145,25 @@ func New(cfg Config, stores Stores, ender Ender, sender send.Sender,
 		flushNow:  make(chan struct{}, 1),
 		awaySoon:  make(chan struct{}, 1),
 		saving:    [groups]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
-		marking:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, maxReads),
 		cache:     cache{max: cfg.CacheBytes, loads: map[place]*load{}},
 		secrets:   newSecrets(),
-		history:   newHistory(),
+		history:   report.NewHistory(),
 		epoch:     time.Now(),
 		wall:      newClock(cfg),
 		topics:    map[string]*topic{},
 		hosts:     map[string]*host{},
 		abroad:    map[subscription.ID]int{},
 	}
+	d.Reports = report.New(view{d}, d.records, d.cursors, d.history, &d.published)
 	d.offset = d.nowBy(d.epoch)
 	_, d.splits = sender.(*send.HTTPSender)
 	var err error
 	if d.metrics, err = newMetrics(d, reg); err != nil {
+		return nil, fmt.Errorf("delivery: metrics: %w", err)
+	}
+	d.trimmer, err = retain.New(cfg.retention(), stores.Log, stores.Marks, held{d}, d.wall, d.log, reg)
+	if err != nil {
 		return nil, fmt.Errorf("delivery: metrics: %w", err)
 	}
 	return d, nil
@@ -322,6 +325,17 @@ func (d *Dispatcher) Stats() report.Stats {
 		}
 	}
 	return s
+}
+
+// Totals returns the counts as of now.
+func (d *Dispatcher) Totals() report.Totals {
+	var t report.Totals
+	d.Count(&t)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.Behind, t.Failing = d.counts[ready]+d.counts[waiting]+d.counts[flying], d.failing
+	t.HeldBytes, t.MaxHeldBytes = d.bytes, d.cfg.MaxBytes
+	return t
 }
 
 // shardOf returns the shard of an entry, nil if it is not owned. mu is held.

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"carillon/delivery"
@@ -30,10 +29,6 @@ type metrics struct {
 	failures   prometheus.Counter
 	readFails  prometheus.Counter
 	losses     prometheus.Counter
-
-	trimmed, trimmedBytes *prometheus.CounterVec // by reason
-	// logs is what the latest sweep has found; nil where another process trims.
-	logs atomic.Pointer[logsState]
 }
 
 const (
@@ -46,34 +41,6 @@ const (
 	lostHandedOver = "handed_over"
 	lostFenced     = "fenced"
 )
-
-// The reasons why notifications are trimmed.
-const (
-	trimSettled = "settled" // nobody needs them
-	trimAge     = "age"     // Config.KeepFor
-	trimSize    = "size"    // Config.KeepBytes
-)
-
-// trim counts what went.
-func (m *metrics) trim(reason string, went delivery.Trimmed) {
-	m.trimmed.WithLabelValues(reason).Add(float64(went.Notifications))
-	m.trimmedBytes.WithLabelValues(reason).Add(float64(went.Bytes))
-}
-
-// logBytes and logAge are what the gauges show of the logs.
-func (m *metrics) logBytes() float64 {
-	if logs := m.logs.Load(); logs != nil {
-		return float64(logs.bytes)
-	}
-	return 0
-}
-
-func (m *metrics) logAge() float64 {
-	if logs := m.logs.Load(); logs != nil && !logs.oldest.IsZero() {
-		return max(0, time.Since(logs.oldest).Seconds())
-	}
-	return 0
-}
 
 // newMetrics makes the metrics and registers them; without a Registerer they
 // are only counted.
@@ -103,12 +70,6 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 		failures:   counter("flush_failures_total", "Batches of positions that could not be saved; they are tried again."),
 		readFails:  counter("read_failures_total", "Reads of a log that failed; they are tried again."),
 		losses:     counter("log_losses_total", "Logs that were found without their end: the engine lost what it had acknowledged."),
-		trimmed: vec("trimmed_total", "reason",
-			"Notifications that went from the logs: settled (nobody needs them), age (keep-for) or size (keep-bytes)."),
-		trimmedBytes: vec("trimmed_bytes_total", "reason", "What the notifications took that went from the logs."),
-	}
-	for _, r := range []string{trimSettled, trimAge, trimSize} {
-		m.trim(r, delivery.Trimmed{})
 	}
 	for _, r := range []string{lostHandedOver, lostFenced} {
 		m.lost.WithLabelValues(r)
@@ -147,11 +108,8 @@ func (m *metrics) register(d *Dispatcher, reg prometheus.Registerer) error {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help}, of)
 	}
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.seconds, m.delay, m.appending, m.lost, m.clockSteps, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails, m.losses, m.trimmed, m.trimmedBytes,
-		logGauge("log_bytes", "What the notifications in all logs take, as of the latest trimming; 0 in a process that does not trim.", m.logBytes),
-		logGauge("log_limit_bytes", "What the notifications in all logs may take; 0: there is no bound.", func() float64 { return float64(d.cfg.KeepBytes) }),
+		m.attempts, m.seconds, m.delay, m.appending, m.lost, m.clockSteps, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails, m.losses,
 		logGauge("oldest_waiting_seconds", "Age of the oldest notification that a subscription in the shards of this process has still to get, as found within the last minute, without what is replayed; 0 where nobody waits.", d.waitingAge),
-		logGauge("log_oldest_seconds", "Age of the oldest notification that the latest trimming has found in the logs; 0 in a process that does not trim.", m.logAge),
 		gauge("subscriptions", "Subscriptions in the shards of this process.", func(s report.Stats) int { return s.Subscriptions }),
 		gauge("behind", "Subscriptions in the shards of this process that have something to get.", func(s report.Stats) int { return s.Ready + s.Waiting + s.InFlight }),
 		logGauge("body_bytes", "What the bodies take that delivery attempts hold, but for small ones.", func() float64 { return float64(d.heldBytes()) }),
@@ -169,6 +127,15 @@ func (m *metrics) register(d *Dispatcher, reg prometheus.Registerer) error {
 		errs = append(errs, reg.Register(c))
 	}
 	return errors.Join(errs...)
+}
+
+// waitingAge is the age of what was found last; 0: nobody waits.
+func (d *Dispatcher) waitingAge() float64 {
+	found := d.LatestWaiting()
+	if found.IsZero() {
+		return 0
+	}
+	return max(0, d.ageOf(found).Seconds())
 }
 
 // heldBytes is what the bodies take that attempts hold, those that count.

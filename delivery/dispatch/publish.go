@@ -44,10 +44,10 @@ func (d *Dispatcher) Publish(ctx context.Context, p delivery.Publication) (deliv
 		return r, nil
 	}
 	d.metrics.publishes.WithLabelValues(resultAccepted).Inc()
-	d.breaks.published.Add(1)
+	d.published.Accept()
 	if r.Previous != "" && p.From != "" && r.Previous != p.From {
 		d.metrics.breaks.Inc()
-		d.breaks.note(subscription.Key(p.Topic))
+		d.published.Break(subscription.Key(p.Topic))
 		d.log.Warn("continuity break: the interval does not begin where the one before ended",
 			"topic", p.Topic, "notification", r.ID, "from", p.From, "previous_until", r.Previous)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
+	"carillon/delivery/retain"
 	"carillon/subscription"
 )
 
@@ -74,7 +76,7 @@ func (d *Dispatcher) Replay(ctx context.Context, id subscription.ID, from, last 
 	if err := d.flush(context.WithoutCancel(ctx)); err != nil { // all gaps up to end
 		return 0, 0, fmt.Errorf("saving positions before a replay: %w", err)
 	}
-	gaps, err := d.gapsOf(ctx, id)
+	gaps, err := report.Gaps(ctx, d.cursors, id)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -119,14 +121,14 @@ func (d *Dispatcher) holds(sh *shardTable) bool {
 
 // markNow marks a shard without waiting for the next round of trimming, wherever that is done. What
 // is trimmed all the same the replay passes over.
-func (d *Dispatcher) markNow(ctx context.Context, m mark) {
+func (d *Dispatcher) markNow(ctx context.Context, m retain.Mark) {
 	if d.marks == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
-	if err := d.writeMark(ctx, m); err != nil {
-		d.log.Debug("a shard was not marked for a replay", "shard", m.tenure.Shard, "error", err)
+	if err := d.trimmer.WriteMark(ctx, m); err != nil {
+		d.log.Debug("a shard was not marked for a replay", "shard", m.Tenure.Shard, "error", err)
 	}
 }
 
@@ -211,7 +213,7 @@ func (e *entry) setReplay(r *replay) {
 // take takes over the gaps of the subscription, as they were read.
 func (r *replay) take(gaps []delivery.Gap) {
 	r.known = true
-	r.others = r.others || len(gaps) == maxGaps // there may be more
+	r.others = r.others || len(gaps) == report.MaxGaps // there may be more
 	for _, g := range gaps {
 		switch {
 		case !g.Replayed.IsZero():
@@ -294,7 +296,7 @@ func (d *Dispatcher) replayGaps(ctx context.Context, f *flight, r *replay) error
 	if r.known {
 		return nil
 	}
-	gaps, err := d.gapsOf(ctx, f.was.id)
+	gaps, err := report.Gaps(ctx, d.cursors, f.was.id)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,11 @@ import (
 	"carillon/subscription"
 )
 
-// Standing returns how it stands with a subscription; ok is false for one that is not
-// in the shards that this process owns and has read.
-func (d *Dispatcher) Standing(id subscription.ID) (s report.Standing, ok bool) {
+// view is the table as package report looks at it.
+type view struct{ d *Dispatcher }
+
+func (v view) Standing(id subscription.ID) (s report.Standing, ok bool) {
+	d := v.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e, err := d.entryOf(id)
@@ -20,26 +22,6 @@ func (d *Dispatcher) Standing(id subscription.ID) (s report.Standing, ok bool) {
 		return report.Standing{}, false
 	}
 	return d.standingOf(e), true
-}
-
-// Each calls visit with every subscription of the shards that this process owns and has
-// read, of one topic only unless that is empty, until visit returns false. They come in
-// no order. One that is there throughout comes; where others end meanwhile, some come
-// twice. Nobody waits for visit.
-func (d *Dispatcher) Each(ctx context.Context, topic string, visit func(report.Standing) bool) error {
-	var seen []report.Standing
-	return d.eachOf(ctx, d.topicsOf(topic), func(e *entry) {
-		seen = append(seen, d.standingOf(e))
-	}, func() (bool, error) {
-		for i := range seen {
-			if !visit(seen[i]) {
-				return false, nil
-			}
-		}
-		clear(seen)
-		seen = seen[:0]
-		return true, nil
-	})
 }
 
 // Held returns the shards that this process owns and has read, and those that it is
@@ -137,4 +119,112 @@ func (d *Dispatcher) eachOf(ctx context.Context, topics []*topic, f func(e *entr
 		}
 	}
 	return nil
+}
+
+// seenEntry is an entry as package report looks at it. mu is held.
+type seenEntry struct {
+	d    *Dispatcher
+	e    *entry
+	look report.Look
+}
+
+func (s *seenEntry) Standing() report.Standing { return s.d.standingOf(s.e) }
+
+func (s *seenEntry) Look() *report.Look {
+	e, l := s.e, &s.look
+	l.ID, l.Start, l.Settled, l.Gapped, l.Failing = e.id, e.start, e.settled, e.gapped, e.failures() > 0
+	l.Next, l.Last = 0, 0
+	if r := e.replay(); r != nil {
+		l.Next, l.Last = r.next, r.last
+	}
+	return l
+}
+
+func (v view) Each(ctx context.Context, topic string, look func(report.Entry), between func() (bool, error)) error {
+	seen := &seenEntry{d: v.d}
+	return v.d.eachOf(ctx, v.d.topicsOf(topic), func(e *entry) {
+		seen.e = e
+		look(seen)
+	}, between)
+}
+
+func (v view) Removed(topic string) (n int, any bool) {
+	v.d.mu.Lock()
+	defer v.d.mu.Unlock()
+	t := v.d.topics[subscription.Key(topic)]
+	if t == nil {
+		return 0, false
+	}
+	return t.removed, true
+}
+
+func (v view) EachTopic(ctx context.Context, look func(report.TopicCount)) error {
+	for some := range slices.Chunk(v.d.topicsOf(""), surveyStretch) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		v.d.mu.Lock()
+		for _, t := range some {
+			if len(t.entries) > 0 {
+				look(t.count())
+			}
+		}
+		v.d.mu.Unlock()
+	}
+	return nil
+}
+
+func (v view) Topic(topic string) report.TopicCount {
+	key := subscription.Key(topic)
+	v.d.mu.Lock()
+	defer v.d.mu.Unlock()
+	if t := v.d.topics[key]; t != nil {
+		return t.count()
+	}
+	return report.TopicCount{Topic: key}
+}
+
+// count returns a topic's counts. mu is held.
+func (t *topic) count() report.TopicCount {
+	return report.TopicCount{Topic: t.key, Subscriptions: len(t.entries), Behind: len(t.entries) - t.idle, Failing: t.failing}
+}
+
+// Unsaved returns the gaps of a shard that are not saved yet. Nobody changes them.
+func (v view) Unsaved(s subscription.Shard) []delivery.Gap {
+	d := v.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sh := d.shards[s]
+	if sh == nil {
+		return nil
+	}
+	if len(sh.saving) == 0 {
+		return slices.Clip(sh.current(sh.gaps))
+	}
+	return sh.current(slices.Concat(sh.saving, sh.gaps))
+}
+
+// Behind returns the lowest place of those that are behind, by the key of their topic.
+func (v view) Behind() map[string]delivery.Seq {
+	d := v.d
+	var topics []*topic
+	d.eachTopic(func(t *topic) {
+		if t.idle < len(t.entries) {
+			topics = append(topics, t)
+		}
+	})
+	lowest := map[string]delivery.Seq{}
+	for _, t := range topics {
+		d.backward(func() int { return len(t.entries) }, func(first, end int) {
+			for _, e := range t.entries[first:end] {
+				if e.settled >= t.head {
+					continue
+				}
+				if before, some := lowest[t.key]; !some || e.settled < before {
+					lowest[t.key] = e.settled
+				}
+			}
+		})
+	}
+	return lowest
 }

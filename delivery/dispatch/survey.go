@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 
 	"carillon/delivery"
+	"carillon/delivery/retain"
 	"carillon/subscription"
 )
 
@@ -151,45 +153,41 @@ func (d *Dispatcher) Position(id subscription.ID) (p delivery.Position, ok bool)
 	return e.position(), true
 }
 
-// slowest returns the marks of the shards that are owned and read. A subscription
+// slowestOf returns the mark of a shard, if that is owned and read. A subscription
 // whose lease is over counts until it is ended: its renewal may be under way.
 // One that begins meanwhile needs nothing older than Config.KeepAtLeast.
-func (d *Dispatcher) slowest() []mark {
-	var marks []mark
-	for s := range d.shards {
-		if m, held := d.slowestOf(subscription.Shard(s)); held {
-			marks = append(marks, m)
-		}
-	}
-	return marks
-}
-
-// slowestOf returns the mark of a shard, if that is owned and read.
-func (d *Dispatcher) slowestOf(s subscription.Shard) (m mark, held bool) {
+func (d *Dispatcher) slowestOf(s subscription.Shard) (m retain.Mark, held bool) {
 	d.mu.Lock()
 	sh := d.shards[s]
 	settled := sh != nil && !sh.loading && !sh.leaving
 	d.mu.Unlock()
 	if !settled {
-		return mark{}, false
+		return retain.Mark{}, false
 	}
-	m = mark{sh.tenure, map[string]delivery.Seq{}}
+	m = retain.Mark{Tenure: sh.tenure, Lowest: map[string]delivery.Seq{}}
 	var last *topic // most have the topic of the one before
 	var lowest delivery.Seq
 	held = d.eachEntry(sh, func(e *entry) {
 		if e.topic != last {
 			if last = e.topic; last != nil {
 				var found bool
-				if lowest, found = m.lowest[last.key]; !found {
+				if lowest, found = m.Lowest[last.key]; !found {
 					lowest = delivery.MaxSeq
-					m.lowest[last.key] = lowest
+					m.Lowest[last.key] = lowest
 				}
 			}
 		}
 		if needs := e.from() - 1; needs < lowest {
 			lowest = needs
-			m.lowest[last.key] = lowest
+			m.Lowest[last.key] = lowest
 		}
 	})
 	return m, held
 }
+
+// held is the shards of a Dispatcher, as the Trimmer knows them.
+type held struct{ d *Dispatcher }
+
+func (h held) Mark(s subscription.Shard) (retain.Mark, bool) { return h.d.slowestOf(s) }
+func (h held) Save(ctx context.Context) error                { return h.d.flush(ctx) }
+func (h held) Sidelined() int                                { return h.d.sidelined() }

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"carillon/delivery"
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
@@ -163,26 +161,6 @@ func TestTrimmedButInMemory(t *testing.T) {
 		d.stop()
 		equal(t, "lines", strings.Count(d.logs.String(), "who still needs them may have a gap"), 1)
 	})
-}
-
-// What is remembered of losses until they are told of is bounded; the sums are
-// right, and the topic that lost most is named.
-func TestLossesAreBounded(t *testing.T) {
-	l := &dispatch.Loss{}
-	l.Add(middle, delivery.Trimmed{Notifications: 5, Bytes: 5})
-	l.Add(middle, delivery.Trimmed{Notifications: 4, Bytes: 4})
-	l.Add(huge, delivery.Trimmed{Notifications: 8, Bytes: 8})
-	l.Add(idle, delivery.Trimmed{})
-	for i := range 10_000 {
-		l.Add(fmt.Sprintf("%s%d", small, i), delivery.Trimmed{Notifications: 1, Bytes: 1})
-		if kept := l.Kept(); kept > dispatch.MaxLossTopics {
-			t.Fatalf("%d topics are remembered", kept)
-		}
-	}
-	topics, worst := l.Told()
-	equal(t, "topics", topics, 10_002)
-	equal(t, "that lost most", worst, middle)
-	equal(t, "in all", l.Trimmed, delivery.Trimmed{Notifications: 10_017, Bytes: 10_017})
 }
 
 // Nothing goes by size as long as all fits, by age before its time, or if there is no bound.
@@ -432,25 +410,4 @@ func TestBoundsConfig(t *testing.T) {
 			t.Errorf("%+v: got %v, want %q", c.cfg, err, c.want)
 		}
 	}
-}
-
-// The level is the highest under which all keep to the bound.
-func TestWaterLevel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		sizes := rapid.SliceOf(rapid.Int64Range(1, 1000)).Draw(t, "sizes")
-		bound := rapid.Int64Range(0, 5000).Draw(t, "bound")
-		under := func(level int64) (sum int64) {
-			for _, size := range sizes {
-				sum += min(size, level)
-			}
-			return sum
-		}
-		level := dispatch.WaterLevel(sizes, bound)
-		if under(level) > bound {
-			t.Fatalf("under %d all take %d", level, under(level))
-		}
-		if level < math.MaxInt64 && under(level+1) <= bound {
-			t.Fatalf("%d is not the highest: under one more all take %d", level, under(level+1))
-		}
-	})
 }

@@ -53,7 +53,18 @@ func (d *Dispatcher) HeldBytes() (held, cached int64) {
 }
 
 // Slowest is what would be marked.
-func (d *Dispatcher) Slowest() map[string]delivery.Seq { return merge(d.slowest()) }
+func (d *Dispatcher) Slowest() map[string]delivery.Seq {
+	lowest := map[string]delivery.Seq{}
+	for s := range subscription.Shard(subscription.Shards) {
+		m, _ := d.slowestOf(s)
+		for topic, seq := range m.Lowest {
+			if least, found := lowest[topic]; !found || seq < least {
+				lowest[topic] = seq
+			}
+		}
+	}
+	return lowest
+}
 
 // EachOfShard walks a shard as surveys do. f may add to it: that is what others do
 // between two stretches.

@@ -1,4 +1,4 @@
-package dispatch
+package retain
 
 // MaxKnownSites bounds the topics whose sites are remembered.
 const MaxKnownSites = maxKnownSites

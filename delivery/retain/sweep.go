@@ -1,4 +1,4 @@
-package dispatch
+package retain
 
 import (
 	"cmp"
@@ -15,17 +15,6 @@ import (
 
 // lossInterval is how often a line tells that something went that was still needed.
 const lossInterval = time.Minute
-
-// trimmer trims the logs. It belongs to trimLoop.
-type trimmer struct {
-	*Dispatcher
-	age, size loss // not told yet
-	told      time.Time
-	since     time.Time          // when it began; zero while it does not
-	ahead     map[string]glimpse // by topic
-	sites     *sites
-	logs      []holding // those of the latest sweep: its memory is used again
-}
 
 // glimpse is what was seen of a log whose oldest notification was accepted in the future, by
 // a clock that was wrong: its age is not known, but from the time on that it was seen.
@@ -100,9 +89,9 @@ type sweep struct {
 // sweep trims every log by what is settled and by age. Then, if all together take more than
 // may be remembered, it trims those that take most, of the sites that take most, by what is
 // settled; and if they take too much all the same, by what is not.
-func (t *trimmer) sweep(ctx context.Context, n needs) error {
+func (t *Trimmer) sweep(ctx context.Context, n needs) error {
 	now := time.Now()
-	s := &sweep{needs: n, now: time.Unix(0, t.nowBy(now)), ahead: map[string]glimpse{}, logs: t.logs[:0]}
+	s := &sweep{needs: n, now: time.Unix(0, t.wall.At(now)), ahead: map[string]glimpse{}, logs: t.logs[:0]}
 	s.young = s.now.Add(-t.cfg.KeepAtLeast)
 	s.remembered = s.now.Add(-max(t.cfg.KeepAtLeast, t.cfg.RememberFor))
 	if t.since.IsZero() {
@@ -140,7 +129,7 @@ func (t *trimmer) sweep(ctx context.Context, n needs) error {
 
 // eachLog calls do with every log that is not empty, and goes on where one log
 // alone is in trouble.
-func (t *trimmer) eachLog(ctx context.Context, s *sweep, do func(context.Context, *sweep, delivery.TopicState) error) error {
+func (t *Trimmer) eachLog(ctx context.Context, s *sweep, do func(context.Context, *sweep, delivery.TopicState) error) error {
 	for state, err := range t.records.Topics(ctx) {
 		if err != nil {
 			return fmt.Errorf("listing the topics: %w", err)
@@ -160,7 +149,7 @@ func (t *trimmer) eachLog(ctx context.Context, s *sweep, do func(context.Context
 }
 
 // trimLog trims a log by what is settled and by age, and counts what is left of it.
-func (t *trimmer) trimLog(ctx context.Context, s *sweep, state delivery.TopicState) error {
+func (t *Trimmer) trimLog(ctx context.Context, s *sweep, state delivery.TopicState) error {
 	if s.found.oldest.IsZero() || state.Oldest.Before(s.found.oldest) {
 		s.found.oldest = state.Oldest
 	}
@@ -187,7 +176,7 @@ func (t *trimmer) trimLog(ctx context.Context, s *sweep, state delivery.TopicSta
 }
 
 // hold counts what a log takes, where there are bounds.
-func (t *trimmer) hold(s *sweep, topic string, bytes int64) {
+func (t *Trimmer) hold(s *sweep, topic string, bytes int64) {
 	if t.cfg.KeepBytes > 0 || t.cfg.RememberBytes > 0 {
 		s.logs = append(s.logs, holding{t.sites.of(topic), bytes})
 	}
@@ -195,7 +184,7 @@ func (t *trimmer) hold(s *sweep, topic string, bytes int64) {
 
 // settledOf is below which number no subscription needs a log any more, and from when on
 // nothing of it may go.
-func (t *trimmer) settledOf(s *sweep, state delivery.TopicState) (before delivery.Seq, young time.Time) {
+func (t *Trimmer) settledOf(s *sweep, state delivery.TopicState) (before delivery.Seq, young time.Time) {
 	young, seen := t.youngOf(s, state)
 	before = min(state.Head, seen) + 1
 	if settled, subscribed := s.lowest[state.Topic]; subscribed {
@@ -206,7 +195,7 @@ func (t *trimmer) settledOf(s *sweep, state delivery.TopicState) (before deliver
 
 // forgetLog trims a log to its share of what may be remembered, if its site is one that pays, by
 // what is settled only: what somebody waits for never pays for what nobody does.
-func (t *trimmer) forgetLog(ctx context.Context, s *sweep, state delivery.TopicState, all shares) error {
+func (t *Trimmer) forgetLog(ctx context.Context, s *sweep, state delivery.TopicState, all shares) error {
 	left := state.Bytes
 	defer func() { t.hold(s, state.Topic, left) }()
 	level, pays := all.levels[t.sites.of(state.Topic)]
@@ -226,8 +215,8 @@ func (t *trimmer) forgetLog(ctx context.Context, s *sweep, state delivery.TopicS
 
 // youngOf is from when on nothing of a log may go, and up to which notification it was seen
 // for as long. It is the same for all, but for logs that begin in the future.
-func (t *trimmer) youngOf(s *sweep, state delivery.TopicState) (young time.Time, upTo delivery.Seq) {
-	if !state.Oldest.After(s.now.Add(maxAhead)) {
+func (t *Trimmer) youngOf(s *sweep, state delivery.TopicState) (young time.Time, upTo delivery.Seq) {
+	if !state.Oldest.After(s.now.Add(MaxAhead)) {
 		return s.young, delivery.MaxSeq
 	}
 	g, seen := t.ahead[state.Topic]
@@ -245,7 +234,7 @@ func (t *trimmer) youngOf(s *sweep, state delivery.TopicState) (young time.Time,
 // shrinkLog trims a log to its share, if its site is one that pays. What is young
 // stays where there is one site: others have nothing that it could displace. Else it
 // goes as well, or a flood would stand on top of the bound until the disk is full.
-func (t *trimmer) shrinkLog(ctx context.Context, s *sweep, state delivery.TopicState, all shares) error {
+func (t *Trimmer) shrinkLog(ctx context.Context, s *sweep, state delivery.TopicState, all shares) error {
 	level, pays := all.levels[t.sites.of(state.Topic)]
 	if !pays || state.Bytes <= level {
 		return nil
@@ -281,7 +270,7 @@ func waterLevel(sizes []int64, bound int64) int64 {
 
 // tell says what went although somebody may have needed it, in a line now and then.
 // Whether that is a gap shows when it is to be read: memory may have it still.
-func (t *trimmer) tell(now time.Time) {
+func (t *Trimmer) tell(now time.Time) {
 	if t.age.Notifications+t.size.Notifications == 0 || now.Sub(t.told) < lossInterval {
 		return
 	}

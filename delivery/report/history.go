@@ -1,4 +1,4 @@
-package dispatch
+package report
 
 import (
 	"cmp"
@@ -7,15 +7,59 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"carillon/delivery"
-	"carillon/delivery/report"
 	"carillon/subscription"
 )
 
-// Attempts returns what is remembered of the latest attempts for a subscription, the
-// newest first. They are in memory only, and of this process.
+// Attempt is what is remembered of an attempt that came to an end.
+type Attempt struct {
+	At     time.Time // its end
+	Took   time.Duration
+	Seq    delivery.Seq // of its notification
+	Number uint32       // as Attempt.Number
+	Class  delivery.Class
+	Status uint16 // 0: there was no answer
+	// Error says why there was none, in our words: never what the callback's server said.
+	Error  string
+	Replay bool // it was a part of a replay
+}
+
+// History remembers the latest attempts and counts all of them. It is in memory only, and
+// of this process.
+type History struct {
+	mu                sync.Mutex // guards what follows
+	delivered, failed records
+	attempts          [delivery.Classes]uint64
+	latency           Latency
+}
+
+// NewHistory returns a History without attempts.
+func NewHistory() *History {
+	return &History{delivered: newRecords(deliveredRings), failed: newRecords(failedRings)}
+}
+
+// Add remembers an attempt that came to an end, and counts it.
+func (h *History) Add(id subscription.ID, a *Attempt) {
+	class := min(a.Class, delivery.Class(delivery.Classes-1))
+	rec := record{
+		id: id, at: a.At.UnixNano(), seq: a.Seq, took: uint32(min(a.Took/time.Microsecond, math.MaxUint32)),
+		number: a.Number, status: a.Status, class: class, replay: a.Replay,
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.attempts[class]++
+	h.latency.Note(a.Took)
+	if class == delivery.ClassDelivered {
+		h.delivered.note(&rec, "")
+	} else {
+		h.failed.note(&rec, a.Error)
+	}
+}
+
+// Of returns what is remembered of the latest attempts for a subscription, the newest first.
 //
 // Remembered are 32,768 attempts that delivered, and 16,384 that failed apart from them, so that
 // a busy hub does not push its failures out: 1.6 MiB, and 0.8 MiB with up to 2 MiB of texts. Both are
@@ -23,12 +67,19 @@ import (
 // a few thousand subscriptions each is shown its last ones, where there are 50,000 most are
 // shown at least the last one, however busy the hub is, and of a million some are shown
 // nothing but their failures.
-func (d *Dispatcher) Attempts(id subscription.ID) []report.Attempt {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := append(d.history.delivered.of(id), d.history.failed.of(id)...)
-	slices.SortStableFunc(all, func(a, b report.Attempt) int { return cmp.Compare(b.At.UnixNano(), a.At.UnixNano()) })
+func (h *History) Of(id subscription.ID) []Attempt {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := append(h.delivered.of(id), h.failed.of(id)...)
+	slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(b.At.UnixNano(), a.At.UnixNano()) })
 	return all
+}
+
+// count fills in what has been counted.
+func (h *History) count(t *Totals) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.Attempts, t.Latency = h.attempts, h.latency
 }
 
 const (
@@ -36,13 +87,6 @@ const (
 	failedRings    = 2048
 	ringSize       = 8
 )
-
-// history is what is remembered of attempts. Guarded by Dispatcher.mu.
-type history struct{ delivered, failed records }
-
-func newHistory() history {
-	return history{newRecords(deliveredRings), newRecords(failedRings)}
-}
 
 // records are rings of attempts, each for those subscriptions whose IDs fall on it.
 // Strangers can choose IDs, so where they fall depends on a seed.
@@ -91,7 +135,7 @@ func (r *records) note(rec *record, text string) {
 }
 
 // of returns what is remembered of a subscription, the newest first.
-func (r *records) of(id subscription.ID) (all []report.Attempt) {
+func (r *records) of(id subscription.ID) (all []Attempt) {
 	ring := r.ring(&id)
 	for i := range ringSize {
 		at := ring*ringSize + (int(r.next[ring])+2*ringSize-1-i)%ringSize
@@ -99,8 +143,8 @@ func (r *records) of(id subscription.ID) (all []report.Attempt) {
 		if rec.class == delivery.ClassNone || rec.id != id {
 			continue
 		}
-		a := report.Attempt{
-			At: timeOf(rec.at), Took: time.Duration(rec.took) * time.Microsecond, Seq: rec.seq,
+		a := Attempt{
+			At: time.Unix(0, rec.at), Took: time.Duration(rec.took) * time.Microsecond, Seq: rec.seq,
 			Number: rec.number, Class: rec.class, Status: rec.status, Replay: rec.replay,
 		}
 		if r.texts != nil {
@@ -109,22 +153,4 @@ func (r *records) of(id subscription.ID) (all []report.Attempt) {
 		all = append(all, a)
 	}
 	return all
-}
-
-// remember counts an attempt that came to an end, and notes it. mu is held.
-func (d *Dispatcher) remember(f *flight, now int64) {
-	r := &f.result
-	took := max(0, time.Duration(now-f.begun))
-	class := min(r.outcome.Class, delivery.Class(delivery.Classes-1))
-	d.totals.attempts[class]++
-	d.totals.latency.Note(took)
-	rec := record{
-		id: f.was.id, at: now, seq: f.note.n.Seq, took: uint32(min(took/time.Microsecond, math.MaxUint32)),
-		number: f.attempt.Number, status: uint16(r.outcome.Status), class: class, replay: f.was.replay() != nil,
-	}
-	if class == delivery.ClassDelivered {
-		d.history.delivered.note(&rec, "")
-	} else {
-		d.history.failed.note(&rec, r.text)
-	}
 }

@@ -1,4 +1,4 @@
-package dispatch
+package report
 
 import (
 	"context"
@@ -19,12 +19,20 @@ const (
 	maxOldestReads = 1000
 )
 
-// oldest remembers what was found.
-type oldest struct {
+// waiting remembers what was found.
+type waiting struct {
 	mu    sync.Mutex
 	asked time.Time             // owned by mu
 	found atomic.Int64          // Unix nanoseconds, 0: nobody waits
 	known map[string]waitsSince // by the topic's key. Owned by mu.
+}
+
+// latest returns what was found; zero: nobody waits.
+func (w *waiting) latest() time.Time {
+	if found := w.found.Load(); found != 0 {
+		return time.Unix(0, found)
+	}
+	return time.Time{}
 }
 
 // waitsSince is from when the first notification behind a place in a log is.
@@ -36,26 +44,26 @@ type waitsSince struct {
 // OldestWaiting is when the oldest notification was accepted that a subscription here has
 // still to get, as found within the last seconds; zero: nobody waits. What is delivered once
 // more counts for nothing: whoever gets it had it. What cannot be read is passed over.
-func (d *Dispatcher) OldestWaiting(ctx context.Context) time.Time {
-	o := &d.oldest
+func (r *Reports) OldestWaiting(ctx context.Context) time.Time {
+	o := &r.waiting
 	if !o.mu.TryLock() {
-		return timeOf(o.found.Load()) // somebody looks at this moment
+		return o.latest() // somebody looks at this moment
 	}
 	defer o.mu.Unlock()
 	now := time.Now()
 	if !o.asked.IsZero() && now.Sub(o.asked) < oldestEvery {
-		return timeOf(o.found.Load())
+		return o.latest()
 	}
 	o.asked = now
 	var found time.Time
 	known, reads := map[string]waitsSince{}, 0
-	for key, settled := range d.behind() {
+	for key, settled := range r.table.Behind() {
 		w, same := o.known[key]
 		if same = same && w.settled == settled; !same {
 			if reads++; reads > maxOldestReads || ctx.Err() != nil {
 				continue
 			}
-			first, err := d.records.Summary(ctx, key, settled+1)
+			first, err := r.records.Summary(ctx, key, settled+1)
 			if err != nil && !errors.Is(err, delivery.ErrEndOfLog) {
 				continue
 			}
@@ -67,39 +75,11 @@ func (d *Dispatcher) OldestWaiting(ctx context.Context) time.Time {
 		}
 	}
 	o.known = known
-	o.found.Store(nanos(found))
+	if o.found.Store(0); !found.IsZero() {
+		o.found.Store(found.UnixNano())
+	}
 	return found
 }
 
-// behind returns the lowest place of those that are behind, by the key of their topic.
-func (d *Dispatcher) behind() map[string]delivery.Seq {
-	var topics []*topic
-	d.eachTopic(func(t *topic) {
-		if t.idle < len(t.entries) {
-			topics = append(topics, t)
-		}
-	})
-	lowest := map[string]delivery.Seq{}
-	for _, t := range topics {
-		d.backward(func() int { return len(t.entries) }, func(first, end int) {
-			for _, e := range t.entries[first:end] {
-				if e.settled >= t.head {
-					continue
-				}
-				if before, some := lowest[t.key]; !some || e.settled < before {
-					lowest[t.key] = e.settled
-				}
-			}
-		})
-	}
-	return lowest
-}
-
-// waitingAge is the age of what was found last; 0: nobody waits.
-func (d *Dispatcher) waitingAge() float64 {
-	found := d.oldest.found.Load()
-	if found == 0 {
-		return 0
-	}
-	return max(0, d.ageOf(timeOf(found)).Seconds())
-}
+// LatestWaiting returns what OldestWaiting found last, without looking.
+func (r *Reports) LatestWaiting() time.Time { return r.waiting.latest() }
