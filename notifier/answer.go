@@ -28,6 +28,8 @@ func (e *httpError) Unwrap() error { return e.cause }
 
 func refuse(status int, text string) error { return &httpError{status: status, text: text} }
 
+const tooLongText = "The events of one request may have 52428800 bytes in all."
+
 // answerOf is the table from errors to answers.
 func answerOf(err error) *httpError {
 	var answer *httpError

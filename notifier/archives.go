@@ -68,7 +68,7 @@ func (a *archives) open(ctx context.Context, own Archivable, address, suffix str
 		ch: a.ch, own: own, capability: payload.ArchiveOf(own.Capability), touched: a.ch.n.clock.Now(),
 		address: "/archive/" + own.Capability + "/" + address,
 	}
-	entry, err := k.append(nil, archive.Kept{Begin: time.Unix(0, 0), End: time.Unix(0, 0)})
+	entry, err := k.appendEntry(nil, archive.Kept{Begin: time.Unix(0, 0), End: time.Unix(0, 0)})
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,7 @@ func (a *archives) resourcesIn(now time.Time) (time.Duration, bool) {
 	if _, newest, some := a.resources.Ends(); some {
 		last = newest.Begin
 	}
-	for _, g := range a.ch.resources.all() {
+	for _, g := range a.ch.resources.served() {
 		if g.Lasting && g.At.After(last) {
 			last = g.At
 		}
@@ -310,7 +310,7 @@ func (a *archives) resourcesIn(now time.Time) (time.Duration, bool) {
 
 // lastingLists returns the Resource Lists that were made for the archive.
 func (a *archives) lastingLists(context.Context) (all []Archiving, _ error) {
-	for _, g := range a.ch.resources.all() {
+	for _, g := range a.ch.resources.served() {
 		if g.Lasting {
 			all = append(all, Archiving{Kept: archive.Kept{Begin: g.At, End: g.Completed}, Write: g.linkTo})
 		}
@@ -347,8 +347,8 @@ func (k *keeping) keptURL(begin time.Time) string {
 	return k.ch.n.uris.of(k.ch.set + fmt.Sprintf(k.address, moments.Name(begin)))
 }
 
-// append appends the entry of an archived document (archives §3 to §6).
-func (k *keeping) append(dst []byte, one archive.Kept) ([]byte, error) {
+// appendEntry appends the entry of an archived document (archives §3 to §6).
+func (k *keeping) appendEntry(dst []byte, one archive.Kept) ([]byte, error) {
 	p := payload.Part{Loc: k.keptURL(one.Begin), At: one.Begin, Completed: one.End}
 	if k.ofChanges() {
 		p = payload.Part{Loc: p.Loc, From: one.Begin, Until: one.End}
@@ -356,8 +356,8 @@ func (k *keeping) append(dst []byte, one archive.Kept) ([]byte, error) {
 	return payload.AppendListed(dst, &p)
 }
 
-// header returns the value of a Link header, with the archive of a capability after the links.
-func (a *archives) header(of string, links ...string) []string {
+// linkHeader returns the value of a Link header, with the archive of a capability after the links.
+func (a *archives) linkHeader(of string, links ...string) []string {
 	for _, l := range a.links(nil, of) {
 		links = append(links, "<"+l.Href+`>; rel="archives"`)
 	}
@@ -372,10 +372,4 @@ func (a *archives) links(links []payload.Link, of string) []payload.Link {
 		}
 	}
 	return links
-}
-
-// archiveCapabilities are the values of a metric's label.
-var archiveCapabilities = []string{
-	payload.CapResourceListArchive, payload.CapResourceDumpArchive,
-	payload.CapChangeListArchive, payload.CapChangeDumpArchive,
 }

@@ -108,3 +108,13 @@ func (k *keeping) serveOther(w http.ResponseWriter, r *http.Request) error {
 	}
 	return err
 }
+
+// capabilities returns the entries of the archives in the Capability List (archives §2.1).
+func (a *archives) capabilities() (all []payload.Capability) {
+	for _, k := range a.each() {
+		if k.Len() > 0 {
+			all = append(all, payload.Capability{Loc: k.url(), Capability: k.capability})
+		}
+	}
+	return all
+}

@@ -16,11 +16,6 @@ import (
 	"carillon/payload"
 )
 
-const (
-	kindArchive  documentKind = "archive"
-	kindArchived documentKind = "archived"
-)
-
 // route adds the addresses of the archives of a set:
 //
 //	changelist-archive.xml           what the Capability List names: the archive, or the Index of
@@ -104,7 +99,7 @@ func (k *keeping) document(part archive.Part, indexed bool) document {
 		kind: kindArchive, modified: k.modified(),
 		tag: tagFrom(head, part.At(0).Begin.UnixMicro(), " ", part.At(part.Len()-1).End.UnixMicro(), " ", part.Len()),
 		write: pieces(head, part.Len(), false, func(dst []byte, i int) ([]byte, error) {
-			return k.append(dst, part.At(i))
+			return k.appendEntry(dst, part.At(i))
 		}),
 	}
 }
@@ -163,14 +158,4 @@ func (k *keeping) missing(begin time.Time) error {
 		return k.gone()
 	}
 	return refuse(http.StatusNotFound, "The archive has nothing that begins at this time. It is "+k.url()+" .")
-}
-
-// capabilities returns the entries of the archives in the Capability List (archives §2.1).
-func (a *archives) capabilities() (all []payload.Capability) {
-	for _, k := range a.each() {
-		if k.Len() > 0 {
-			all = append(all, payload.Capability{Loc: k.url(), Capability: k.capability})
-		}
-	}
-	return all
 }

@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -76,3 +77,20 @@ func (b *batch) read(ctx context.Context) error {
 	}
 	return nil
 }
+
+// overhead is what a notification has besides its entries; it does not depend
+// on the interval, whose datetimes are of fixed width.
+func overhead(up string) int {
+	from := time.Unix(0, 0)
+	return payload.NotificationOverhead(payload.Interval{From: from, Until: nextMicro(from)}, up)
+}
+
+// complete gives an event what is told of it besides what its Source said.
+func complete(cfg *Config, e *Event) {
+	if cfg.LastmodAlways {
+		giveLastmod(e)
+	}
+}
+
+// giveLastmod gives an event a lastmod where its Source told none.
+func giveLastmod(e *Event) { e.LastMod = cmp.Or(e.LastMod, payload.FormatDatetime(e.Datetime)) }

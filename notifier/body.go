@@ -35,8 +35,6 @@ const (
 	bodyRate  = 128 << 10
 )
 
-const tooLongText = "The events of one request may have 52428800 bytes in all."
-
 // errTooSlow: the sender is what a request waits for.
 var errTooSlow = refuse(http.StatusRequestTimeout, "The body came too slowly, or not to its end.")
 

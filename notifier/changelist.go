@@ -2,7 +2,6 @@ package notifier
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -21,17 +20,6 @@ const (
 	// written is for the operator to say each time anew.
 	lastModBytes = 64
 )
-
-// closing is what a list is closed for: the values of a metric's label.
-type closing string
-
-const (
-	closedByCount closing = "count"
-	closedBySize  closing = "size"
-	closedByTime  closing = "time"
-)
-
-var closings = []closing{closedByCount, closedBySize, closedByTime}
 
 // changeLists are the Change Lists of one set: what is served of them, and the loop
 // that closes the open one and lets old ones go.
@@ -126,12 +114,6 @@ func (c *changeLists) step(ctx context.Context) (wait time.Duration, err error) 
 	return c.close(ctx, v, why)
 }
 
-// Bounds of how long the loop waits where nothing comes: the clock may be set.
-const (
-	shortestLook = time.Millisecond
-	longestLook  = time.Hour
-)
-
 // close closes the open list just behind its last entry: events that came since are of
 // the next. A list must not promise completeness for a time that is yet to come.
 func (c *changeLists) close(ctx context.Context, v listView, why closing) (wait time.Duration, err error) {
@@ -203,7 +185,7 @@ func (c *changeLists) view(ctx context.Context) (listView, error) {
 		return listView{}, err
 	}
 	had := c.open.entries
-	if err := c.count(ctx); err != nil {
+	if err := c.countOpen(ctx); err != nil {
 		return listView{}, err
 	}
 	if c.open.entries > had {
@@ -233,10 +215,8 @@ func (c *changeLists) load(ctx context.Context) error {
 	return nil
 }
 
-var errNoList = errors.New("the journal has no Change List of the set, not even an open one")
-
-// count reads what the open list has got; mu is held.
-func (c *changeLists) count(ctx context.Context) error {
+// countOpen reads what the open list has got; mu is held.
+func (c *changeLists) countOpen(ctx context.Context) error {
 	t := &c.open
 	if t.full != "" {
 		return nil

@@ -1,7 +1,6 @@
 package notifier
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -100,7 +99,7 @@ func (c *changeLists) gone(v listView) error {
 		where = c.indexURL()
 	}
 	return &httpError{
-		status: http.StatusGone, header: http.Header{"Link": c.ch.archives.header(payload.CapChangeList, "<"+where+`>; rel="index"`)},
+		status: http.StatusGone, header: http.Header{"Link": c.ch.archives.linkHeader(payload.CapChangeList, "<"+where+`>; rel="index"`)},
 		text: fmt.Sprintf("There are no Change Lists from before %s, or none any more. Those that there are: %s .",
 			payload.FormatDatetime(v.lists[0].From), where),
 	}
@@ -235,13 +234,3 @@ func (c *changeLists) indexDocument(v listView) document {
 		}),
 	}
 }
-
-// complete gives an event what is told of it besides what its Source said.
-func complete(cfg *Config, e *Event) {
-	if cfg.LastmodAlways {
-		giveLastmod(e)
-	}
-}
-
-// giveLastmod gives an event a lastmod where its Source told none.
-func giveLastmod(e *Event) { e.LastMod = cmp.Or(e.LastMod, payload.FormatDatetime(e.Datetime)) }

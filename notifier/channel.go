@@ -3,7 +3,6 @@ package notifier
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -293,9 +292,6 @@ func (ch *channel) build(ctx context.Context, scratch []byte, note Notification)
 	}
 	return doc.Bytes(), nil
 }
-
-// errChanged: the journal gave other events than before, which it must not.
-var errChanged = errors.New("the events of the notification changed while it was made")
 
 // awaitClock waits until the clock has reached until: a notification must not
 // promise completeness for a time that is yet to come. The journal's datetimes are

@@ -207,3 +207,18 @@ func (n *Notifier) SendFile(w http.ResponseWriter, r *http.Request, modified tim
 	SendContent(w, r.WithContext(ctx), modified, content)
 	return nil
 }
+
+// Serving gives the answers of h, which sends files, a place each, as documents have: so many at a
+// time as Config.Files says, and the slowest is cut off for another. The request's context ends
+// then.
+func (n *Notifier) Serving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end, err := n.files.begin(w, r)
+		if err != nil {
+			n.docs.fail(w, r, err)
+			return
+		}
+		defer end()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

@@ -313,5 +313,3 @@ func validHost(u *url.URL) bool {
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	return u.Port() == "" || err == nil && port > 0
 }
-
-var errNoJournal = errors.New("no journal")

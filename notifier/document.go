@@ -39,14 +39,6 @@ type document struct {
 	stored func() (*storedReader, error)
 }
 
-// documentKind says what a document is: the values of a metric's label.
-type documentKind string
-
-const (
-	kindChangeList      documentKind = "change_list"
-	kindChangeListIndex documentKind = "change_list_index"
-)
-
 // documents answers requests for documents.
 type documents struct {
 	answers
@@ -379,6 +371,3 @@ func tagFrom(head []byte, parts ...any) string {
 	_, _ = fmt.Fprint(h, parts...)
 	return strconv.FormatUint(h.Sum64(), 36)
 }
-
-// errCut: a reading had to make room for another.
-var errCut = errors.New("the reading was cut off")

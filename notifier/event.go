@@ -1,7 +1,10 @@
 package notifier
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"carillon/payload"
 )
@@ -9,6 +12,20 @@ import (
 // MaxEventBytes bounds the JSON text of one event, so that every event fits
 // into a notification.
 const MaxEventBytes = 1 << 20
+
+// Limits of what one request brings.
+const (
+	// MaxIntakeEvents is how many events it may have: 413.
+	MaxIntakeEvents = 50_000
+	// MaxIntakeLinks is how many links the events may have in all: 413. In memory a link takes
+	// many times what it takes in a body.
+	MaxIntakeLinks = 500_000
+	// MaxIntakeBytes is how large the body may be, and what it unpacks to: 413.
+	MaxIntakeBytes = payload.MaxReadBytes
+)
+
+// maxSets is how many sets one event may name: each costs a copy of it.
+const maxSets = 256
 
 // Event says that one resource was created, updated or deleted, in the words of
 // a ResourceSync entry. As JSON it is one object with these fields; all but
@@ -31,15 +48,6 @@ type Event struct {
 	payload.Entry
 	// Sets are the names of the sets that the event belongs to, none twice.
 	Sets []string
-}
-
-// UnmarshalJSON reads the event as strictly as ParseEvent.
-func (e *Event) UnmarshalJSON(data []byte) error {
-	parsed, err := ParseEvent(data)
-	if err == nil {
-		*e = parsed
-	}
-	return err
 }
 
 // InputError says what is wrong with an event, in words for its sender.
@@ -78,3 +86,39 @@ func (e *InputError) at(unit string, number int) *InputError {
 	placed.Unit, placed.Number = unit, number
 	return &placed
 }
+
+// ErrTooMany: there are more events, or more links in them, than one request may have.
+var ErrTooMany = errors.New("too many events or links")
+
+// inputError puts a broken rule of an entry in the words of an event.
+func inputError(err error) *InputError {
+	var wrong *InputError
+	if errors.As(err, &wrong) {
+		return wrong
+	}
+	var broken *payload.FieldError
+	if errors.As(err, &broken) {
+		return &InputError{Field: broken.Field, Reason: broken.Reason}
+	}
+	return &InputError{Reason: err.Error()}
+}
+
+// shown makes a name that a stranger chose fit for a message: short, and with
+// nothing in it that would break the line.
+func shown(name string) string {
+	const longest = 40
+	if runes := []rune(name); len(runes) > longest {
+		name = string(runes[:longest]) + "…"
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// fault is an error without a field.
+func fault(format string, args ...any) *InputError {
+	return &InputError{Reason: fmt.Sprintf(format, args...)}
+}
+
+func errTooLong() *InputError { return fault("the event has more than %d bytes", MaxEventBytes) }

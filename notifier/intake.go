@@ -12,20 +12,9 @@ import (
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"carillon/payload"
 )
 
-// Limits of intake.
 const (
-	// MaxIntakeEvents is how many events one request may have: 413.
-	MaxIntakeEvents = 50_000
-	// MaxIntakeLinks is how many links the events of one request may have in
-	// all: 413. In memory a link takes many times what it takes in a body.
-	MaxIntakeLinks = 500_000
-	// MaxIntakeBytes is how large a request's body may be, and what it
-	// unpacks to: 413.
-	MaxIntakeBytes = payload.MaxReadBytes
 	// maxStoredBytes bounds what one request adds to the journal, where an event
 	// is kept once for each of its sets: 413.
 	maxStoredBytes = 4 * MaxIntakeBytes
@@ -146,7 +135,7 @@ func (t *taking) take(w http.ResponseWriter, r *http.Request, judge func(*Event)
 	events, stored := placed.events, 0
 	for i := range events {
 		if err := judge(&events[i]); err != nil {
-			return 0, inputError(err).at(unit, placed.number(i))
+			return 0, inputError(err).at(unit, placed.numberOf(i))
 		}
 		size := RecordSize(&events[i]) + keyOverhead
 		for _, set := range events[i].Sets {
@@ -195,7 +184,7 @@ type parsed struct {
 	lines  []int // the line of each event; nil where they are elements
 }
 
-func (p parsed) number(i int) int {
+func (p parsed) numberOf(i int) int {
 	if p.lines != nil {
 		return p.lines[i]
 	}

@@ -103,3 +103,6 @@ type Journal interface {
 	// ErrOutOfOrder if it is neither.
 	Accept(ctx context.Context, n Notification, keepFrom time.Time) error
 }
+
+// errChanged: the journal gave other events than before, which it must not.
+var errChanged = errors.New("the events of the notification changed while it was made")

@@ -28,13 +28,6 @@ type ChangeList struct {
 	Lastmods bool
 }
 
-// Store is all that a notifier keeps.
-type Store interface {
-	Journal
-	Lists
-	ResourceStore
-}
-
 // Lists keeps where the Change Lists of each set end; their entries are the journal's
 // events. A set has one open list, the last; each begins where the one before ended.
 // The first began when the channel was made, or with the first event that was still
@@ -68,3 +61,5 @@ type Resources interface {
 	// Resource returns one resource of a set; false where there is none, or none are kept.
 	Resource(ctx context.Context, set, loc string) (payload.Entry, bool, error)
 }
+
+var errNoList = errors.New("the journal has no Change List of the set, not even an open one")

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"carillon/payload"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -113,6 +115,61 @@ func (m *metrics) of(set string) *setMetrics { return m.sets[set] }
 // intake answers.
 func (m *metrics) answered(status int) { m.requests.WithLabelValues(strconv.Itoa(status)).Inc() }
 
+// outcome is what became of a POST: the values of a metric's label.
+type outcome string
+
+const (
+	outcomeAccepted    outcome = "accepted"     // 2xx
+	outcomeRedirect    outcome = "redirect"     // 3xx, not followed
+	outcomeClientError outcome = "client_error" // 4xx
+	outcomeServerError outcome = "server_error" // 5xx
+	outcomeOther       outcome = "other"        // no status that HTTP knows
+	outcomeNoAnswer    outcome = "no_answer"    // no connection, or it broke, or it took too long
+)
+
+var outcomes = []outcome{
+	outcomeAccepted, outcomeRedirect, outcomeClientError, outcomeServerError, outcomeOther, outcomeNoAnswer,
+}
+
+func outcomeOf(status int) outcome {
+	switch status / 100 {
+	case 2:
+		return outcomeAccepted
+	case 3:
+		return outcomeRedirect
+	case 4:
+		return outcomeClientError
+	case 5:
+		return outcomeServerError
+	}
+	return outcomeOther
+}
+
+// closing is what a list is closed for: the values of a metric's label.
+type closing string
+
+const (
+	closedByCount closing = "count"
+	closedBySize  closing = "size"
+	closedByTime  closing = "time"
+)
+
+var closings = []closing{closedByCount, closedBySize, closedByTime}
+
+// documentKind says what a document is: the values of a metric's label.
+type documentKind string
+
+const (
+	kindChangeList      documentKind = "change_list"
+	kindChangeListIndex documentKind = "change_list_index"
+
+	kindResourceList      documentKind = "resource_list"
+	kindResourceListIndex documentKind = "resource_list_index"
+
+	kindArchive  documentKind = "archive"
+	kindArchived documentKind = "archived"
+)
+
 // fate is what became of a request for a document: the values of a metric's label.
 type fate string
 
@@ -151,4 +208,10 @@ func fateOf(status int) fate {
 // asked counts a request for a document.
 func (m *metrics) asked(kind documentKind, f fate) {
 	m.documents.WithLabelValues(string(kind), string(f)).Inc()
+}
+
+// archiveCapabilities are the values of a metric's label.
+var archiveCapabilities = []string{
+	payload.CapResourceListArchive, payload.CapResourceDumpArchive,
+	payload.CapChangeListArchive, payload.CapChangeDumpArchive,
 }

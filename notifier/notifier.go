@@ -2,13 +2,13 @@ package notifier
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"carillon/internal/wallclock"
-	"carillon/payload"
 )
 
 // Notifier is the Source side of the channels of its sets. Its methods may be
@@ -174,12 +174,4 @@ func (n *Notifier) Drain(ctx context.Context) error {
 // CapabilityList is the URI of a set's Capability List.
 func (n *Notifier) CapabilityList(set string) string { return n.uris.capabilityList(set) }
 
-// nextMicro is the first microsecond after t.
-func nextMicro(t time.Time) time.Time { return t.Add(time.Microsecond) }
-
-// overhead is what a notification has besides its entries; it does not depend
-// on the interval, whose datetimes are of fixed width.
-func overhead(up string) int {
-	from := time.Unix(0, 0)
-	return payload.NotificationOverhead(payload.Interval{From: from, Until: nextMicro(from)}, up)
-}
+var errNoJournal = errors.New("no journal")

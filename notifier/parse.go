@@ -2,11 +2,9 @@ package notifier
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"carillon/payload"
 )
@@ -21,6 +19,15 @@ func ParseEvent(data []byte) (Event, error) {
 		return Event{}, err
 	}
 	return e, nil
+}
+
+// UnmarshalJSON reads the event as strictly as ParseEvent.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	parsed, err := ParseEvent(data)
+	if err == nil {
+		*e = parsed
+	}
+	return err
 }
 
 // alone reads an event with nothing after it.
@@ -95,16 +102,6 @@ func ParseLines(data []byte, limit int) (events []Event, lines []int, err error)
 // blank tells whether a line has nothing but white space of JSON.
 func blank(line []byte) bool { return len(bytes.Trim(line, " \t\r\n")) == 0 }
 
-// ErrTooMany: there are more events, or more links in them, than one request may have.
-var ErrTooMany = errors.New("too many events or links")
-
-func (s *scanner) end() *InputError {
-	if s.peek(); s.pos < len(s.data) {
-		return fault("expected nothing more, found %s", s.found())
-	}
-	return nil
-}
-
 // event reads one event and judges it.
 func (s *scanner) event() (Event, *InputError) {
 	var e Event
@@ -123,19 +120,6 @@ func (s *scanner) event() (Event, *InputError) {
 		return Event{}, inputError(err)
 	}
 	return e, nil
-}
-
-// inputError puts a broken rule of an entry in the words of an event.
-func inputError(err error) *InputError {
-	var wrong *InputError
-	if errors.As(err, &wrong) {
-		return wrong
-	}
-	var broken *payload.FieldError
-	if errors.As(err, &broken) {
-		return &InputError{Field: broken.Field, Reason: broken.Reason}
-	}
-	return &InputError{Reason: err.Error()}
 }
 
 // object reads an object whose members field reads; it tells whether it knows the
@@ -185,19 +169,6 @@ func under(name string, err *InputError) *InputError {
 		name += "." + err.Field
 	}
 	return &InputError{Field: name, Reason: err.Reason, cause: err.cause}
-}
-
-// shown makes a name that a stranger chose fit for a message: short, and with
-// nothing in it that would break the line.
-func shown(name string) string {
-	const longest = 40
-	if runes := []rune(name); len(runes) > longest {
-		name = string(runes[:longest]) + "…"
-	}
-	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(name)
-	}
-	return name
 }
 
 func (s *scanner) eventField(e *Event, name string) (known bool, err *InputError) {
@@ -342,9 +313,6 @@ func (s *scanner) datetime(e *Event) *InputError {
 }
 
 const notADatetime = "must be a W3C Datetime, such as 2026-01-31T12:00:00Z"
-
-// maxSets is how many sets one event may name: each costs a copy of it.
-const maxSets = 256
 
 // index names a member of an array.
 func index(i int) string { return "[" + strconv.Itoa(i) + "]" }

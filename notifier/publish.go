@@ -30,36 +30,6 @@ const (
 	maxReason = 500
 )
 
-// outcome is what became of a POST: the values of a metric's label.
-type outcome string
-
-const (
-	outcomeAccepted    outcome = "accepted"     // 2xx
-	outcomeRedirect    outcome = "redirect"     // 3xx, not followed
-	outcomeClientError outcome = "client_error" // 4xx
-	outcomeServerError outcome = "server_error" // 5xx
-	outcomeOther       outcome = "other"        // no status that HTTP knows
-	outcomeNoAnswer    outcome = "no_answer"    // no connection, or it broke, or it took too long
-)
-
-var outcomes = []outcome{
-	outcomeAccepted, outcomeRedirect, outcomeClientError, outcomeServerError, outcomeOther, outcomeNoAnswer,
-}
-
-func outcomeOf(status int) outcome {
-	switch status / 100 {
-	case 2:
-		return outcomeAccepted
-	case 3:
-		return outcomeRedirect
-	case 4:
-		return outcomeClientError
-	case 5:
-		return outcomeServerError
-	}
-	return outcomeOther
-}
-
 // answer is what the hub said to a POST.
 type answer struct {
 	outcome    outcome
@@ -162,4 +132,30 @@ func (ch *channel) accept(ctx context.Context, note Notification, attempts int) 
 	ch.log.Info("the hub accepted a notification", "entries", note.Entries, "bytes", note.Size,
 		"from", payload.FormatDatetime(note.From), "until", payload.FormatDatetime(note.Until), "attempts", attempts)
 	return nil
+}
+
+// renewed tells whether there is another token to try after one was refused.
+func (ch *channel) renewed(got answer) bool {
+	if ch.n.cfg.Tokens == nil || got.status != http.StatusUnauthorized {
+		return false
+	}
+	token, err := ch.n.cfg.Tokens.Renew(got.sent)
+	if err != nil {
+		ch.log.Error("the token for the hub cannot be read again; the one of before stays", "error", err)
+		return false
+	}
+	return token != got.sent
+}
+
+// hint says what to do about a refusal; "" where the hub's reason says it all.
+func (got answer) hint() string {
+	switch {
+	case got.status == http.StatusUnauthorized && got.sent == "":
+		return "the hub takes registered Sources only: its operator makes a token (hub source add), for the file of --hub-token-file or for NOTIFIER_HUB_TOKEN"
+	case got.status == http.StatusUnauthorized:
+		return "the hub does not know the token: it was revoked, or rotated. Put the one that its operator gives you where that was: the file of --hub-token-file is read again, NOTIFIER_HUB_TOKEN needs a restart"
+	case got.status == http.StatusForbidden && got.sent != "":
+		return "the token may not be for this topic: the operator of the hub can register a prefix that covers it"
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package notifier
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -52,21 +53,6 @@ func newReadings(most, perClient int, gauge prometheus.Gauge) *readings {
 var errManyReadings = &httpError{
 	status: http.StatusServiceUnavailable, header: http.Header{"Retry-After": {"5"}},
 	text: "Too many documents are being read at the moment. Try again.",
-}
-
-// Serving gives the answers of h, which sends files, a place each, as documents have: so many at a
-// time as Config.Files says, and the slowest is cut off for another. The request's context ends
-// then.
-func (n *Notifier) Serving(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, end, err := n.files.begin(w, r)
-		if err != nil {
-			n.docs.fail(w, r, err)
-			return
-		}
-		defer end()
-		h.ServeHTTP(w, r.WithContext(ctx))
-	})
 }
 
 // begin takes a place for a document, which end gives back. The context ends with
@@ -158,3 +144,6 @@ func clientOf(remote string) netip.Prefix {
 	prefix, _ := addr.Prefix(bits) // which has so many
 	return prefix
 }
+
+// errCut: a reading had to make room for another.
+var errCut = errors.New("the reading was cut off")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"time"
 
 	"carillon/payload"
 )
@@ -157,3 +158,6 @@ func setLinkField(l *payload.Link, tag byte, value string) bool {
 	}
 	return true
 }
+
+// nextMicro is the first microsecond after t.
+func nextMicro(t time.Time) time.Time { return t.Add(time.Microsecond) }

@@ -117,3 +117,10 @@ func ParseResourceRecord(record []byte) (payload.Entry, error) {
 	}
 	return e.Entry, err
 }
+
+// Store is all that a notifier keeps.
+type Store interface {
+	Journal
+	Lists
+	ResourceStore
+}

@@ -61,7 +61,7 @@ func newResourceLists(ctx context.Context, ch *channel) (*resourceLists, error) 
 		l.asked = true // the archive that it links to is not served any more
 	}
 	if err == nil && len(l.generations) == 0 {
-		l.asked, err = l.some(ctx) // at once, as nothing else is on its way
+		l.asked, err = l.hasSome(ctx) // at once, as nothing else is on its way
 		if errors.Is(err, ErrNotWhole) {
 			err = nil
 		}
@@ -105,7 +105,7 @@ func (l *resourceLists) newest() *generation {
 	return l.generations[len(l.generations)-1]
 }
 
-func (l *resourceLists) all() []*generation {
+func (l *resourceLists) served() []*generation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.generations
@@ -143,7 +143,7 @@ func (l *resourceLists) arrived(events int) {
 // overtaken tells whether there were so many events that the list is hardly of use;
 // l.mu is held.
 func (l *resourceLists) overtaken() bool {
-	return len(l.generations) > 0 && l.changes > 0 && l.changes >= l.generations[len(l.generations)-1].entries()
+	return len(l.generations) > 0 && l.changes > 0 && l.changes >= l.generations[len(l.generations)-1].resources()
 }
 
 // run makes lists and lets them go until ctx ends.
@@ -176,7 +176,7 @@ func (l *resourceLists) step(ctx context.Context) (wait time.Duration, err error
 	if err != nil || due > 0 {
 		return due, err
 	}
-	g, err := l.make(ctx, now)
+	g, err := l.makeList(ctx, now)
 	if err != nil {
 		return 0, err
 	}
@@ -185,7 +185,7 @@ func (l *resourceLists) step(ctx context.Context) (wait time.Duration, err error
 	l.mu.Unlock()
 	l.show(g)
 	l.ch.archives.poke()
-	l.ch.log.Info("a Resource List was made", "resources", g.entries(), "parts", len(g.Parts),
+	l.ch.log.Info("a Resource List was made", "resources", g.resources(), "parts", len(g.Parts),
 		"at", g.At.Format(time.RFC3339Nano), "took", g.Completed.Sub(g.At).String())
 	return 0, nil
 }
@@ -193,7 +193,7 @@ func (l *resourceLists) step(ctx context.Context) (wait time.Duration, err error
 // show tells the metrics of the newest list.
 func (l *resourceLists) show(g *generation) {
 	l.ch.metrics.resourceListAt.Set(float64(g.At.UnixMicro()) / 1e6)
-	l.ch.metrics.resourceListEntries.Set(float64(g.entries()))
+	l.ch.metrics.resourceListEntries.Set(float64(g.resources()))
 }
 
 // due is how long it is until another list is to be made.
@@ -204,7 +204,7 @@ func (l *resourceLists) due(ctx context.Context, now time.Time) (time.Duration, 
 		newest = l.generations[kept-1]
 	}
 	l.mu.Unlock()
-	some, err := l.some(ctx)
+	some, err := l.hasSome(ctx)
 	l.mu.Lock()
 	l.unknown = errors.Is(err, ErrNotWhole)
 	l.mu.Unlock()
@@ -248,8 +248,8 @@ func (l *resourceLists) every() time.Duration {
 // clampLook bounds a wait: the clock may be set.
 func clampLook(wait time.Duration) time.Duration { return min(wait, longestLook) }
 
-// some tells whether the set has a resource.
-func (l *resourceLists) some(ctx context.Context) (bool, error) {
+// hasSome tells whether the set has a resource.
+func (l *resourceLists) hasSome(ctx context.Context) (bool, error) {
 	_, all, err := l.ch.n.cfg.Journal.Resources(ctx, l.ch.set)
 	if err != nil {
 		return false, err
@@ -262,7 +262,7 @@ func (l *resourceLists) some(ctx context.Context) (bool, error) {
 
 // forget lets lists go that nobody should be reading any more.
 func (l *resourceLists) forget() {
-	all := l.all()
+	all := l.served()
 	drop := 0
 	for drop+1 < len(all) && time.Since(all[drop+1].since) >= generationStays && l.ch.archives.hasResources(all[drop]) {
 		drop++
@@ -280,8 +280,8 @@ func (l *resourceLists) forget() {
 	}
 }
 
-// begun notes that a list is being made: what comes from here on is for the next.
-func (l *resourceLists) begun() {
+// begins notes that a list is being made: what comes from here on is for the next.
+func (l *resourceLists) begins() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked, l.changes, l.firstCame = false, 0, time.Time{}

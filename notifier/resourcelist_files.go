@@ -56,7 +56,7 @@ type storedList struct {
 	Entries int `json:"entries"`
 }
 
-func (g *generation) entries() (n int) {
+func (g *generation) resources() (n int) {
 	for _, part := range g.Parts {
 		n += part.Entries
 	}

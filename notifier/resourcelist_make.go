@@ -14,10 +14,10 @@ import (
 	"carillon/payload"
 )
 
-// make makes a Resource List of what the set has now, and puts its files where they will
+// makeList makes a Resource List of what the set has now, and puts its files where they will
 // be served from.
-func (l *resourceLists) make(ctx context.Context, now time.Time) (_ *generation, err error) {
-	l.begun()
+func (l *resourceLists) makeList(ctx context.Context, now time.Time) (_ *generation, err error) {
+	l.begins()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // lets go what was not read
 	at, all, err := l.ch.n.cfg.Journal.Snapshot(ctx, l.ch.set, now)
@@ -104,7 +104,7 @@ func (w *listWriter) write(all func(func(payload.Entry, error) bool)) error {
 		}
 		if w.count == w.lists.ch.n.cfg.ResourceListEntries || w.size+len(w.scratch) > w.room && w.count > 0 {
 			w.indexed = true
-			if err := w.part(); err != nil {
+			if err := w.endPart(); err != nil {
 				return err
 			}
 		}
@@ -114,7 +114,7 @@ func (w *listWriter) write(all func(func(payload.Entry, error) bool)) error {
 		w.size += len(w.scratch)
 		w.count++
 	}
-	return w.part()
+	return w.endPart()
 }
 
 // completed is what time it is, and never before at.
@@ -126,8 +126,8 @@ func (w *listWriter) completed() time.Time {
 	return now
 }
 
-// part completes a part of the entries that were gathered.
-func (w *listWriter) part() error {
+// endPart completes a part of the entries that were gathered.
+func (w *listWriter) endPart() error {
 	if len(w.g.Parts) == payload.MaxEntries {
 		return fmt.Errorf("the set has more than %d Resource Lists, which is what an Index can name", payload.MaxEntries)
 	}

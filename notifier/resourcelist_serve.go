@@ -15,11 +15,6 @@ import (
 	"carillon/payload"
 )
 
-const (
-	kindResourceList      documentKind = "resource_list"
-	kindResourceListIndex documentKind = "resource_list_index"
-)
-
 func (l *resourceLists) url() string { return l.ch.n.uris.of(l.ch.set + "/resourcelist.xml") }
 
 // partURL is where part n of the list of the moment at is, or its Index, 0, for as long as
@@ -67,7 +62,7 @@ func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return refuse(http.StatusNotFound, "There is nothing at this path.")
 	}
-	all := l.all()
+	all := l.served()
 	i, found := slices.BinarySearchFunc(all, at, func(g *generation, at time.Time) int { return g.At.Compare(at) })
 	switch {
 	case !found && i < len(all):
@@ -109,7 +104,7 @@ func (l *resourceLists) serveLasting(w http.ResponseWriter, r *http.Request) err
 // lasting finds the list of a moment that is archived, or will be.
 func (l *resourceLists) lasting(at time.Time) (*generation, error) {
 	g := &generation{}
-	for _, one := range l.all() {
+	for _, one := range l.served() {
 		if one.Lasting && one.At.Equal(at) {
 			*g = *one
 		}
@@ -152,7 +147,7 @@ func (g *generation) whole() int {
 func (l *resourceLists) gone() error {
 	return &httpError{
 		status: http.StatusGone,
-		header: http.Header{"Link": l.ch.archives.header(payload.CapResourceList, "<"+l.url()+`>; rel="latest-version"`)},
+		header: http.Header{"Link": l.ch.archives.linkHeader(payload.CapResourceList, "<"+l.url()+`>; rel="latest-version"`)},
 		text:   fmt.Sprintf("This Resource List is not kept any more. The newest is %s .", l.url()),
 	}
 }

@@ -36,3 +36,9 @@ func patiently(ctx context.Context, log *slog.Logger, what string, do func() err
 		return err
 	}, backoff.WithContext(newBackOff(), ctx))
 }
+
+// Bounds of how long the loop waits where nothing comes: the clock may be set.
+const (
+	shortestLook = time.Millisecond
+	longestLook  = time.Hour
+)

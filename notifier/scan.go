@@ -21,13 +21,6 @@ type scanner struct {
 	links int // read so far
 }
 
-// fault is what is wrong at the scanner's place, without a field.
-func fault(format string, args ...any) *InputError {
-	return &InputError{Reason: fmt.Sprintf(format, args...)}
-}
-
-func errTooLong() *InputError { return fault("the event has more than %d bytes", MaxEventBytes) }
-
 // space skips white space.
 func (s *scanner) space() {
 	for s.pos < len(s.data) {
@@ -106,6 +99,13 @@ func (s *scanner) opens(start, end byte, what string) (bool, *InputError) {
 		return false, nil
 	}
 	return true, nil
+}
+
+func (s *scanner) end() *InputError {
+	if s.peek(); s.pos < len(s.data) {
+		return fault("expected nothing more, found %s", s.found())
+	}
+	return nil
 }
 
 // text reads a string.

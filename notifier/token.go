@@ -2,7 +2,6 @@ package notifier
 
 import (
 	"log/slog"
-	"net/http"
 )
 
 // Token is what the hub knows this Source by. It does not appear in logs or formatted
@@ -40,30 +39,4 @@ func (c *Config) token() Token {
 		return ""
 	}
 	return c.Tokens.Token()
-}
-
-// renewed tells whether there is another token to try after one was refused.
-func (ch *channel) renewed(got answer) bool {
-	if ch.n.cfg.Tokens == nil || got.status != http.StatusUnauthorized {
-		return false
-	}
-	token, err := ch.n.cfg.Tokens.Renew(got.sent)
-	if err != nil {
-		ch.log.Error("the token for the hub cannot be read again; the one of before stays", "error", err)
-		return false
-	}
-	return token != got.sent
-}
-
-// hint says what to do about a refusal; "" where the hub's reason says it all.
-func (got answer) hint() string {
-	switch {
-	case got.status == http.StatusUnauthorized && got.sent == "":
-		return "the hub takes registered Sources only: its operator makes a token (hub source add), for the file of --hub-token-file or for NOTIFIER_HUB_TOKEN"
-	case got.status == http.StatusUnauthorized:
-		return "the hub does not know the token: it was revoked, or rotated. Put the one that its operator gives you where that was: the file of --hub-token-file is read again, NOTIFIER_HUB_TOKEN needs a restart"
-	case got.status == http.StatusForbidden && got.sent != "":
-		return "the token may not be for this topic: the operator of the hub can register a prefix that covers it"
-	}
-	return ""
 }
