@@ -2,8 +2,13 @@ package check
 
 import (
 	"context"
-	"net/url"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
 	"slices"
+
+	"carillon/payload"
 )
 
 // A Source may make its documents anew while they are read, so that two of them do not belong
@@ -23,62 +28,16 @@ const maxRounds = 4
 // maxReread is how many documents a round reads again to confirm findings.
 const maxReread = 100
 
-// round is what one walk from the places has shown.
-type round struct {
-	seen        map[string]*document // by address, before and after redirects
-	documents   []*document          // in the order in which they were read
-	arrivals    []arrival
-	broken      map[string]bool // see breaks
-	undescribed []*url.URL      // sites without a Source Description
-
-	sets       map[string]*set // see setAt
-	pages      []page          // that link to a Capability List
-	judging    bool            // findings are held back
-	about      func() []*document
-	held       []held
-	heldCounts map[countKey]int
-}
-
-func newRound() round {
-	return round{
-		seen: map[string]*document{}, broken: map[string]bool{}, sets: map[string]*set{},
-		heldCounts: map[countKey]int{},
-	}
-}
-
-// arrival is a lead and its target.
-type arrival struct {
-	lead
-	d *document
-}
-
-// held is a finding that compares documents. about returns them.
-type held struct {
-	Finding
-	about func() []*document
-}
-
-// walkFrom reads all that follows from the places, and returns which of them could not be read.
-func (w *walk) walkFrom(ctx context.Context, places []string) (failed []error) {
-	for _, place := range places {
-		if err := w.start(ctx, place); err != nil {
-			w.sum.Complete = false
-			failed = append(failed, err)
-		}
-	}
-	return failed
-}
-
 // conclude judges what was read, and reports what it has confirmed.
 func (w *walk) conclude(ctx context.Context, places []string) {
-	w.judge()
+	w.judge(ctx)
 	found := map[string]bool{} // in the rounds before
 	changed := w.changed(ctx, found)
 	for n := 1; len(changed) > 0 && n < maxRounds; n++ {
 		before := w.held
 		w.forget(changed)
 		w.walkFrom(ctx, places)
-		w.judge()
+		w.judge(ctx)
 		if w.cut { // the round before has seen more
 			w.held = before
 			break
@@ -99,6 +58,12 @@ func (w *walk) conclude(ctx context.Context, places []string) {
 		}
 		w.tell(h.Finding)
 	}
+}
+
+// judge compares what this round has read.
+func (w *walk) judge(ctx context.Context) {
+	j := newJudge(evidence{w.reporter, w.round})
+	j.run(ctx)
 }
 
 // changed reads again the documents that new findings compare, and returns those that are not
@@ -134,53 +99,75 @@ func (w *walk) forget(changed map[*document]bool) {
 	for d := range changed {
 		w.kept, w.compared = w.kept-d.kept, w.compared-d.compared
 	}
-	for _, r := range []*reservoir[sampled]{&w.sample, &w.changes} {
-		r.kept = slices.DeleteFunc(r.kept, func(s sampled) bool { return changed[s.d] })
-	}
-	w.round, w.cut = newRound(), false
+	w.samples.forget(changed)
+	*w.round, w.cut = newRound(), false
 }
 
-// serves reports whether a document of the round before can be used again for a lead.
-func (d *document) serves(l *lead) bool {
-	return d != nil && (d.pack == nil || d.pack.told == l.claim())
-}
+// maxLooks is how many closed documents are looked at a second time.
+const maxLooks = 20
 
-// reuse takes a document of the round before into this one.
-func (w *walk) reuse(d *document, l *lead) {
-	w.seen[l.to.String()] = d
-	if slices.Contains(w.documents, d) {
-		return // another address of it
-	}
-	w.seen[d.base.String()] = d
-	w.restore(d, l)
-	if d.pack != nil && d.pack.manifest != nil {
-		w.restore(d.pack.manifest, l)
-	}
-}
-
-// restore follows a document of the round before as if it had been read now.
-func (w *walk) restore(d *document, l *lead) {
-	w.documents = append(w.documents, d)
-	d.roles, d.channelOf = 0, nil
-	if d.known {
-		d.set = setOf(d, l)
-	}
-	w.expand(d, l)
-}
-
-// around returns a document and those that it is compared with.
-func (w *walk) around(d *document) []*document {
-	all := []*document{d}
-	for i := range d.head.Links {
-		if to := d.resolve(d.head.Links[i].Href); to != nil {
-			all = append(all, w.seen[to.String()])
+// judgeClosed looks at closed documents a second time: they never change (core 7, 12.1).
+func (w *walk) judgeClosed(ctx context.Context) {
+	looks := 0
+	for _, d := range w.documents {
+		if !d.whole || d.local || d.base == nil || d.head.Until == "" ||
+			d.is(payload.ChangeNotification) || looks == maxLooks {
+			continue
+		}
+		tag := validator(d.header)
+		if tag == "" {
+			continue
+		}
+		looks++
+		a, err := w.get(ctx, http.MethodHead, d.base, w.cfg.Limits.Answer)
+		if err != nil {
+			if w.limited(err, d.place(""), d.base) {
+				return
+			}
+			continue
+		}
+		a.close()
+		if now := validator(a.header); a.status == http.StatusOK && now != "" && now != tag &&
+			w.isOther(ctx, d) {
+			w.report(ruleClosedChanged, d.place(""), d,
+				"write further changes into another document",
+				"it is closed (until %s), and has changed while it was looked at: %s was %s",
+				quote(d.head.Until), tag, now)
 		}
 	}
-	for at := range d.addresses() {
-		all = append(all, w.seen[at])
-	}
-	return all
 }
 
-// isSampled reports whether the document of a sample is one of the last round.
-func (w *walk) isSampled(s *sampled) bool { return slices.Contains(w.documents, s.d) }
+// isOther reads a document again, and reports whether it has become another, or is gone. It
+// compares the bytes, as some servers give one document several ETags.
+func (w *walk) isOther(ctx context.Context, d *document) bool {
+	a, err := w.get(ctx, http.MethodGet, d.base, w.cfg.Limits.Answer)
+	if err != nil {
+		w.limited(err, d.place(""), d.base)
+		return false
+	}
+	defer a.close()
+	if a.status == http.StatusNotFound || a.status == http.StatusGone {
+		return true
+	}
+	body, err := w.unpacked(a)
+	if err != nil || a.status != http.StatusOK {
+		return false
+	}
+	digest := sha256.New()
+	if n, err := io.Copy(digest, io.LimitReader(body, payload.MaxReadBytes+1)); err != nil ||
+		n > payload.MaxReadBytes {
+		return false
+	}
+	return hex.EncodeToString(digest.Sum(nil)) != d.sum
+}
+
+// validator is what tells one version of a document from another.
+func validator(h http.Header) string {
+	if tag := h.Get("ETag"); tag != "" {
+		return "ETag " + quote(tag)
+	}
+	if at := h.Get("Last-Modified"); at != "" {
+		return "Last-Modified " + quote(at)
+	}
+	return ""
+}

@@ -1,15 +1,10 @@
 package check
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"io"
-	"math"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,13 +15,8 @@ import (
 
 // document is what the walk remembers of what was at an address or in a file.
 type document struct {
-	uri    string   // as it was asked for, or the name of the file
-	base   *url.URL // after redirects; nil of a file
-	local  bool
-	status int
-	header http.Header
-	err    error // why the request failed
-	roles  uint  // a bit for each role that led here
+	served
+	roles uint // a bit for each role that led here
 
 	// known: it is a urlset or a sitemapindex of the sitemap namespace, and whole: it was
 	// read to its end without a fault.
@@ -36,20 +26,35 @@ type document struct {
 	cut          bool            // there are more entries, which are not remembered
 	listedAt     map[string]bool // see addresses
 	count        int             // of entries
-	sum          string          // SHA-256 of its bytes
-	length       int64           // of its bytes
-	gzipped      bool            // it was served as a gzip file, and sum and length are of its content
-	other        bool            // it is something that ResourceSync does not know
-	links        []weblink.Link
-	pack         *packaged // of a package
-	channelOf    *document // the Capability List of which it is a topic
-	set          string    // the address of its Capability List, empty for none
+	content
+	other     bool      // it is something that ResourceSync does not know
+	pack      *packaged // of a package
+	channelOf *document // the Capability List of which it is a topic
+	set       string    // the address of its Capability List, empty for none
 	// live: listings has what it lists, for the comparison with other capabilities.
 	live     bool
 	listings []listing
 	broken   bool // not everything in it was read
-	// kept and compared are its shares of those of the walk.
+	// kept and compared are its shares of those of the reader.
 	kept, compared int
+}
+
+// served is how a document was answered.
+type served struct {
+	uri    string   // as it was asked for, or the name of the file
+	base   *url.URL // after redirects; nil of a file
+	local  bool
+	status int
+	header http.Header
+	links  []weblink.Link
+	err    error // why the request failed
+}
+
+// content are the bytes of a document. Of a gzip file they are the unpacked ones.
+type content struct {
+	sum     string // SHA-256
+	length  int64
+	gzipped bool
 }
 
 // listed is an entry of a document that lists others.
@@ -112,157 +117,6 @@ func (d *document) of(e *listed, element string) place {
 	return place{d.uri, e.Line, nth(d.isIndex(), e.n) + element}
 }
 
-// readDocument reads a document, judges what it shows by itself, and remembers what it lists.
-// Everything else is a page, whose links are remembered.
-func (w *walk) readDocument(d *document, a *answer, l *lead) {
-	body, err := w.unpacked(a)
-	if err != nil {
-		w.report(ruleXML, d.place(""), d, "", "it looks like gzip, and is not: %s", reason(err))
-		return
-	}
-	d.gzipped = body != io.Reader(a.body)
-	digest, start := sha256.New(), &beginning{}
-	body = &counted{body, &d.length, math.MaxInt64, nil}
-	r := payload.NewReader(io.TeeReader(body, io.MultiWriter(digest, start)), payload.Limits{})
-	if d.head, err = r.Header(); err != nil {
-		d.broken = true
-		w.notADocument(d, l, err, io.MultiReader(start, body))
-		return
-	}
-	w.sum.Documents++
-	d.known = true
-	d.set = setOf(d, l)
-	odd := payload.NewInspector("")
-	var newest time.Time
-	err = w.readEntries(d, l, r, odd, func(e *payload.Entry) { newest = later(newest, e.Datetime) })
-	d.sum = hex.EncodeToString(digest.Sum(nil))
-	if isPlainSitemap(d, l) {
-		return
-	}
-	w.inspected(d, odd.Violations())
-	switch {
-	case err == nil:
-		d.whole = true
-		w.judgeMediaType(d)
-		w.judgeFuture(d, newest)
-	case !w.limited(err, d.place(""), d.base):
-		w.unreadable(d, err)
-	}
-}
-
-// isPlainSitemap reports whether a document is a sitemap of a site that knows nothing of
-// ResourceSync.
-func isPlainSitemap(d *document, l *lead) bool {
-	return l.role == roleSitemap && d.head.Capability == ""
-}
-
-// readEntries reads a document to its end, and calls also with each entry. What it lists is
-// remembered.
-func (w *walk) readEntries(d *document, l *lead, r *payload.Reader, odd *payload.Inspector,
-	also func(*payload.Entry),
-) error {
-	odd.Head(d.head)
-	take := w.gatherer(d, l)
-	if payload.ListsDocuments(d.head.Capability, d.isIndex()) {
-		take = func(e *payload.Entry) { w.keep(d, e) }
-	}
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		d.count++
-		odd.Entry(&e)
-		take(&e)
-		also(&e)
-	}
-	var err error
-	if d.head, err = r.Header(); err == nil {
-		odd.End(d.head)
-	}
-	return err
-}
-
-// keep remembers an entry of a document that lists others.
-func (w *walk) keep(d *document, e *payload.Entry) {
-	if w.kept > w.cfg.Limits.Memory {
-		d.cut, w.cut = true, true
-		w.leftOut("kept", d.place(""), "not everything was looked at: the documents list more than is remembered", "check the parts one by one")
-		return
-	}
-	const each = 1000 // of the structure itself, and of what is noted of where it leads
-	cost := each + 3*len(e.Loc) + len(e.LastMod) + len(e.Hash)
-	for i := range e.Links {
-		cost += each + 3*len(e.Links[i].Href)
-	}
-	w.kept, d.kept = w.kept+cost, d.kept+cost
-	d.entries = append(d.entries, listed{*cloned(e), d.count})
-}
-
-// inspected reports what the document shows by itself.
-func (w *walk) inspected(d *document, violations []payload.Violation) {
-	for i := range violations {
-		v := &violations[i]
-		f := Finding{
-			Level: Level(v.Level.String()), Clause: payload.PlainClause(v.Clause), URI: d.uri,
-			Line: v.Line, Element: v.Element, What: plainMessage(v), Mend: v.Mend,
-		}
-		w.tell(f)
-	}
-}
-
-// plainMessage is the message without its clause, and without the number of the entry where
-// Element has it.
-func plainMessage(v *payload.Violation) string {
-	text := strings.Replace(v.Message, " ("+v.Clause+")", "", 1)
-	entry, rest, is := strings.Cut(text, ": ")
-	if is && v.Element != "" && strings.HasPrefix(entry, "entry ") {
-		return rest
-	}
-	return text
-}
-
-// unreadable reports why a document could not be read to its end.
-func (w *walk) unreadable(d *document, err error) {
-	switch {
-	case errors.Is(err, payload.ErrTooLarge), errors.Is(err, payload.ErrTooManyEntries):
-		w.report(ruleLimits, d.place(""), d, "split it, and list the parts in an index",
-			"it is over a limit: %s", reason(err))
-	default:
-		w.report(ruleXML, d.place(""), d, "write well-formed XML in UTF-8, without a document type declaration", "it cannot be read: %s", reason(err))
-	}
-}
-
-// notADocument reports what should be a document and is none. What was named as a place, or as
-// a site's first page, may be a page: its links are remembered.
-func (w *walk) notADocument(d *document, l *lead, err error, body io.Reader) {
-	if w.limited(err, d.place(""), d.base) {
-		return
-	}
-	if (l.role == roleStart || l.role == rolePage) && !d.local {
-		links, _ := weblink.FromDocument(d.header.Get("Content-Type"), d.base.String(), body)
-		d.links = append(d.links, links...)
-		d.other = errors.Is(err, payload.ErrNotResourceSync) || !isXML(d.header.Get("Content-Type"))
-		switch {
-		case l.role == rolePage || len(weblink.Find(d.links, relResourceSync)) > 0 ||
-			d.other && d.isTopic():
-			return
-		case !d.other:
-			w.unreadable(d, err)
-			return
-		}
-		w.report(ruleNowhere, d.place(""), d,
-			"begin at a document of ResourceSync, or at what links to one",
-			"it is no document of ResourceSync (%s), and has no link with rel=resourcesync",
-			strings.TrimPrefix(reason(err), payload.ErrNotResourceSync.Error()+": "))
-		return
-	}
-	w.unreadable(d, err)
-}
-
 // modified is the answer's Last-Modified, zero where it has none.
 func (d *document) modified() time.Time {
 	at, _ := http.ParseTime(d.header.Get("Last-Modified"))
@@ -293,40 +147,6 @@ func (d *document) forget() {
 		}
 	}
 	d.header = kept
-}
-
-// isTopic reports whether the answer names a hub, as that of a topic does.
-func (d *document) isTopic() bool { return len(weblink.Find(d.links, "hub")) > 0 }
-
-// judgeMediaType judges the Content-Type of a document.
-func (w *walk) judgeMediaType(d *document) {
-	if d.local || d.pack != nil {
-		return
-	}
-	told := d.header.Get("Content-Type")
-	switch mediaType, _, err := mime.ParseMediaType(told); {
-	case err == nil && (isXML(told) || mediaType == "application/gzip" ||
-		mediaType == "application/x-gzip"):
-	case d.isTopic() && d.is(payload.ChangeNotification): // judged by what topics must have
-	default:
-		w.report(ruleMediaType, d.place(""), d, "serve it as application/xml",
-			"its Content-Type is %s", quote(told))
-	}
-}
-
-// isXML reports whether a Content-Type is that of XML.
-func isXML(told string) bool {
-	mediaType, _, err := mime.ParseMediaType(told)
-	return err == nil && (mediaType == "application/xml" || mediaType == "text/xml" ||
-		strings.HasSuffix(mediaType, "+xml"))
-}
-
-// beginning keeps the first bytes of what is read.
-type beginning struct{ bytes.Buffer }
-
-func (b *beginning) Write(p []byte) (int, error) {
-	_, _ = b.Buffer.Write(p[:min(len(p), weblink.MaxDocument-b.Len())])
-	return len(p), nil
 }
 
 // cloned is an entry that holds on to nothing but its own fields.
@@ -369,4 +189,193 @@ func kindOf(capability string, index bool) string {
 // clause is where the document is described.
 func (d *document) clause() string {
 	return payload.PlainClause(payload.ClauseOf(d.head.Capability, d.isIndex()))
+}
+
+// lead is where a document, or the caller, leads.
+type lead struct {
+	to   *url.URL
+	role role
+	from *document // nil at a start
+	// entry is what lists the target, if an entry does; link is the link that leads there.
+	entry *listed
+	link  *payload.Link
+	// at is where in from the lead is.
+	at    place
+	depth int
+	// archived: an archive leads there, so that it tells of another time.
+	archived bool
+	set      string // the Capability List of the target's set, empty if that is unknown
+}
+
+// claim is what a dump says of the package that it leads to.
+func (l *lead) claim() claim {
+	if l.role != rolePackage || l.entry == nil {
+		return claim{}
+	}
+	return claim{length: l.entry.Length, hash: l.entry.Hash, mediaType: l.entry.Type}
+}
+
+// packaged is what the walk remembers of a package.
+type packaged struct {
+	told      claim // of the dump
+	isZIP     bool
+	mediaType string
+	length    int64
+	// differ is what the dump says of the package otherwise than it is.
+	differ []difference
+	// manifest is its manifest.xml, nil if it could not be read.
+	manifest *document
+}
+
+// claim is what an entry, or a link of one, says of a representation.
+type claim struct{ length, hash, mediaType, encoding string }
+
+// difference is one attribute that is not what was served.
+type difference struct{ attribute, told, have string }
+
+// listing is a URI that a live document lists, and for a change its datetime.
+type listing struct {
+	uri     string
+	n, line int
+	when    time.Time
+	change  payload.Change
+}
+
+// setOf returns the address of the Capability List of a document's set: the one that led here,
+// else the target of its link with rel=up. It is empty for a document that has neither.
+func setOf(d *document, l *lead) string {
+	at := d.base
+	if !d.is(payload.CapCapabilityList) {
+		if l.set != "" {
+			return l.set
+		}
+		up := d.link(payload.RelUp)
+		if up == nil {
+			return ""
+		}
+		at = d.resolve(up.Href)
+	}
+	if at == nil {
+		return ""
+	}
+	return at.String()
+}
+
+// isTopic reports whether the answer names a hub, as that of a topic does.
+func (d *document) isTopic() bool { return len(weblink.Find(d.links, "hub")) > 0 }
+
+// isChannel reports whether a topic is meant for change notifications: it has one, or one that
+// cannot be read, or nothing yet.
+func (d *document) isChannel() bool {
+	switch mediaType, _, _ := mime.ParseMediaType(d.header.Get("Content-Type")); {
+	case d.known:
+		return d.head.Capability == payload.ChangeNotification || d.head.Capability == ""
+	case d.other:
+		return false
+	default:
+		return mediaType == "application/xml" || mediaType == "text/xml" ||
+			len(weblink.Find(d.links, relResourceSync)) > 0
+	}
+}
+
+// isHub reports whether the answer is that of a hub, which names itself as its hub, and no topic.
+func (d *document) isHub() bool {
+	if !d.other {
+		return false
+	}
+	hubs := d.addressesOf(d.links, "hub")
+	return len(hubs) == 1 && hubs[0] == d.base.String()
+}
+
+// addressesOf are the targets of the links with a relation, each once, as addresses are
+// compared. Other addresses stay as they are.
+func (d *document) addressesOf(links []weblink.Link, rel string) (all []string) {
+	for _, l := range weblink.Find(links, rel) {
+		at := l.URI
+		if to := d.resolve(at); to != nil {
+			at = to.String()
+		}
+		if !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// same reports whether two documents are one, or copies at several addresses.
+func (d *document) same(other *document) bool {
+	return d == other || d.whole && other.whole && d.sum == other.sum
+}
+
+// serves reports whether a document of the round before can be used again for a lead.
+func (d *document) serves(l *lead) bool {
+	return d != nil && (d.pack == nil || d.pack.told == l.claim())
+}
+
+// lists says what an entry of the document is; ok is false where it is none that leads on.
+func (d *document) lists(e *listed) (r role, ok bool) {
+	switch capability := d.head.Capability; {
+	case d.isIndex():
+		return rolePart, true
+	case capability == payload.CapDescription:
+		return roleSet, true
+	case capability == payload.CapCapabilityList && e.Capability == payload.ChangeNotification:
+		return roleTopic, true
+	case capability == payload.CapCapabilityList:
+		return roleCapability, true
+	case capability == payload.CapResourceDump, capability == payload.CapChangeDump:
+		return rolePackage, true
+	}
+	if _, is := payload.Archived(d.head.Capability); is {
+		return roleArchived, true
+	}
+	return 0, false
+}
+
+func (d *document) span() span {
+	h := &d.head
+	return span{h.FromTime, h.UntilTime, h.AtTime, h.CompletedTime}
+}
+
+func (e *listed) span() span {
+	return span{finite(e.From), finite(e.Until), finite(e.At), finite(e.Completed)}
+}
+
+func (d *document) ofResources() bool {
+	of, _ := payload.Archived(d.head.Capability)
+	return payload.IsSnapshot(of)
+}
+
+// span is what a document, or an entry of one, says of its times.
+type span struct{ from, until, at, completed time.Time }
+
+// isArchivedLink reports whether the document is an archive that other documents lead to by
+// rel=archives alone: an entry in the Capability List is optional then (archives 2.1).
+func (d *document) isArchivedLink() bool {
+	_, is := payload.Archived(d.head.Capability)
+	return is && d.led(roleArchives)
+}
+
+// dumpOf is the document whose clause a finding of a package has: its dump, or for a
+// file its manifest.
+func (d *document) dumpOf(l *lead) *document {
+	switch {
+	case d.pack.manifest != nil:
+		return d.pack.manifest
+	case l.from == nil:
+		return &document{head: payload.Header{Capability: payload.CapResourceDumpManifest}}
+	}
+	return &document{head: payload.Header{Capability: payload.ManifestOf(l.from.head.Capability)}}
+}
+
+// says names the lead and its target.
+func (l *lead) says() string { return roles[l.role].name + " " + quote(l.to.String()) }
+
+// relResourceSync leads from a resource to the Capability List that covers it (core 6.3.3).
+const relResourceSync = "resourcesync"
+
+// isPlainSitemap reports whether a document is a sitemap of a site that knows nothing of
+// ResourceSync.
+func isPlainSitemap(d *document, l *lead) bool {
+	return l.role == roleSitemap && d.head.Capability == ""
 }

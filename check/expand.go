@@ -7,22 +7,41 @@ import (
 	"carillon/payload"
 )
 
-// relResourceSync leads from a resource to the Capability List that covers it (core 6.3.3).
-const relResourceSync = "resourcesync"
-
 // maxLed is how many links of one relation are followed from a document.
 const maxLed = 20
 
+// frontier holds the leads that are yet to be followed.
+type frontier struct {
+	*reporter
+	*round
+	// queue is what is to be looked at, in the order of its distance; later is what comes
+	// after all documents: packages, then resources.
+	queue, later []lead
+}
+
+// next returns the lead to follow next: documents first, then what is large.
+func (f *frontier) next() (l lead, more bool) {
+	switch {
+	case len(f.queue) > 0:
+		l, f.queue = f.queue[0], f.queue[1:]
+	case len(f.later) > 0:
+		l, f.later = f.later[0], f.later[1:]
+	default:
+		return l, false
+	}
+	return l, true
+}
+
 // expand queues where a document leads.
-func (w *walk) expand(d *document, l *lead) {
+func (f *frontier) expand(d *document, l *lead) {
 	for n, link := range weblink.Find(d.links, relResourceSync) {
 		if n == maxLed {
-			w.leftOutLinks(d, relResourceSync)
+			f.leftOutLinks(d, relResourceSync)
 			break
 		}
-		next := w.lead(d, roleLinked, link.URI, d.place("link[rel=resourcesync]"), l)
+		next := f.lead(d, roleLinked, link.URI, d.place("link[rel=resourcesync]"), l)
 		if next != nil {
-			w.push(*next)
+			f.push(*next)
 		}
 	}
 	if !d.known || isPlainSitemap(d, l) {
@@ -39,28 +58,28 @@ func (w *walk) expand(d *document, l *lead) {
 				continue
 			}
 			if led++; led > maxLed {
-				w.leftOutLinks(d, of.rel)
+				f.leftOutLinks(d, of.rel)
 				break
 			}
-			next := w.lead(d, of.role, link.Href, d.place(fmt.Sprintf("rs:ln[%d]", i+1)), l)
+			next := f.lead(d, of.role, link.Href, d.place(fmt.Sprintf("rs:ln[%d]", i+1)), l)
 			if next != nil {
 				next.link = link
-				w.push(*next)
+				f.push(*next)
 			}
 		}
 	}
-	w.expandEntries(d, l)
+	f.expandEntries(d, l)
 }
 
-func (w *walk) leftOutLinks(d *document, rel string) {
-	w.leftOut("links "+d.uri, d.place(""),
+func (f *frontier) leftOutLinks(d *document, rel string) {
+	f.leftOut("links "+d.uri, d.place(""),
 		fmt.Sprintf("not everything was looked at: it has more than %d links with rel=%s", maxLed,
 			rel), "")
 }
 
 // expandEntries queues what a document lists. Topics come first: what they have must be in the
 // Change List that is read after them.
-func (w *walk) expandEntries(d *document, l *lead) {
+func (f *frontier) expandEntries(d *document, l *lead) {
 	var rest []lead
 	for i := range d.entries {
 		e := &d.entries[i]
@@ -68,13 +87,13 @@ func (w *walk) expandEntries(d *document, l *lead) {
 		if !ok {
 			continue
 		}
-		next := w.lead(d, r, e.Loc, d.of(e, "/loc"), l)
+		next := f.lead(d, r, e.Loc, d.of(e, "/loc"), l)
 		if next == nil {
 			continue
 		}
 		next.entry = e
 		if r == roleTopic {
-			w.push(*next)
+			f.push(*next)
 		} else {
 			rest = append(rest, *next)
 		}
@@ -85,7 +104,7 @@ func (w *walk) expandEntries(d *document, l *lead) {
 			if e.Links[n].Rel != payload.RelContents {
 				continue
 			}
-			if contents := w.lead(d, roleContents, e.Links[n].Href,
+			if contents := f.lead(d, roleContents, e.Links[n].Href,
 				d.of(e, fmt.Sprintf("/rs:ln[%d]", n+1)), l); contents != nil {
 				contents.entry, contents.link = e, &e.Links[n]
 				rest = append(rest, *contents)
@@ -93,26 +112,38 @@ func (w *walk) expandEntries(d *document, l *lead) {
 		}
 	}
 	for i := range rest {
-		w.push(rest[i])
+		f.push(rest[i])
 	}
 }
 
-// lists says what an entry of the document is; ok is false where it is none that leads on.
-func (d *document) lists(e *listed) (r role, ok bool) {
-	switch capability := d.head.Capability; {
-	case d.isIndex():
-		return rolePart, true
-	case capability == payload.CapDescription:
-		return roleSet, true
-	case capability == payload.CapCapabilityList && e.Capability == payload.ChangeNotification:
-		return roleTopic, true
-	case capability == payload.CapCapabilityList:
-		return roleCapability, true
-	case capability == payload.CapResourceDump, capability == payload.CapChangeDump:
-		return rolePackage, true
+// push queues a lead, if the walk may go so far.
+func (f *frontier) push(l lead) {
+	switch {
+	case l.depth > f.cfg.Limits.Depth:
+		f.breaks(l.set)
+		f.leftOut("depth", l.at, fmt.Sprintf("links are followed %d times from a place, and %s is further", f.cfg.Limits.Depth, quote(l.to.String())),
+			"begin there, or allow more depth")
+	case l.role == rolePackage:
+		f.later = append(f.later, l)
+	default:
+		f.queue = append(f.queue, l)
 	}
-	if _, is := payload.Archived(d.head.Capability); is {
-		return roleArchived, true
+}
+
+// lead queues where ref in a document leads. What is no web address is passed over: the document
+// rules judge it.
+func (f *frontier) lead(d *document, r role, ref string, at place, from *lead) *lead {
+	to := d.resolve(ref)
+	if to == nil {
+		return nil
 	}
-	return 0, false
+	inherits := r == rolePart || r == rolePackage || r == roleContents
+	next := &lead{
+		to: to, role: r, from: d, at: at, depth: from.depth + 1,
+		archived: r == roleArchived || inherits && from.archived,
+	}
+	if inherits || r == roleCapability || r == roleTopic {
+		next.set = d.set
+	}
+	return next
 }

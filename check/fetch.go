@@ -10,26 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
+	"strconv"
 	"time"
 
+	"carillon/internal/digests"
 	"carillon/internal/fetch"
-	"carillon/internal/legible"
 )
-
-// Limits that were reached. They end what is under way, and are notes.
-var (
-	errTime     = errors.New("the time is over")
-	errRequests = errors.New("as many requests as are allowed were made")
-	errBytes    = errors.New("as many bytes as are allowed were read")
-	errUnpacked = errors.New("as many bytes as are allowed were unpacked")
-)
-
-// errNoFile: a package cannot be put into a temporary file.
-var errNoFile = errors.New("no temporary file can be written")
-
-// errNotAllowed: Config.Allow refuses the address.
-var errNotAllowed = errors.New("not allowed")
 
 // answer is what is at an address, or a file.
 type answer struct {
@@ -40,40 +26,46 @@ type answer struct {
 	close  func()
 }
 
+// visitor asks for addresses and opens files, within the limits.
+type visitor struct {
+	*reporter
+	unpackedBytes int64
+}
+
 // get asks for what is at an address, and follows redirects. The caller closes the answer.
 // within bounds the request to its last byte.
-func (w *walk) get(ctx context.Context, method string, at *url.URL, within time.Duration) (*answer, error) {
+func (v *visitor) get(ctx context.Context, method string, at *url.URL, within time.Duration) (*answer, error) {
 	// Lengths and hashes are of what is sent.
-	return w.getAs(ctx, method, at, within, "identity")
+	return v.getAs(ctx, method, at, within, "identity")
 }
 
 // getAs is get with the Accept-Encoding of the request.
-func (w *walk) getAs(ctx context.Context, method string, at *url.URL, within time.Duration, encoding string) (*answer, error) {
+func (v *visitor) getAs(ctx context.Context, method string, at *url.URL, within time.Duration, encoding string) (*answer, error) {
 	c := fetch.Client{
-		Transport: asker{w, w.cfg.Allow}, Timeout: within, Redirects: w.cfg.Limits.Redirects,
+		Transport: asker{v, v.cfg.Allow}, Timeout: within, Redirects: v.cfg.Limits.Redirects,
 		Lead: func(_, to *url.URL) error {
 			*to = *plain(to)
 			return nil
 		},
 	}
-	resp, err := w.ask(ctx, &c, method, at, encoding)
+	resp, err := v.ask(ctx, &c, method, at, encoding)
 	if err != nil {
 		return nil, err
 	}
 	return &answer{
 		uri: resp.Request.URL, status: resp.StatusCode, header: resp.Header,
-		body:  bufio.NewReader(w.counted(resp.Body)),
+		body:  bufio.NewReader(v.counted(resp.Body)),
 		close: func() { resp.Body.Close() },
 	}, nil
 }
 
 // ask makes a request. The caller closes the body of the response.
-func (w *walk) ask(ctx context.Context, c *fetch.Client, method string, at *url.URL, encoding string) (*http.Response, error) {
+func (v *visitor) ask(ctx context.Context, c *fetch.Client, method string, at *url.URL, encoding string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", w.cfg.UserAgent)
+	req.Header.Set("User-Agent", v.cfg.UserAgent)
 	req.Header.Set("Accept-Encoding", encoding)
 	resp, err := c.Do(req)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -85,20 +77,20 @@ func (w *walk) ask(ctx context.Context, c *fetch.Client, method string, at *url.
 	return resp, err
 }
 
-// asker is the transport of a walk. It makes the requests that the limits and allow permit.
+// asker is the transport of a visitor. It makes the requests that the limits and allow permit.
 type asker struct {
-	w     *walk
+	v     *visitor
 	allow func(*url.URL) error
 }
 
 func (a asker) RoundTrip(req *http.Request) (*http.Response, error) {
-	w := a.w
+	v := a.v
 	switch {
-	case w.cfg.Transport == nil:
+	case v.cfg.Transport == nil:
 		return nil, fmt.Errorf("%w: there is no way to ask for addresses here", errNotAllowed)
-	case w.sum.Requests >= w.cfg.Limits.Requests:
+	case v.sum.Requests >= v.cfg.Limits.Requests:
 		return nil, errRequests
-	case w.sum.Bytes >= w.cfg.Limits.Bytes:
+	case v.sum.Bytes >= v.cfg.Limits.Bytes:
 		return nil, errBytes
 	}
 	if a.allow != nil {
@@ -106,12 +98,12 @@ func (a asker) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%w: %w", errNotAllowed, err)
 		}
 	}
-	w.sum.Requests++
-	return w.cfg.Transport.RoundTrip(req)
+	v.sum.Requests++
+	return v.cfg.Transport.RoundTrip(req)
 }
 
 // openFile opens a local file as an answer.
-func (w *walk) openFile(name string) (*answer, error) {
+func (v *visitor) openFile(name string) (*answer, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -124,7 +116,7 @@ func (w *walk) openFile(name string) (*answer, error) {
 		f.Close()
 		return nil, err
 	}
-	return &answer{status: http.StatusOK, body: bufio.NewReader(w.counted(f)), close: func() { f.Close() }}, nil
+	return &answer{status: http.StatusOK, body: bufio.NewReader(v.counted(f)), close: func() { f.Close() }}, nil
 }
 
 // counted counts what is read, and fails with over where the sum would exceed most.
@@ -150,18 +142,18 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // counted counts what is read from the network or a file.
-func (w *walk) counted(r io.Reader) io.Reader {
-	return &counted{r, &w.sum.Bytes, w.cfg.Limits.Bytes, errBytes}
+func (v *visitor) counted(r io.Reader) io.Reader {
+	return &counted{r, &v.sum.Bytes, v.cfg.Limits.Bytes, errBytes}
 }
 
 // expanded counts what is unpacked, of gzip files and packages alike.
-func (w *walk) expanded(r io.Reader) io.Reader {
-	return &counted{r, &w.unpackedBytes, w.cfg.Limits.Unpacked, errUnpacked}
+func (v *visitor) expanded(r io.Reader) io.Reader {
+	return &counted{r, &v.unpackedBytes, v.cfg.Limits.Unpacked, errUnpacked}
 }
 
 // unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are. Who reads it
 // bounds it; Limits.Unpacked bounds all together.
-func (w *walk) unpacked(a *answer) (io.Reader, error) {
+func (v *visitor) unpacked(a *answer) (io.Reader, error) {
 	if magic, _ := a.body.Peek(2); string(magic) != "\x1f\x8b" {
 		return a.body, nil
 	}
@@ -169,41 +161,34 @@ func (w *walk) unpacked(a *answer) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.expanded(z), nil
+	return v.expanded(z), nil
+}
+
+// compare copies an answer to a writer. It returns the length, and what is otherwise than c says.
+func (c claim) compare(to io.Writer, a *answer) (n int64, differ []difference, err error) {
+	known, _ := digests.Parse(c.hash)
+	sums := digests.New(known)
+	if n, err = io.Copy(io.MultiWriter(to, sums), a.body); err != nil {
+		return n, nil, err
+	}
+	differs := func(attribute, told, have string) {
+		differ = append(differ, difference{attribute, told, have})
+	}
+	if length, err := strconv.ParseInt(c.length, 10, 64); err == nil && length != n {
+		differs("length", c.length, strconv.FormatInt(n, 10))
+	}
+	if wrong, have, is := sums.Differs(known); is {
+		differs("hash", wrong.Algorithm+":"+wrong.Hex, wrong.Algorithm+":"+have)
+	}
+	if have := a.header.Get("Content-Type"); c.mediaType != "" && have != "" &&
+		mediaTypeOf(c.mediaType) != mediaTypeOf(have) {
+		differs("type", c.mediaType, have)
+	}
+	return n, differ, nil
 }
 
 // isPackage reports whether a ZIP file comes.
 func (a *answer) isPackage() bool {
 	magic, _ := a.body.Peek(4)
 	return string(magic) == "PK\x03\x04" || string(magic) == "PK\x05\x06"
-}
-
-// plain is an address without its fragment, in the form by which addresses are compared: scheme
-// and host in lower case, no default port, and a path (RFC 3986 §6.2).
-func plain(u *url.URL) *url.URL {
-	p := *u
-	p.Fragment, p.RawFragment = "", ""
-	p.Host = strings.ToLower(p.Host)
-	if port := p.Port(); port == "" || p.Scheme == "http" && port == "80" || p.Scheme == "https" && port == "443" {
-		p.Host = strings.TrimSuffix(p.Host, ":"+port)
-	}
-	if p.Path == "" {
-		p.Path = "/"
-	}
-	return &p
-}
-
-// maxQuoted is how much of a stranger's text is repeated, characters.
-const maxQuoted = 200
-
-// quote makes a stranger's text short, and fit for one line.
-func quote(s string) string { return fmt.Sprintf("%.*q", maxQuoted, s) }
-
-// reason is an error as a part of a finding. Some repeat what a server has sent.
-func reason(err error) string {
-	text := []rune(legible.Line(err.Error()))
-	if len(text) > maxQuoted {
-		text = append(text[:maxQuoted], '…')
-	}
-	return string(text)
 }

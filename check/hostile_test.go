@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -307,6 +308,30 @@ func TestGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.before = func(*http.Request) { cancel() }
 	_, err := check.Run(ctx, check.Config{Transport: &http.Transport{DisableKeepAlives: true}}, []string{s.base + "/"}, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// What was read is not compared any more when the caller has given up.
+func TestGivenUpBeforeJudging(t *testing.T) {
+	s := newSite(t)
+	s.edit("a/resourcelist.xml", `<rs:md at="2026-01-05T00:05:00Z"`, `<rs:md at="2026-01-05T00:06:00Z"`)
+	s.open()
+	if found, _ := s.look(check.Config{}, "/a/capabilitylist.xml"); len(found) != 1 {
+		t.Fatalf("%v", s.lines(found))
+	}
+	read := slices.Index(s.requests, "GET /a/resourcelist-2.xml")
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	s.before = func(*http.Request) {
+		if n++; n > read+1 {
+			cancel()
+		}
+	}
+	_, err := check.Run(ctx, check.Config{Transport: &http.Transport{DisableKeepAlives: true}},
+		[]string{s.base + "/a/capabilitylist.xml"},
+		func(f check.Finding) { t.Errorf("%s", f.String()) })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"carillon/internal/digests"
 	"carillon/payload"
 )
 
@@ -47,14 +44,33 @@ type sampled struct {
 	listed
 }
 
+// samples are resources, and changes with links, that are compared with what is said of them.
+type samples struct {
+	*visitor
+	*round
+	resources, changes reservoir[sampled]
+}
+
+func newSamples(v *visitor, rd *round) *samples {
+	size := v.cfg.Sample
+	return &samples{v, rd, reservoir[sampled]{size: size}, reservoir[sampled]{size: size}}
+}
+
+// forget drops what documents have offered.
+func (sm *samples) forget(changed map[*document]bool) {
+	for _, r := range []*reservoir[sampled]{&sm.resources, &sm.changes} {
+		r.kept = slices.DeleteFunc(r.kept, func(s sampled) bool { return changed[s.d] })
+	}
+}
+
 // offer offers an entry of a live document to the samples: resources, and changes whose links
 // are of interest.
-func (w *walk) offer(d *document, e *payload.Entry) {
-	to := &w.sample
+func (sm *samples) offer(d *document, e *payload.Entry) {
+	to := &sm.resources
 	switch {
 	case d.is(payload.CapResourceList):
 	case d.is(payload.CapChangeList) && len(e.Links) > 0 && e.Change != payload.Deleted:
-		to = &w.changes
+		to = &sm.changes
 	default:
 		return
 	}
@@ -63,26 +79,23 @@ func (w *walk) offer(d *document, e *payload.Entry) {
 	}
 }
 
-// sampleResources fetches the resources that were chosen, and compares them with what is said
+// compareAll fetches the resources that were chosen, and compares them with what is said
 // of them.
-func (w *walk) sampleResources(ctx context.Context) {
-	for i := range w.sample.kept {
-		s := &w.sample.kept[i]
-		if !s.d.whole || !w.isSampled(s) {
+func (sm *samples) compareAll(ctx context.Context) {
+	for i := range sm.resources.kept {
+		s := &sm.resources.kept[i]
+		if !s.d.whole || !sm.isRead(s.d) {
 			continue // which was reported, or it was replaced
 		}
-		w.compare(ctx, s)
-		w.lookAtLinks(ctx, s)
+		sm.compare(ctx, s)
+		sm.lookAtLinks(ctx, s)
 	}
-	for i := range w.changes.kept {
-		if s := &w.changes.kept[i]; w.isSampled(s) {
-			w.lookAtLinks(ctx, s)
+	for i := range sm.changes.kept {
+		if s := &sm.changes.kept[i]; sm.isRead(s.d) {
+			sm.lookAtLinks(ctx, s)
 		}
 	}
 }
-
-// claim is what an entry, or a link of one, says of a representation.
-type claim struct{ length, hash, mediaType, encoding string }
 
 // fetched is a representation as it was served.
 type fetched struct {
@@ -91,42 +104,39 @@ type fetched struct {
 	differ []difference
 }
 
-// difference is one attribute that is not what was served.
-type difference struct{ attribute, told, have string }
-
 // compare fetches a resource of a Resource List.
-func (w *walk) compare(ctx context.Context, s *sampled) {
+func (sm *samples) compare(ctx context.Context, s *sampled) {
 	to := s.d.resolve(s.Loc)
 	if to == nil {
 		return
 	}
-	got, err := w.fetch(ctx, to, claim{s.Length, s.Hash, s.Type, s.Encoding})
+	got, err := sm.fetch(ctx, to, claim{s.Length, s.Hash, s.Type, s.Encoding})
 	if err != nil {
-		if !w.limited(err, s.d.of(&s.listed, "/loc"), to) {
-			w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched",
+		if !sm.limited(err, s.d.of(&s.listed, "/loc"), to) {
+			sm.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched",
 				"the resource %s cannot be fetched: %s", quote(s.Loc), reason(err))
 		}
 		return
 	}
-	w.sum.Resources++
-	if w.hasChanged(s, got) {
+	sm.sum.Resources++
+	if sm.hasChanged(s, got) {
 		return
 	}
 	if got.status != http.StatusOK {
-		w.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched",
+		sm.report(ruleResourceThere, s.d.of(&s.listed, "/loc"), s.d, "list what can be fetched",
 			"the resource %s is answered %d %s", quote(s.Loc), got.status,
 			http.StatusText(got.status))
 		return
 	}
 	for _, is := range got.differ {
-		w.report(attributeRules[is.attribute], s.d.of(&s.listed, "/rs:md/@"+is.attribute), s.d,
+		sm.report(attributeRules[is.attribute], s.d.of(&s.listed, "/rs:md/@"+is.attribute), s.d,
 			"list what is served, or make the list anew",
 			"%s of %s is %s, and the served one has %s", is.attribute, quote(s.Loc), quote(is.told),
 			quote(is.have))
 	}
 	if told := finite(s.LastMod); !told.IsZero() && !got.last.IsZero() && isComplete(s.LastMod) &&
 		!told.Truncate(time.Second).Equal(got.last) {
-		w.report(ruleResourceLastMod, s.d.of(&s.listed, "/lastmod"), s.d,
+		sm.report(ruleResourceLastMod, s.d.of(&s.listed, "/lastmod"), s.d,
 			"write the resource's own Last-Modified",
 			"lastmod of %s is %s, and its Last-Modified is %s", quote(s.Loc), quote(s.LastMod),
 			written(got.last))
@@ -141,11 +151,11 @@ var attributeRules = map[string]ruleID{
 
 // hasChanged reports whether a resource may be another since its Resource List was made: it was
 // modified since, or a Change List has a change of it.
-func (w *walk) hasChanged(s *sampled, got *fetched) bool {
+func (sm *samples) hasChanged(s *sampled, got *fetched) bool {
 	if at := s.d.head.AtTime; at.IsZero() || got.last.After(at) {
 		return true
 	}
-	set := w.setAt(s.d.set)
+	set := sm.setAt(s.d.set)
 	if set == nil {
 		return false
 	}
@@ -154,8 +164,8 @@ func (w *walk) hasChanged(s *sampled, got *fetched) bool {
 }
 
 // fetch asks for a representation, and compares it with what is said of it.
-func (w *walk) fetch(ctx context.Context, at *url.URL, told claim) (*fetched, error) {
-	a, err := w.getAs(ctx, http.MethodGet, at, w.cfg.Limits.Time, cmp.Or(told.encoding, "identity"))
+func (sm *samples) fetch(ctx context.Context, at *url.URL, told claim) (*fetched, error) {
+	a, err := sm.getAs(ctx, http.MethodGet, at, sm.cfg.Limits.Time, cmp.Or(told.encoding, "identity"))
 	if err != nil {
 		return nil, err
 	}
@@ -165,38 +175,14 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, told claim) (*fetched, er
 	if a.status != http.StatusOK {
 		return got, nil
 	}
-	known, _ := digests.Parse(told.hash)
-	sums := digests.New(known)
-	n, err := io.Copy(sums, a.body)
-	if err != nil {
+	if _, got.differ, err = told.compare(io.Discard, a); err != nil {
 		return nil, err
-	}
-	differs := func(attribute, told, have string) {
-		got.differ = append(got.differ, difference{attribute, told, have})
-	}
-	if length, err := strconv.ParseInt(told.length, 10, 64); err == nil && length != n {
-		differs("length", told.length, strconv.FormatInt(n, 10))
-	}
-	if wrong, have, is := sums.Differs(known); is {
-		differs("hash", wrong.Algorithm+":"+wrong.Hex, wrong.Algorithm+":"+have)
-	}
-	if have := a.header.Get("Content-Type"); told.mediaType != "" && have != "" &&
-		mediaTypeOf(told.mediaType) != mediaTypeOf(have) {
-		differs("type", told.mediaType, have)
 	}
 	if have := a.header.Get("Content-Encoding"); told.encoding != "" &&
 		!strings.EqualFold(told.encoding, have) {
-		differs("encoding", told.encoding, have)
+		got.differ = append(got.differ, difference{"encoding", told.encoding, have})
 	}
 	return got, nil
-}
-
-func mediaTypeOf(told string) string {
-	name, _, err := mime.ParseMediaType(told)
-	if err != nil {
-		return told
-	}
-	return name
 }
 
 // linkRules are the rules of what links of entries lead to (core 14).
@@ -217,7 +203,7 @@ var comparedRels = []string{
 }
 
 // lookAtLinks looks at the targets of an entry's links.
-func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
+func (sm *samples) lookAtLinks(ctx context.Context, s *sampled) {
 	for i := range s.Links {
 		link := &s.Links[i]
 		rule, known := linkRules[link.Rel]
@@ -230,20 +216,20 @@ func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
 		if link.Rel == payload.RelDuplicate { // what is said of the resource holds of it too (core 14.2)
 			told.length, told.hash = cmp.Or(told.length, s.Length), cmp.Or(told.hash, s.Hash)
 		}
-		got, err := w.lookAtLink(ctx, link.Rel, to, told)
+		got, err := sm.lookAtLink(ctx, link.Rel, to, told)
 		switch {
-		case err != nil && !w.limited(err, at, to):
-			w.report(rule, at, s.d, "link to what is there",
+		case err != nil && !sm.limited(err, at, to):
+			sm.report(rule, at, s.d, "link to what is there",
 				"the target of rel=%s, %s, cannot be fetched: %s", quote(link.Rel),
 				quote(link.Href), reason(err))
 		case err != nil:
 		case got.status/100 != 2 && got.status/100 != 3:
-			w.report(rule, at, s.d, "link to what is there",
+			sm.report(rule, at, s.d, "link to what is there",
 				"the target of rel=%s, %s, is answered %d %s", quote(link.Rel), quote(link.Href),
 				got.status, http.StatusText(got.status))
 		default:
 			for _, is := range got.differ {
-				w.report(rule, at, s.d, "say what is served",
+				sm.report(rule, at, s.d, "say what is served",
 					"%s of the target of rel=%s is %s, and the served one has %s",
 					is.attribute, quote(link.Rel), quote(is.told), quote(is.have))
 			}
@@ -251,13 +237,13 @@ func (w *walk) lookAtLinks(ctx context.Context, s *sampled) {
 	}
 }
 
-func (w *walk) lookAtLink(ctx context.Context, rel string, to *url.URL, told claim) (*fetched,
+func (sm *samples) lookAtLink(ctx context.Context, rel string, to *url.URL, told claim) (*fetched,
 	error,
 ) {
 	if slices.Contains(comparedRels, rel) {
-		return w.fetch(ctx, to, told)
+		return sm.fetch(ctx, to, told)
 	}
-	a, err := w.get(ctx, http.MethodHead, to, w.cfg.Limits.Answer)
+	a, err := sm.get(ctx, http.MethodHead, to, sm.cfg.Limits.Answer)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"carillon/destination/follow"
 	"carillon/destination/lists"
 	"carillon/destination/mirror"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -52,7 +53,7 @@ func (p *pull) fromDump(ctx context.Context, from follow.Position, t *taking) er
 		return err
 	}
 	t.reach(bundles.sure)
-	p.logger.Warn("the Change Dump is not used any further: changes are taken from the Change List", "position", t.at.At, "error", lists.Cut(err.Error()))
+	p.logger.Warn("the Change Dump is not used any further: changes are taken from the Change List", "position", t.at.At, "error", legible.Cut(err.Error()))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/destination/lists"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -146,7 +147,7 @@ func (f *Follower) readList(ctx context.Context, via Via, uri string, goal time.
 		f.place.reach(goal)
 	}
 	if v.late > 0 {
-		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", lists.Cut(uri))
+		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", legible.Cut(uri))
 	}
 	if !v.future { // else nobody knows how far the list is complete
 		f.place.reach(earlier(covered.Until, goal))

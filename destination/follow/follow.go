@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"carillon/destination/lists"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -128,7 +129,7 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the notification %q in the inbox is damaged: %v", lists.Cut(e.ID), e.Err)
+	return fmt.Sprintf("the notification %q in the inbox is damaged: %v", legible.Cut(e.ID), e.Err)
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }

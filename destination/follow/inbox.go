@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"carillon/destination"
-	"carillon/destination/lists"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -62,7 +62,7 @@ func (f *Follower) passOver(n *destination.Notification) {
 		return
 	}
 	f.cfg.Logger.Warn("the topic delivers content that is no ResourceSync change notification: nothing in it can be handed on",
-		"topic", n.Topic, "id", n.ID, "bytes", n.Size, "type", lists.Cut(n.ContentType),
+		"topic", n.Topic, "id", n.ID, "bytes", n.Size, "type", legible.Cut(n.ContentType),
 		"hint", "destination --topic prints that something came; to get the content, run a callback of your own (docs/destination.md)")
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -94,8 +95,8 @@ func (r *reading) archived(d *document, p part) *url.URL {
 	}
 	to, err := r.lead(d.uri, p.loc)
 	if err != nil {
-		r.c.cfg.Logger.Warn("left out of what an archive lists", "uri", Cut(p.loc), "reason",
-			Cut(err.Error()))
+		r.c.cfg.Logger.Warn("left out of what an archive lists", "uri", legible.Cut(p.loc), "reason",
+			legible.Cut(err.Error()))
 		return nil
 	}
 	return to
@@ -139,8 +140,8 @@ func (c *Client) archiveOf(ctx context.Context, live string) (string, error) {
 		return "", err
 	}
 	if err != nil {
-		c.cfg.Logger.Warn("the archive of a document is not known", "uri", Cut(live), "reason",
-			Cut(err.Error()))
+		c.cfg.Logger.Warn("the archive of a document is not known", "uri", legible.Cut(live), "reason",
+			legible.Cut(err.Error()))
 	}
 	return "", nil
 }

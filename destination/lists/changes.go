@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -357,7 +358,7 @@ func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
 // read may not matter.
 func (w *walk) toldOf(err error) error {
 	if err != nil && final(err) {
-		w.c.cfg.Logger.Warn("what follows a Change List cannot be read", "reason", Cut(err.Error()))
+		w.c.cfg.Logger.Warn("what follows a Change List cannot be read", "reason", legible.Cut(err.Error()))
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -127,8 +128,8 @@ func (c Config) withDefaults() Config {
 	if c.Warn == nil {
 		logger := c.Logger
 		c.Warn = func(w Warning) {
-			logger.Warn("a document is not as the specification has it", "uri", Cut(w.URI),
-				"clause", w.Clause, "found", Cut(w.Message))
+			logger.Warn("a document is not as the specification has it", "uri", legible.Cut(w.URI),
+				"clause", w.Clause, "found", legible.Cut(w.Message))
 		}
 	}
 	if c.Transport == nil {

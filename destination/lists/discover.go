@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -116,10 +117,10 @@ func (d *discovery) bare(f *found) error {
 	s := Set{}
 	to := s.offered(cmp.Or(f.head.Capability, payload.CapResourceList))
 	if to == nil {
-		return fmt.Errorf("%w: %s is a %q without a link to its Capability List (rel=up, core §6.2)", ErrNone, f.uri, Cut(f.head.Capability))
+		return fmt.Errorf("%w: %s is a %q without a link to its Capability List (rel=up, core §6.2)", ErrNone, f.uri, legible.Cut(f.head.Capability))
 	}
 	*to = f.uri.String()
-	d.c.cfg.Logger.Warn("a list leads to no Capability List (rel=up, core §6.2), and is taken by itself", "uri", Cut(f.uri.String()))
+	d.c.cfg.Logger.Warn("a list leads to no Capability List (rel=up, core §6.2), and is taken by itself", "uri", legible.Cut(f.uri.String()))
 	return d.add(s)
 }
 
@@ -183,7 +184,7 @@ func (d *discovery) skip(from *url.URL, ref string, read func(at *url.URL) error
 	if err == nil || !final(err) || errors.Is(err, ErrLoop) {
 		return err
 	}
-	d.c.cfg.Logger.Warn("left out of what the Source offers", "uri", Cut(ref), "reason", Cut(err.Error()))
+	d.c.cfg.Logger.Warn("left out of what the Source offers", "uri", legible.Cut(ref), "reason", legible.Cut(err.Error()))
 	if d.failed == nil {
 		d.failed = err
 	}
@@ -244,12 +245,12 @@ func (r *reading) set(f *found) (Set, error) {
 func (r *reading) offer(to *string, f *found, e *payload.Entry) {
 	if *to != "" {
 		r.c.cfg.Logger.Warn("a Capability List names several lists of one kind (core §9); only the first is read",
-			"uri", Cut(f.uri.String()), "capability", Cut(e.Capability), "read", Cut(*to), "not_read", Cut(e.Loc))
+			"uri", legible.Cut(f.uri.String()), "capability", legible.Cut(e.Capability), "read", legible.Cut(*to), "not_read", legible.Cut(e.Loc))
 		return
 	}
 	at, err := r.lead(f.uri, e.Loc)
 	if err != nil {
-		r.c.cfg.Logger.Warn("left out of what the Source offers", "uri", Cut(e.Loc), "reason", Cut(err.Error()))
+		r.c.cfg.Logger.Warn("left out of what the Source offers", "uri", legible.Cut(e.Loc), "reason", legible.Cut(err.Error()))
 		return
 	}
 	*to = at.String()

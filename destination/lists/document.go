@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -209,7 +210,7 @@ func (d *document) is(want string) error {
 	case want == payload.CapChangeList && got == payload.ChangeNotification:
 		return nil // the latest one, as a topic serves it (CN §4.1)
 	default:
-		return fmt.Errorf("%w: it is a %q, not a %s", ErrAnswer, Cut(got), want)
+		return fmt.Errorf("%w: it is a %q, not a %s", ErrAnswer, legible.Cut(got), want)
 	}
 }
 

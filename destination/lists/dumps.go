@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -139,7 +140,7 @@ func (r *reading) appendPackage(to []Package, d *document, p part) ([]Package, e
 			one.Manifest = manifest.String()
 		} else {
 			r.c.cfg.Logger.Warn("the copy of a package's manifest is not read", "uri",
-				Cut(p.contents), "reason", Cut(err.Error()))
+				legible.Cut(p.contents), "reason", legible.Cut(err.Error()))
 		}
 	}
 	return append(to, one), nil

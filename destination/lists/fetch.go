@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -175,7 +176,7 @@ func (c *Client) unpacked(resp *http.Response) (io.Reader, error) {
 		}
 		body = c.bounded(z)
 	default:
-		return nil, fmt.Errorf("%w: the coding %q is not known", ErrAnswer, Cut(coding))
+		return nil, fmt.Errorf("%w: the coding %q is not known", ErrAnswer, legible.Cut(coding))
 	}
 	start := bufio.NewReader(body)
 	if magic, _ := start.Peek(2); string(magic) != "\x1f\x8b" {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode/utf8"
 
 	"carillon/internal/fetch"
 	"carillon/internal/legible"
@@ -15,7 +14,7 @@ import (
 func address(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || !fetch.Web(u) {
-		return nil, fmt.Errorf("%q is not an absolute http or https URL without a user name", Cut(raw))
+		return nil, fmt.Errorf("%q is not an absolute http or https URL without a user name", legible.Cut(raw))
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
@@ -25,7 +24,7 @@ func address(raw string) (*url.URL, error) {
 func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 	u, err := from.Parse(strings.TrimSpace(ref))
 	if err != nil || !fetch.Web(u) {
-		return nil, fmt.Errorf("%w: %s leads to %q, which is no http or https URL without a user name", ErrAnswer, from, Cut(ref))
+		return nil, fmt.Errorf("%w: %s leads to %q, which is no http or https URL without a user name", ErrAnswer, from, legible.Cut(ref))
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, r.allow(from, u)
@@ -44,7 +43,7 @@ func (r *reading) allow(from, to *url.URL) error {
 	if fetch.SameServer(r.start, to) || r.c.trusts(to) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, Cut(to.Host), r.start.Host)
+	return fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, legible.Cut(to.Host), r.start.Host)
 }
 
 // Trusts reports whether what begins at start may ask u: it is at the same server, or at one of
@@ -53,7 +52,7 @@ func (c *Client) Trusts(start, u *url.URL) error {
 	if fetch.SameServer(start, u) || c.trusts(u) {
 		return nil
 	}
-	return fmt.Errorf("%w: %q is neither %s nor a host that is trusted", ErrOtherHost, Cut(u.Host), start.Host)
+	return fmt.Errorf("%w: %q is neither %s nor a host that is trusted", ErrOtherHost, legible.Cut(u.Host), start.Host)
 }
 
 // Transport is what carries the Client's requests.
@@ -68,19 +67,4 @@ func (c *Client) trusts(u *url.URL) bool {
 		}
 	}
 	return false
-}
-
-// maxCut is how much of a stranger's text is repeated, bytes.
-const maxCut = 300
-
-// Cut makes a stranger's text short, at most 300 bytes, and fit for one line.
-func Cut(s string) string {
-	if len(s) > maxCut {
-		end := maxCut
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end] + "…"
-	}
-	return legible.Line(s)
 }

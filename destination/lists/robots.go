@@ -1,22 +1,15 @@
 package lists
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net/url"
-	"strings"
+
+	"carillon/internal/weblink"
 )
 
-const (
-	// robots is where a site names its sitemaps (core §6.3.4).
-	robots = "/robots.txt"
-	// maxRobots is how much of it is read, bytes.
-	maxRobots = 500 << 10
-	// maxSitemaps is how many sitemaps of it are looked at.
-	maxSitemaps = 100
-)
+// robots is where a site names its sitemaps (core §6.3.4).
+const robots = "/robots.txt"
 
 // byRobots finds sets by the sitemaps that a site's robots.txt names. Where it names none that
 // can be read, the error is why the site itself has shown nothing.
@@ -44,16 +37,11 @@ func (r *reading) sitemaps(ctx context.Context, at *url.URL) (uris []string, err
 		return nil, err
 	}
 	defer a.close()
-	lines := bufio.NewScanner(io.LimitReader(a.body, maxRobots))
-	for lines.Scan() && len(uris) < maxSitemaps {
-		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "\ufeff"), ":")
-		if value, _, _ = strings.Cut(value, " #"); strings.EqualFold(strings.TrimSpace(name),
-			"sitemap") && strings.TrimSpace(value) != "" {
-			uris = append(uris, strings.TrimSpace(value))
+	found, err := weblink.Sitemaps(a.body)
+	for _, s := range found {
+		if s.URI != "" {
+			uris = append(uris, s.URI)
 		}
 	}
-	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) { // no line of a robots.txt is as long
-		return nil, err
-	}
-	return uris, nil
+	return uris, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/destination/lists"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -86,7 +87,7 @@ func (m *Mirror) expectAt(
 			return seen, err
 		}
 		m.cfg.Logger.Warn("a state of the Source does not lead to the moment that is asked for",
-			"uri", lists.Cut(s.uri), "at", s.at, "moment", at, "reason", lists.Cut(err.Error()))
+			"uri", legible.Cut(s.uri), "at", s.at, "moment", at, "reason", legible.Cut(err.Error()))
 		why = cmp.Or(why, err)
 	}
 	if why != nil {

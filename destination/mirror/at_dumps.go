@@ -9,6 +9,7 @@ import (
 	"carillon/destination/lists"
 	"carillon/destination/packages"
 	"carillon/internal/digests"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -85,7 +86,7 @@ func (w *wanted) passOver(ctx context.Context, what string, err error) error {
 		return err
 	}
 	w.m.cfg.Logger.Warn("dumps of the past are not used: what they have is asked for by itself",
-		"document", lists.Cut(what), "reason", lists.Cut(err.Error()))
+		"document", legible.Cut(what), "reason", legible.Cut(err.Error()))
 	return nil
 }
 
@@ -184,7 +185,7 @@ func (w *wanted) take(ctx context.Context, told lists.Package, capability string
 	}
 	w.row++
 	m.cfg.Logger.Warn("a package of the past is not used: what it has is asked for by itself",
-		"package", lists.Cut(told.URI), "reason", lists.Cut(err.Error()))
+		"package", legible.Cut(told.URI), "reason", legible.Cut(err.Error()))
 	return nil
 }
 

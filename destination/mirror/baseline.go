@@ -10,6 +10,7 @@ import (
 
 	"carillon/destination/follow"
 	"carillon/destination/lists"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -233,7 +234,7 @@ func (m *Mirror) expectChanges(ctx context.Context, from Lists, uri string, seen
 		return ctx.Err()
 	case err != nil:
 		seen.Unread = err
-		m.cfg.Logger.Warn("the changes since the Resource List are not known", "error", lists.Cut(err.Error()))
+		m.cfg.Logger.Warn("the changes since the Resource List are not known", "error", legible.Cut(err.Error()))
 	case until.After(seen.Position):
 		seen.Position = until
 	}
@@ -352,7 +353,7 @@ func (b Baselines) Baseline(ctx context.Context) (time.Time, error) {
 	}
 	seen, err := b.Mirror.Baseline(ctx, b.From, set)
 	if errors.Is(err, ErrTooMany) || errors.Is(err, ErrNotWhole) {
-		b.cfg.Logger.Error("the baseline is taken without its deletions", "error", lists.Cut(err.Error()))
+		b.cfg.Logger.Error("the baseline is taken without its deletions", "error", legible.Cut(err.Error()))
 		err = nil
 	}
 	return seen.Position, err

@@ -11,6 +11,7 @@ import (
 	"carillon/destination/follow"
 	"carillon/destination/lists"
 	"carillon/destination/packages"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -64,7 +65,7 @@ func covers(h *payload.Header, p *lists.Package) error {
 	early := !h.UntilTime.IsZero() && !p.Until.IsZero() && h.UntilTime.Before(p.Until)
 	if late || early {
 		return fmt.Errorf("%w: it is of %s to %s, and the dump tells of %s to %s",
-			packages.ErrManifest, cmp.Or(lists.Cut(h.From), "?"), cmp.Or(lists.Cut(h.Until), "?"),
+			packages.ErrManifest, cmp.Or(legible.Cut(h.From), "?"), cmp.Or(legible.Cut(h.Until), "?"),
 			payload.FormatDatetime(p.From), payload.FormatDatetime(p.Until))
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"carillon/destination/lists"
 	"carillon/destination/packages"
 	"carillon/internal/digests"
+	"carillon/internal/legible"
 	"carillon/internal/unpack"
 	"carillon/payload"
 )
@@ -93,8 +94,8 @@ func (m *Mirror) takePacked(ctx context.Context, j *job) (done bool, err error) 
 		if m.cfg.Dump == DumpOnly {
 			next = "it is not mirrored"
 		}
-		m.cfg.Logger.Warn("the content in a package is not used", "loc", lists.Cut(j.loc), "package", lists.Cut(j.packed.from.URI),
-			"reason", lists.Cut(err.Error()), "next", next)
+		m.cfg.Logger.Warn("the content in a package is not used", "loc", legible.Cut(j.loc), "package", legible.Cut(j.packed.from.URI),
+			"reason", legible.Cut(err.Error()), "next", next)
 	}
 	return false, nil
 }
@@ -175,7 +176,7 @@ func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *
 	case err != nil && (ctx.Err() != nil || m.cfg.Dump == DumpOnly || !d.listed):
 		return nil, err
 	case err != nil:
-		m.cfg.Logger.Warn("the Resource Dump cannot be read: resources are fetched one by one", "error", lists.Cut(err.Error()))
+		m.cfg.Logger.Warn("the Resource Dump cannot be read: resources are fetched one by one", "error", legible.Cut(err.Error()))
 		return nil, nil
 	case !worth && !slices.ContainsFunc(all, m.packages.Has):
 		return nil, nil // what was begun is of another dump
@@ -200,7 +201,7 @@ func (m *Mirror) packagesOf(ctx context.Context, from Dumps, uri string) (all []
 		case known[p.URI]:
 			return nil
 		case len(all) == maxPackages:
-			return fmt.Errorf("%w: %s lists more than %d packages", lists.ErrLoop, lists.Cut(uri), maxPackages)
+			return fmt.Errorf("%w: %s lists more than %d packages", lists.ErrLoop, legible.Cut(uri), maxPackages)
 		}
 		known[p.URI] = true
 		all = append(all, p)
@@ -310,7 +311,7 @@ func (d *dumped) takeOne(ctx context.Context, o *opened) error {
 	case d.m.cfg.Dump == DumpOnly:
 		next = "its resources are not mirrored"
 	}
-	d.m.cfg.Logger.Warn("a package of the Resource Dump is not used", "package", lists.Cut(o.told.URI), "error", lists.Cut(o.err.Error()), "next", next)
+	d.m.cfg.Logger.Warn("a package of the Resource Dump is not used", "package", legible.Cut(o.told.URI), "error", legible.Cut(o.err.Error()), "next", next)
 	return nil
 }
 

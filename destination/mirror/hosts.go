@@ -3,8 +3,8 @@ package mirror
 import (
 	"time"
 
-	"carillon/destination/lists"
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 )
 
 const (
@@ -20,7 +20,7 @@ func newHosts(cfg *Config) *fetch.Hosts {
 	return &fetch.Hosts{
 		PerHost: cfg.PerHost, Failures: failuresInARow, MaxPause: maxPause, Patience: patience,
 		OnPause: func(name string, pause time.Duration, failures int, last error) {
-			cfg.Logger.Warn("a host is left alone for a time", "host", lists.Cut(name), "pause", pause, "failures", failures, "reason", lists.Cut(last.Error()))
+			cfg.Logger.Warn("a host is left alone for a time", "host", legible.Cut(name), "pause", pause, "failures", failures, "reason", legible.Cut(last.Error()))
 		},
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"time"
 
-	"carillon/destination/lists"
 	"carillon/internal/digests"
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -102,7 +102,7 @@ func (m *Mirror) fail(j *job, err error) {
 	if m.kept() && t.state == Missing {
 		t = &trouble{state: Failed, reason: t.reason, after: t.after} // it was there at the moment
 	}
-	c.Told, c.State, c.Reason = j.told, t.state, lists.Cut(t.reason)
+	c.Told, c.State, c.Reason = j.told, t.state, legible.Cut(t.reason)
 	c.Tries++
 	c.Next = time.Time{}
 	switch t.state {

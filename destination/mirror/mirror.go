@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"carillon/destination/follow"
-	"carillon/destination/lists"
 	"carillon/destination/packages"
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -141,7 +141,7 @@ func (m *Mirror) told(e *payload.Entry) Told {
 	t := toldBy(e)
 	if t != (Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, t.Links}) && m.lines.may(m.cfg.Logger) {
 		m.cfg.Logger.Warn("what a Source tells of a resource is passed over: a datetime in the future, or a text that is too long",
-			"loc", lists.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
+			"loc", legible.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
 	}
 	return t
 }
@@ -155,7 +155,7 @@ func (m *Mirror) overlong(loc string) bool {
 	m.counts.invalid.Add(1)
 	if m.lines.may(m.cfg.Logger) {
 		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long",
-			"loc", lists.Cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
+			"loc", legible.Cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
 	}
 	return true
 }
@@ -200,7 +200,7 @@ func (m *Mirror) tell(c *Copy, aside bool) {
 	if level > slog.LevelDebug && !m.lines.may(m.cfg.Logger) {
 		return
 	}
-	what := []any{"loc", lists.Cut(c.Loc), "state", string(c.State), "reason", lists.Cut(c.Reason), "tries", c.Tries}
+	what := []any{"loc", legible.Cut(c.Loc), "state", string(c.State), "reason", legible.Cut(c.Reason), "tries", c.Tries}
 	if !c.Next.IsZero() {
 		what = append(what, "next", c.Next)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"carillon/destination/follow"
 	"carillon/destination/lists"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -61,7 +62,7 @@ func (d *dumped) notOlder(ctx context.Context, from Lists, set lists.Set) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return older(at, position, "the Change List does not help: "+lists.Cut(err.Error()))
+		return older(at, position, "the Change List does not help: "+legible.Cut(err.Error()))
 	case !covered.Open && covered.Until.Before(position):
 		return older(at, position, "the Change Lists end at "+payload.FormatDatetime(covered.Until))
 	}

@@ -14,6 +14,7 @@ import (
 	"carillon/internal/await"
 	"carillon/internal/digests"
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 )
 
 const (
@@ -79,7 +80,7 @@ func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
 		if err := errors.Join(err, h.drop()); !d.joined {
 			return nil, err
 		}
-		c.cfg.Logger.Warn("a package that was downloaded in parts is wrong: it is downloaded again", "uri", lists.Cut(p.URI), "reason", err)
+		c.cfg.Logger.Warn("a package that was downloaded in parts is wrong: it is downloaded again", "uri", legible.Cut(p.URI), "reason", err)
 	}
 }
 
@@ -153,8 +154,8 @@ func (d *download) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w, after %d attempts", ErrAnswer, err, failures)
 		}
 		pause := min(max(wait, t.After), d.c.cfg.RetryMax)
-		d.c.cfg.Logger.Info("the download of a package broke off, and goes on", "uri", lists.Cut(d.h.note.URI),
-			"bytes", d.h.size, "reason", lists.Cut(err.Error()), "pause", pause)
+		d.c.cfg.Logger.Info("the download of a package broke off, and goes on", "uri", legible.Cut(d.h.note.URI),
+			"bytes", d.h.size, "reason", legible.Cut(err.Error()), "pause", pause)
 		if err := await.For(ctx, pause); err != nil {
 			return err
 		}
@@ -231,7 +232,7 @@ func (d *download) answer(resp *http.Response) error {
 		return fetch.Judge(resp)
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fmt.Errorf("%w: its server sends it in the coding %q", ErrAnswer, lists.Cut(coding))
+		return fmt.Errorf("%w: its server sends it in the coding %q", ErrAnswer, legible.Cut(coding))
 	}
 	total := h.note.Total
 	if total > d.limit || total >= 0 && d.h.note.Length >= 0 && total != d.h.note.Length {

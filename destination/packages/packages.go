@@ -28,6 +28,7 @@ import (
 
 	"carillon/destination/lists"
 	"carillon/internal/fetch"
+	"carillon/internal/legible"
 	"carillon/internal/unpack"
 	"carillon/payload"
 )
@@ -133,14 +134,14 @@ type Package struct {
 func (c *Client) Open(ctx context.Context, p lists.Package) (*Package, error) {
 	h, err := c.fetch(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("package %s: %w", lists.Cut(p.URI), err)
+		return nil, fmt.Errorf("package %s: %w", legible.Cut(p.URI), err)
 	}
 	one, err := c.open(p, h)
 	if err != nil {
 		if judged(err) {
 			err = errors.Join(err, h.drop()) // another download is not begun with it
 		}
-		return nil, fmt.Errorf("package %s: %w", lists.Cut(p.URI), err)
+		return nil, fmt.Errorf("package %s: %w", legible.Cut(p.URI), err)
 	}
 	return one, nil
 }
@@ -196,7 +197,7 @@ func (p *Package) Manifest(capability string, visit func(payload.Header, Entry) 
 		return p.failed(err)
 	}
 	if head.Root != payload.RootURLSet || head.Capability != "" && head.Capability != capability {
-		return p.failed(fmt.Errorf("it is a %s of capability %q, and not of %q", head.Root, lists.Cut(head.Capability), capability))
+		return p.failed(fmt.Errorf("it is a %s of capability %q, and not of %q", head.Root, legible.Cut(head.Capability), capability))
 	}
 	named := int64(0) // bytes of files, each as often as the manifest names it
 	for {
@@ -217,7 +218,7 @@ func (p *Package) Manifest(capability string, visit func(payload.Header, Entry) 
 		}
 	}
 	if head, err = xml.Header(); err == nil && head.Capability != capability {
-		err = fmt.Errorf("its capability is %q, and not %q", lists.Cut(head.Capability), capability)
+		err = fmt.Errorf("its capability is %q, and not %q", legible.Cut(head.Capability), capability)
 	}
 	if err != nil {
 		return p.failed(err)
@@ -226,7 +227,7 @@ func (p *Package) Manifest(capability string, visit func(payload.Header, Entry) 
 }
 
 func (p *Package) failed(err error) error {
-	return fmt.Errorf("package %s: %w: %w", lists.Cut(p.URI), ErrManifest, err)
+	return fmt.Errorf("package %s: %w: %w", legible.Cut(p.URI), ErrManifest, err)
 }
 
 // Content opens the bitstream at a path of the manifest. Its errors, and those of reading it, are

@@ -45,8 +45,9 @@ type Host struct {
 	until    time.Time     // when it is asked again; guarded by mu
 }
 
-// Of returns the host with a name, which is its Authority. When there are too many, it forgets the
-// hosts that have no request, no failure and no pause.
+// Of returns the host with a name, which is its Authority. It remembers 10,000 hosts, beside those
+// that have a request. When there are more, it forgets the ones that have no failure, then those
+// whose pause is over, then any.
 func (h *Hosts) Of(name string) *Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,21 +59,45 @@ func (h *Hosts) Of(name string) *Host {
 		h.known = map[string]*Host{}
 	}
 	if len(h.known) >= maxHosts {
-		for name, other := range h.known {
-			if other.idle() {
-				delete(h.known, name)
-			}
-		}
+		h.forget()
 	}
 	one = &Host{name: name, slots: make(chan struct{}, h.PerHost), all: h}
 	h.known[name] = one
 	return one
 }
 
-func (h *Host) idle() bool {
+// forget makes room for a tenth of the hosts that are remembered, as far as they have no request.
+// h.mu is held.
+func (h *Hosts) forget() {
+	const enough = maxHosts - maxHosts/10
+	for _, may := range []func(*Host) bool{(*Host).healthy, (*Host).askable, (*Host).unused} {
+		for name, one := range h.known {
+			if one.unused() && may(one) {
+				delete(h.known, name)
+			}
+			if len(h.known) <= enough {
+				return
+			}
+		}
+	}
+}
+
+// unused reports whether the host has no request.
+func (h *Host) unused() bool { return len(h.slots) == 0 }
+
+// askable reports whether the host has no pause.
+func (h *Host) askable() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.slots) == 0 && h.failures == 0 && !time.Now().Before(h.until)
+	return !time.Now().Before(h.until)
+}
+
+// healthy reports whether the host has neither a failure nor a pause.
+func (h *Host) healthy() bool {
+	h.mu.Lock()
+	failed := h.failures > 0
+	h.mu.Unlock()
+	return !failed && h.askable()
 }
 
 // Enter waits for a slot, and for the end of a pause. The caller gives the slot back by Leave. The

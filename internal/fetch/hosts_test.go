@@ -3,6 +3,7 @@ package fetch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +139,42 @@ func TestSlots(t *testing.T) {
 		defer cancel()
 		if err := h.Enter(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a third slot: %v", err)
+		}
+	})
+}
+
+// Hosts that fail are forgotten when there are too many: those in use are not, and of the others
+// first the ones whose pause is over.
+func TestTooManyFailingHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := &fetch.Hosts{PerHost: 1, Failures: 1, MaxPause: time.Hour}
+		fail := func(name string, after time.Duration) *fetch.Host {
+			h := hosts.Of(name)
+			h.Note(&fetch.Trouble{Kind: fetch.Busy, After: after, Err: errDown.Err})
+			return h
+		}
+		used := fail("used", time.Hour)
+		if err := used.Enter(t.Context()); err != nil { // after its pause
+			t.Fatal(err)
+		}
+		paused := fail("paused", time.Hour)
+		for n := range 50_000 {
+			fail(fmt.Sprint("over", n), time.Second)
+			if n%1000 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		if hosts.Of("used") != used || hosts.Of("paused") != paused {
+			t.Error("a host was forgotten that is in use or paused")
+		}
+		for n := range 50_000 {
+			fail(fmt.Sprint("down", n), time.Hour)
+		}
+		if hosts.Of("used") != used {
+			t.Error("a host in use was forgotten")
+		}
+		if n := fetch.Known(hosts); n > 10_000 {
+			t.Errorf("%d hosts are remembered", n)
 		}
 	})
 }

@@ -20,6 +20,21 @@ func Line(s string) string {
 	return replaced(strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " "), '?')
 }
 
+// maxCut is how much of a text Cut returns, characters.
+const maxCut = 300
+
+// Cut makes one line of a text, of at most 300 characters.
+func Cut(s string) string { return CutTo(s, maxCut) }
+
+// CutTo makes one line of a text, of at most most characters.
+func CutTo(s string, most int) string {
+	text := []rune(Line(s))
+	if len(text) > most {
+		text = append(text[:most], '…')
+	}
+	return string(text)
+}
+
 func replaced(s string, by rune) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"net/url"
+	"strings"
 
 	"carillon/internal/fetch"
 )
@@ -32,4 +33,25 @@ func server(u *url.URL) string {
 		return p.Host
 	}
 	return p.Scheme + "://" + p.Host
+}
+
+// plain is an address without its fragment, in the form by which addresses are compared: scheme
+// and host in lower case, no default port, and a path (RFC 3986 §6.2).
+func plain(u *url.URL) *url.URL {
+	p := *u
+	p.Fragment, p.RawFragment = "", ""
+	p.Host = strings.ToLower(p.Host)
+	if port := p.Port(); port == "" || p.Scheme == "http" && port == "80" || p.Scheme == "https" && port == "443" {
+		p.Host = strings.TrimSuffix(p.Host, ":"+port)
+	}
+	if p.Path == "" {
+		p.Path = "/"
+	}
+	return &p
+}
+
+// isWebPlace reports whether a place is an address and not the name of a file.
+func isWebPlace(place string) bool {
+	scheme, _, found := strings.Cut(place, "://")
+	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
