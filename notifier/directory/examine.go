@@ -23,63 +23,21 @@ import (
 // maxLoc is how long the URI of a resource may be.
 const maxLoc = payload.MaxFieldChars
 
-// job is a file to be compared with the state of the set.
-type job struct {
-	rel string
-	// gone: if it is not there it was deleted. Without, it may be the disk that went.
-	gone bool
-	// touched: its size and time do not tell whether it is as it was.
-	touched bool
-}
-
-// submit has a file examined; false if ctx ended. One that is under examination is
-// looked at again when that has ended.
-func (d *Directory) submit(ctx context.Context, j job) bool {
-	d.mu.Lock()
-	if again, ok := d.busy[j.rel]; ok {
-		if again != nil {
-			j.touched = j.touched || again.touched
-		}
-		d.busy[j.rel] = &j
-		d.mu.Unlock()
-		return true
-	}
-	d.busy[j.rel] = nil
-	d.mu.Unlock()
-	select {
-	case d.work <- j:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// done ends what submit has begun.
-func (d *Directory) done(rel string) {
-	d.mu.Lock()
-	again := d.busy[rel]
-	delete(d.busy, rel)
-	d.mu.Unlock()
-	if again != nil {
-		d.awaitAgain(rel, wait{gone: again.gone, touched: again.touched})
-	}
-}
-
 // examine takes files until ctx ends.
 func (d *Directory) examine(ctx context.Context) {
 	for {
 		select {
-		case j := <-d.work:
+		case j := <-d.queue.work:
 			entry, err := d.compare(ctx, j)
 			switch {
 			case errors.Is(err, errMoving):
-				d.done(j.rel)
-				d.awaitAgain(j.rel, wait{touched: true})
+				d.queue.done(j.rel)
+				d.queue.awaitAgain(j.rel, wait{touched: true})
 			case err != nil && ctx.Err() == nil:
-				d.tellOnce(j.rel, err)
-				d.done(j.rel)
+				d.told.once(j.rel, err)
+				d.queue.done(j.rel)
 			case entry == nil:
-				d.done(j.rel)
+				d.queue.done(j.rel)
 			default:
 				select {
 				case d.changes <- change{rel: j.rel, entry: *entry}:
@@ -126,10 +84,10 @@ func (d *Directory) compare(ctx context.Context, j job) (*payload.Entry, error) 
 	if err != nil && !absent {
 		return nil, err
 	}
-	loc := d.locOf(j.rel)
+	loc := d.names.locOf(j.rel)
 	if len(loc) > maxLoc {
 		if !absent {
-			d.tellOnce(j.rel, fmt.Errorf("no resource: its URI would have more than %d characters", maxLoc))
+			d.told.once(j.rel, fmt.Errorf("no resource: its URI would have more than %d characters", maxLoc))
 		}
 		return nil, nil
 	}
@@ -141,7 +99,7 @@ func (d *Directory) compare(ctx context.Context, j job) (*payload.Entry, error) 
 		d.askRescan() // which tells whether the disk is there
 		return nil, nil
 	case absent, !info.Mode().IsRegular():
-		d.wasTold(j.rel)
+		d.told.forget(j.rel)
 		if !known {
 			return nil, nil
 		}
@@ -173,8 +131,8 @@ func (d *Directory) differs(ctx context.Context, root *os.Root, rel string, info
 	if err != nil {
 		return nil, err
 	}
-	d.wasTold(rel)
-	entry.Loc, entry.Change = d.locOf(rel), payload.Created
+	d.told.forget(rel)
+	entry.Loc, entry.Change = d.names.locOf(rel), payload.Created
 	if known {
 		entry.Change = payload.Updated
 		if had.Hash == entry.Hash && had.Length == entry.Length && had.LastMod == entry.LastMod && had.Type == entry.Type {
@@ -326,7 +284,7 @@ func (d *Directory) announce(ctx context.Context) {
 			d.log.Error("changes cannot be announced; the next rescan finds them again", "changes", len(events), "error", err)
 		}
 		for _, rel := range rels {
-			d.done(rel)
+			d.queue.done(rel)
 		}
 	}
 }

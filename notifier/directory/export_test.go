@@ -28,24 +28,26 @@ func (d *Directory) FailReading(fails func(rel string) error) {
 }
 
 // LimitPending bounds how many files may wait.
-func (d *Directory) LimitPending(most int) { d.most = most }
+func (d *Directory) LimitPending(most int) { d.queue.most = most }
 
 // WasMounted has a directory remembered as one with a file system of its own.
 func (d *Directory) WasMounted(rel string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.folders[rel].device++
+	d.watches.mu.Lock()
+	defer d.watches.mu.Unlock()
+	d.watches.folders[rel].device++
 }
 
 // Kept is how many files and directories something is in memory for.
 func (d *Directory) Kept() (files, directories int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.pending) + len(d.busy), len(d.folders)
+	d.queue.mu.Lock()
+	defer d.queue.mu.Unlock()
+	d.watches.mu.Lock()
+	defer d.watches.mu.Unlock()
+	return len(d.queue.pending) + len(d.queue.busy), len(d.watches.folders)
 }
 
 // LocOf, RelOf and UnescapePath are the names' ways to and from URIs.
-func (d *Directory) LocOf(rel string) string         { return d.locOf(rel) }
-func (d *Directory) RelOf(loc string) (string, bool) { return d.relOf(loc) }
+func (d *Directory) LocOf(rel string) string         { return d.names.locOf(rel) }
+func (d *Directory) RelOf(loc string) (string, bool) { return d.names.relOf(loc) }
 
 var UnescapePath = unescapePath

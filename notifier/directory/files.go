@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,6 +24,7 @@ func (d *Directory) Files() http.Handler {
 		return http.NotFoundHandler()
 	}
 	prefix := base.EscapedPath()
+	files := &server{&d.cfg, d.names, d.log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -31,11 +33,11 @@ func (d *Directory) Files() http.Handler {
 		}
 		escaped, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
 		rel, valid := unescapePath(escaped)
-		if !ok || !valid || len(d.locOf(rel)) > maxLoc {
+		if !ok || !valid || len(d.names.locOf(rel)) > maxLoc {
 			answer(w, http.StatusNotFound, "There is nothing at this path.")
 			return
 		}
-		d.serve(w, r, rel)
+		files.serve(w, r, rel)
 	})
 }
 
@@ -46,14 +48,21 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text+"\n") // a client that has gone needs no answer
 }
 
-func (d *Directory) serve(w http.ResponseWriter, r *http.Request, rel string) {
-	f, info, err := d.openFile(rel)
+// server serves the files of a directory.
+type server struct {
+	cfg   *Config
+	names names
+	log   *slog.Logger
+}
+
+func (s *server) serve(w http.ResponseWriter, r *http.Request, rel string) {
+	f, info, err := s.openFile(rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		answer(w, http.StatusNotFound, "There is nothing at this path.")
 		return
 	}
 	if err != nil {
-		d.log.Warn("a file cannot be served", "file", cut(rel), "error", err)
+		s.log.Warn("a file cannot be served", "file", cut(rel), "error", err)
 		w.Header().Set("Retry-After", "60")
 		answer(w, http.StatusServiceUnavailable, "The file cannot be read at the moment. Try again.")
 		return
@@ -64,23 +73,23 @@ func (d *Directory) serve(w http.ResponseWriter, r *http.Request, rel string) {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		d.log.Warn("a file cannot be served", "file", cut(rel), "error", err)
+		s.log.Warn("a file cannot be served", "file", cut(rel), "error", err)
 		answer(w, http.StatusInternalServerError, "The file cannot be read.")
 		return
 	}
 	header := w.Header()
 	header.Set("Content-Type", mediaType(rel, head))
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("ETag", d.tag(r, rel, info))
-	if d.cfg.CapabilityList != "" {
-		header.Set("Link", "<"+d.cfg.CapabilityList+`>; rel="resourcesync"`)
+	header.Set("ETag", s.tag(r, rel, info))
+	if s.cfg.CapabilityList != "" {
+		header.Set("Link", "<"+s.cfg.CapabilityList+`>; rel="resourcesync"`)
 	}
 	notifier.SendContent(w, r, info.ModTime(), f)
 }
 
 // openFile opens a regular file: fs.ErrNotExist for anything else.
-func (d *Directory) openFile(rel string) (*os.File, fs.FileInfo, error) {
-	root, _, err := openRoot(d.cfg.Dir)
+func (s *server) openFile(rel string) (*os.File, fs.FileInfo, error) {
+	root, _, err := openRoot(s.cfg.Dir)
 	if err != nil {
 		return nil, nil, errors.New("the directory cannot be opened")
 	}
@@ -114,8 +123,8 @@ func openIn(root *os.Root, rel string) (*os.File, fs.FileInfo, error) {
 
 // tag is the hash of a file that is as it was announced; else a weak tag of its size
 // and time, which hold for no ranges.
-func (d *Directory) tag(r *http.Request, rel string, info fs.FileInfo) string {
-	had, known, err := d.cfg.State.Resource(r.Context(), d.cfg.Set, d.locOf(rel))
+func (s *server) tag(r *http.Request, rel string, info fs.FileInfo) string {
+	had, known, err := s.cfg.State.Resource(r.Context(), s.cfg.Set, s.names.locOf(rel))
 	if err == nil && known && same(&had, info) && had.Hash != "" {
 		return strconv.Quote(had.Hash)
 	}

@@ -11,6 +11,9 @@ import (
 // A file is called by its path below the directory, with slashes: "maps/1905.tiff"; the
 // directory itself is "".
 
+// names are the ways from the files of a directory to their URIs and back.
+type names struct{ base, dir string }
+
 // hidden tells whether a name is of what is no resource.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
@@ -18,11 +21,11 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 func hiddenPath(rel string) bool { return hidden(rel) || strings.Contains(rel, "/.") }
 
 // locOf is the URI of a file.
-func (d *Directory) locOf(rel string) string { return d.cfg.Base + urlpath.Escape(rel) }
+func (n names) locOf(rel string) string { return n.base + urlpath.Escape(rel) }
 
 // relOf is the file that has the URI; false where none can have exactly that one.
-func (d *Directory) relOf(loc string) (string, bool) {
-	escaped, ok := strings.CutPrefix(loc, d.cfg.Base)
+func (n names) relOf(loc string) (string, bool) {
+	escaped, ok := strings.CutPrefix(loc, n.base)
 	if !ok {
 		return "", false
 	}
@@ -46,13 +49,13 @@ func unescapePath(escaped string) (string, bool) {
 }
 
 // pathOf is where a file is.
-func (d *Directory) pathOf(rel string) string {
-	return filepath.Join(d.cfg.Dir, filepath.FromSlash(rel))
+func (n names) pathOf(rel string) string {
+	return filepath.Join(n.dir, filepath.FromSlash(rel))
 }
 
 // relPath is the file at a path that pathOf made, or one below it.
-func (d *Directory) relPath(path string) (string, bool) {
-	rel, err := filepath.Rel(d.cfg.Dir, path)
+func (n names) relPath(path string) (string, bool) {
+	rel, err := filepath.Rel(n.dir, path)
 	if err != nil || rel != "." && !filepath.IsLocal(rel) {
 		return "", false
 	}

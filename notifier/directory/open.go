@@ -32,7 +32,7 @@ func (f *File) Still() error { return f.still() }
 // is as it was announced is not looked for again. The error is fs.ErrNotExist where the directory
 // has no such file, or ErrHeld.
 func (d *Directory) OpenResource(e *payload.Entry) (*File, error) {
-	rel, ok := d.relOf(e.Loc)
+	rel, ok := d.names.relOf(e.Loc)
 	if !ok {
 		return nil, fs.ErrNotExist
 	}

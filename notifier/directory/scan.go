@@ -130,38 +130,21 @@ func (d *Directory) hold() {
 	d.root = nil
 }
 
-// begin is the beginning of a scan. A directory that is another one than before is
-// watched anew, and so are all where events were lost: those that tell of moves, after which
-// a watch tells by the wrong name.
+// begin is the beginning of a scan.
 func (d *Directory) begin(info fs.FileInfo) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost || d.root != nil && !os.SameFile(d.root, info) {
-		for rel := range d.folders {
-			d.unwatch(rel)
-		}
-	}
-	d.root, d.lost, d.noRoom = info, false, false
-	d.scans++
+	another := d.root != nil && !os.SameFile(d.root, info)
+	d.root = info
+	d.mu.Unlock()
+	d.told.begin()
+	d.watches.begin(another)
 }
 
-// finish is the end of a complete scan: what it has not seen is not watched any more.
+// finish is the end of a complete scan.
 func (d *Directory) finish(s *scan) {
 	d.metrics.resources.Set(float64(s.files))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for rel, last := range d.told {
-		if last+1 < d.scans { // neither this scan nor the one before came upon it
-			delete(d.told, rel)
-		}
-	}
-	d.metrics.unreadable.Set(float64(len(d.told)))
-	for rel, f := range d.folders {
-		if f.seen != d.scans {
-			d.unwatch(rel)
-		}
-	}
-	d.metrics.folders.Set(float64(len(d.folders)))
+	d.told.end()
+	d.metrics.folders.Set(float64(d.watches.end()))
 }
 
 // convincing is plausible, but for a directory from which all of the set was deleted a moment
@@ -169,7 +152,7 @@ func (d *Directory) finish(s *scan) {
 // those that it is about to tell of, nothing is concluded.
 func (d *Directory) convincing(ctx context.Context, root *os.Root, info fs.FileInfo) error {
 	for looks := 1; ; looks++ {
-		removals := d.underWay() // before the set is read: what was announced by then is not in it
+		removals := d.queue.underWay() // before the set is read: what was announced by then is not in it
 		err := d.plausible(ctx, root)
 		var hold *errHold
 		if !errors.As(err, &hold) || !d.isAs(info) || looks > 1 && !removals {
@@ -179,19 +162,6 @@ func (d *Directory) convincing(ctx context.Context, root *os.Root, info fs.FileI
 			return ctx.Err()
 		}
 	}
-}
-
-// underWay tells whether there is a file that the system said was removed, or any that
-// is being examined or announced.
-func (d *Directory) underWay() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, w := range d.pending {
-		if w.gone {
-			return true
-		}
-	}
-	return d.leaving > 0 || len(d.busy) > 0
 }
 
 // isAs tells whether the directory is the one that the last scan found.
@@ -216,7 +186,7 @@ func (d *Directory) plausible(ctx context.Context, root *os.Root) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if rel, ok := d.relOf(e.Loc); ok && !isAbsent(root, rel) {
+		if rel, ok := d.names.relOf(e.Loc); ok && !isAbsent(root, rel) {
 			return nil
 		}
 		count++
@@ -267,13 +237,13 @@ func (s *scan) advance() {
 func (s *scan) folder(rel string, info fs.FileInfo, above uint64) {
 	prefix := s.d.cfg.Base
 	if rel != "" {
-		prefix = s.d.locOf(rel) + "/"
+		prefix = s.d.names.locOf(rel) + "/"
 	}
 	if err := s.mayEnter(rel, prefix, info, above); err != nil {
 		s.passOver(rel, prefix, err)
 		return
 	}
-	s.d.watchFolder(rel, deviceOf(info))
+	s.d.watches.add(rel, deviceOf(info))
 	l, err := s.d.list(s.root, rel)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) || rel == "" {
@@ -281,7 +251,7 @@ func (s *scan) folder(rel string, info fs.FileInfo, above uint64) {
 		}
 		return // what has gone is missing
 	}
-	s.d.wasTold(slash(rel))
+	s.d.told.forget(slash(rel))
 	for i := range l.items {
 		if s.err != nil {
 			return
@@ -289,9 +259,9 @@ func (s *scan) folder(rel string, info fs.FileInfo, above uint64) {
 		if l.isDir(i) {
 			child := join(rel, l.name(i))
 			if info, err := s.root.Lstat(child); err == nil && info.IsDir() {
-				s.folder(child, info, s.d.deviceOf(rel))
+				s.folder(child, info, s.d.watches.deviceOf(rel))
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				s.passOver(child, s.d.locOf(child)+"/", err)
+				s.passOver(child, s.d.names.locOf(child)+"/", err)
 			}
 			continue
 		}
@@ -305,29 +275,15 @@ func (s *scan) mayEnter(rel, prefix string, info fs.FileInfo, above uint64) erro
 	if len(prefix) > maxLoc {
 		return fmt.Errorf("no resources: the URIs of its files would have more than %d characters", maxLoc)
 	}
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	was, now := s.d.folders[rel], deviceOf(info)
-	if rel != "" && was != nil && was.device != now && now == above {
-		was.seen = s.d.scans // so that it is remembered
+	if rel != "" && s.d.watches.unmounted(rel, deviceOf(info), above) {
 		return errors.New("what was mounted there is not there any more")
 	}
 	return nil
 }
 
-// deviceOf is the file system of a directory that was watched.
-func (d *Directory) deviceOf(rel string) uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if f := d.folders[rel]; f != nil {
-		return f.device
-	}
-	return 0
-}
-
 // passOver leaves what the set has below a directory as it is.
 func (s *scan) passOver(rel, prefix string, err error) {
-	s.d.tellOnce(slash(rel), err)
+	s.d.told.once(slash(rel), err)
 	for s.err == nil && s.more && s.had.Loc < prefix {
 		s.missing()
 	}
@@ -360,10 +316,10 @@ func (s *scan) file(dir string, l *listing, i int) {
 // candidate has a file examined at once if it rests.
 func (s *scan) candidate(rel string, modified time.Time) {
 	if !restedFor(modified, time.Now(), s.d.cfg.Settle) {
-		s.d.awaitAgain(rel, wait{})
+		s.d.queue.awaitAgain(rel, wait{})
 		return
 	}
-	if !s.d.submit(s.ctx, job{rel: rel}) {
+	if !s.d.queue.submit(s.ctx, job{rel: rel}) {
 		s.err = s.ctx.Err()
 	}
 }
@@ -375,7 +331,7 @@ func (s *scan) missing() {
 	if s.err != nil {
 		return
 	}
-	rel, ok := s.d.relOf(loc)
+	rel, ok := s.d.names.relOf(loc)
 	if !ok { // no file here can be it
 		select {
 		case s.d.changes <- change{entry: payload.Entry{Loc: loc, Change: payload.Deleted}}:
@@ -385,7 +341,7 @@ func (s *scan) missing() {
 		return
 	}
 	// It was looked for a moment ago, and may have come since, or be where it cannot be seen.
-	if isAbsent(s.root, rel) && !s.d.submit(s.ctx, job{rel: rel, gone: true}) {
+	if isAbsent(s.root, rel) && !s.d.queue.submit(s.ctx, job{rel: rel, gone: true}) {
 		s.err = s.ctx.Err()
 	}
 }
