@@ -47,7 +47,8 @@ var mayDial = map[string]struct {
 }{
 	"cmd/hub/ready.go":               {[]string{"net/http.Client", "net/http.Transport"}, "hub ready asks the operator's own listener (--admin)"},
 	"cmd/hub/wayback.go":             {[]string{"net/http.Client", "net/http.Transport"}, "the hub asks itself once by the URL that its operator gave (--url), and sends nobody what comes back"},
-	"cmd/hub/control_client.go":      {[]string{"net/http.Client", "net/http.Transport", "net.Dialer"}, "the commands ask the hub that has the store open, by the socket in its directory, or the operator's listener that they are told of (--ask)"},
+	"operator/ask/client.go":         {[]string{"net/http.Client", "net/http.Transport", "net.Dialer"}, "the commands ask the hub that has the store open, or the operator's listener that they are told of (--ask)"},
+	"operator/socket/socket.go":      {[]string{"net.Dialer"}, "it connects to the socket in the store's directory"},
 	"cmd/notifier/running.go":        {[]string{"net/http.Client", "net/http.Transport"}, "notifier import and notifier dump ask the notifier that has the data directory open, at its own operator's listener (--intake)"},
 	"cmd/internal/program/notify.go": {[]string{"net.DialUnix"}, "it tells the service manager that started the program, by the socket that its environment names"},
 	"cmd/hub/wayout.go":              {[]string{"net.Resolver", "golang.org/x/net/http/httpproxy.FromEnvironment"}, "it reads who the operator's proxy is, and hands a resolver to internal/egress; it connects to nobody"},

@@ -70,7 +70,8 @@ type Config struct {
 	URL, Engine, Version string
 	Started              time.Time
 
-	// Deliveries is nil where this process holds no shards: a command that asks others.
+	// Deliveries is nil where this process holds no shards: a command that asks others, or one
+	// that has no questions about subscriptions.
 	Deliveries    Deliveries
 	Log           delivery.Log
 	Cursors       delivery.Cursors
@@ -124,9 +125,6 @@ type Desk struct {
 func New(cfg Config) (*Desk, error) {
 	if cfg.Log == nil || cfg.Cursors == nil || cfg.Subscriptions == nil || cfg.Sources == nil {
 		return nil, errors.New("operator: the Config has no Log, Cursors, Subscriptions or Sources")
-	}
-	if cfg.Deliveries == nil && cfg.Peers == nil {
-		return nil, errors.New("operator: the Config has neither Deliveries nor Peers: there is nobody to ask")
 	}
 	d := &Desk{
 		here: here{

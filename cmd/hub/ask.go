@@ -1,29 +1,107 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 
 	"carillon/cmd/internal/program"
 	"carillon/internal/egress"
-	"carillon/internal/legible"
 	"carillon/operator"
+	"carillon/operator/api"
+	"carillon/operator/ask"
+	"carillon/operator/offline"
+	"carillon/store/pebblestore"
 )
 
-// The commands of an operator (hub topics, hub show, …) ask the API, as the page does: of the
-// hub that has the store open, by its socket; of a store that no hub works on, in this process; of the
-// hubs on a Redis, as one more that holds nothing; or, with --ask, of the hub at an operator's
-// listener. What they print with --json is the API's answer.
+// The commands of an operator (hub topics, hub show, …; package ask) are about the hub that
+// has the store open, by its socket; about a store that no hub works on, in this process; about the
+// hubs on a Redis, as one more that holds nothing; or, with --ask, about the hub at an operator's
+// listener.
+
+// asking is a command with the flags that say who is asked.
+type asking[C any] struct {
+	askFlags
+
+	Command C `embed:""`
+}
+
+// Validate refuses what cannot be asked.
+func (f *asking[C]) Validate() error {
+	if err := validate(&f.Command); err != nil {
+		return err
+	}
+	return f.askFlags.Validate()
+}
+
+// Help says what the flags do not.
+func (f *asking[C]) Help() string { return help(&f.Command) }
+
+// quiet: what the command has to say are its own lines.
+func (*asking[C]) quiet() {}
+
+func (f *asking[C]) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {
+	call := f.call(logger, stdin, stdout, stderr)
+	if call.JSON = f.JSON; f.Ask != "" {
+		call.Absent = func() error { return nil }
+		call.Open = func(ctx context.Context, _ ask.Part) (*ask.Client, error) { return f.openListener(ctx, logger) }
+	}
+	return any(&f.Command).(ask.Command).Run(ctx, call)
+}
+
+// onStore is a command about what is in a store, which asks no listener.
+type onStore[C any] struct {
+	storeFlags
+
+	Command C `embed:""`
+}
+
+// Validate refuses what cannot be asked.
+func (f *onStore[C]) Validate() error {
+	if err := f.storeFlags.Validate(); err != nil {
+		return err
+	}
+	return validate(&f.Command)
+}
+
+// Help says what the flags do not.
+func (f *onStore[C]) Help() string { return help(&f.Command) }
+
+func (*onStore[C]) quiet() {}
+
+func (f *onStore[C]) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {
+	return any(&f.Command).(ask.Command).Run(ctx, f.call(logger, stdin, stdout, stderr))
+}
+
+func validate(command any) error {
+	if c, ok := command.(interface{ Validate() error }); ok {
+		return c.Validate()
+	}
+	return nil
+}
+
+func help(command any) string {
+	if c, ok := command.(interface{ Help() string }); ok {
+		return c.Help()
+	}
+	return ""
+}
+
+// sourceCommands are about who may publish where the hub runs with --publishers registered.
+type sourceCommands struct {
+	Add    onStore[ask.SourceAdd]    `cmd:"" help:"Register a Source and print its token, once."`
+	List   onStore[ask.SourceList]   `cmd:"" help:"List the Sources. Their tokens are kept nowhere."`
+	Rotate onStore[ask.SourceRotate] `cmd:"" help:"Give a Source another token, and print that. The one before is refused from then on."`
+	Revoke onStore[ask.SourceRevoke] `cmd:"" help:"End a Source: its token is refused from then on."`
+}
 
 // askFlags are those of every command that asks.
 type askFlags struct {
@@ -34,9 +112,6 @@ type askFlags struct {
 	AdminTLSCert   string `name:"admin-tls-cert" placeholder:"FILE" help:"With --ask https://…: the certificate that the hub has as --admin-tls-cert. It is good whatever the address is; another must be one that this machine trusts."`
 	JSON           bool   `name:"json" env:"-" help:"Print the API's answer as it is."`
 }
-
-// quiet: what the command has to say are its own lines.
-func (*askFlags) quiet() {}
 
 // Validate refuses what cannot be asked.
 func (f *askFlags) Validate() error {
@@ -50,25 +125,13 @@ func (f *askFlags) Validate() error {
 	return nil
 }
 
-// open finds who is asked. Close it.
-func (f *askFlags) open(ctx context.Context, logger *slog.Logger) (*control, error) {
-	if f.Ask != "" {
-		return f.openListener(ctx, logger)
-	}
-	if err := f.refuseNothing(); err != nil {
-		return nil, err
-	}
-	return openOperator(ctx, f.storeFlags, logger)
-}
-
 // openListener asks at an operator's listener.
-func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*control, error) {
-	c := &control{Online: true, listener: true, base: strings.TrimRight(f.Ask, "/") + "/api/v1", close: func() error { return nil }}
-	token, err := readAdminToken(f.AdminTokenFile, logger)
+func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*ask.Client, error) {
+	token, err := api.ReadToken(os.Getenv(api.TokenVariable), f.AdminTokenFile, logger)
 	if err != nil {
 		return nil, err
 	}
-	if c.token = token; token != "" && strings.HasPrefix(f.Ask, "http:") && !egress.LoopbackURL(f.Ask) {
+	if token != "" && strings.HasPrefix(f.Ask, "http:") && !egress.LoopbackURL(f.Ask) {
 		logger.Warn("the operator's token goes without TLS: whoever sees it can do with the hub what you can", "ask", f.Ask)
 	}
 	var trusting *tls.Config
@@ -77,154 +140,81 @@ func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*cont
 			return nil, fmt.Errorf("--admin-tls-cert %s: %w", f.AdminTLSCert, err)
 		}
 	}
-	c.client = controlClient(dialListener, trusting)
-	if err := c.greet(ctx); err != nil {
-		refused, is := errors.AsType[refusal](err)
-		if is && refused.status == http.StatusUnauthorized {
-			err = fmt.Errorf("%w: give --admin-token-file FILE, or HUB_ADMIN_TOKEN", err)
-		}
-		if _, is := errors.AsType[*tls.CertificateVerificationError](err); is && f.AdminTLSCert == "" {
-			err = fmt.Errorf("%w: give --admin-tls-cert FILE, the hub's certificate", err)
-		}
-		return nil, errors.Join(fmt.Errorf("--ask %s: %w", f.Ask, err), c.Close())
+	c, err := ask.AtListener(ctx, f.Ask, token, trusting)
+	if refused, is := errors.AsType[ask.Refused](err); is && refused.Status == http.StatusUnauthorized {
+		err = fmt.Errorf("%w: give --admin-token-file FILE, or HUB_ADMIN_TOKEN", err)
+	}
+	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is && f.AdminTLSCert == "" {
+		err = fmt.Errorf("%w: give --admin-tls-cert FILE, the hub's certificate", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--ask %s: %w", f.Ask, err)
 	}
 	return c, nil
 }
 
-// with calls do with who is asked.
-func (f *askFlags) with(ctx context.Context, logger *slog.Logger, do func(*control) error) error {
-	c, err := f.open(ctx, logger)
-	if err != nil {
-		return err
+// call is what a command about the store works with.
+func (f *storeFlags) call(logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) ask.Call {
+	return ask.Call{
+		Open: func(ctx context.Context, needs ask.Part) (*ask.Client, error) {
+			return f.openClient(ctx, needs, logger)
+		},
+		Absent: f.refuseNothing, Store: f.shown(),
+		Stdin: stdin, Stdout: stdout, Stderr: stderr,
 	}
-	return errors.Join(do(c), c.Close())
 }
 
-// maxAnswer is the largest answer that is read, bytes. It stops who is asked and is no hub.
-const maxAnswer = 64 << 20
-
-// read asks, and returns the answer as it came and in out.
-func (c *control) read(ctx context.Context, path string, out any) (json.RawMessage, error) {
-	return c.do(ctx, http.MethodGet, path, nil, out)
-}
-
-// do is call that also returns the answer as it came; {} where there is none.
-func (c *control) do(ctx context.Context, method, path string, in, out any) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlWithin)
-	defer cancel()
-	body, err := c.stream(ctx, method, path, in)
-	if err != nil {
+// openClient opens the store, or finds the hub that has it open.
+func (f *storeFlags) openClient(ctx context.Context, needs ask.Part, logger *slog.Logger) (*ask.Client, error) {
+	e, err := openStore(ctx, *f, logger)
+	var c *ask.Client
+	switch {
+	case err == nil:
+		c, err = askHere(ctx, e, needs, logger)
+	case errors.Is(err, pebblestore.ErrInUse):
+		var where string
+		if where, err = f.directory(); err == nil {
+			c, err = ask.AtSocket(ctx, controlSocket(where).Dial)
+		}
+	default:
 		return nil, err
 	}
-	defer drop(body)
-	text, err := io.ReadAll(io.LimitReader(body, maxAnswer))
+	if err != nil {
+		return nil, f.failed(err)
+	}
+	return c, nil
+}
+
+// askHere answers in this process, by a store that it has opened, and closes that at last.
+func askHere(ctx context.Context, e *engine, needs ask.Part, logger *slog.Logger) (*ask.Client, error) {
+	desk, end, err := deskOf(ctx, e, needs, logger)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	serve := api.API(api.Config{Desk: desk, Version: program.Version, Backup: e.backup, Logger: logger})
+	return ask.Here(ctx, serve, e.Peers != nil, end, logger)
+}
+
+// deskOf is the desk of a command on a store that it has opened; end closes both. On a Redis it
+// asks the hubs. On Pebble, where no hub can run beside it, it reads the subscriptions itself.
+func deskOf(ctx context.Context, e *engine, needs ask.Part, logger *slog.Logger) (desk *operator.Desk, end func() error, err error) {
+	cfg := operator.Config{
+		Engine: e.name(), Version: program.Version, Started: time.Now(), Log: e.Log, Cursors: e.Cursors,
+		Subscriptions: e.Subscriptions, Sources: e.Sources, Warnings: e.Warnings, Logger: logger,
+	}
+	end = e.Close
 	switch {
-	case err != nil:
-		return nil, err
-	case len(text) == 0:
-		return json.RawMessage("{}"), nil
-	}
-	if out != nil {
-		if err := json.Unmarshal(text, out); err != nil {
-			return nil, fmt.Errorf("the hub's answer is not understood: %w", err)
+	case needs != ask.Everything:
+	case e.Peers != nil:
+		cfg.Peers = e.Peers
+	default:
+		seen, err := offline.Read(ctx, offline.Store{Log: e.Log, Cursors: e.Cursors, Shards: e.Shards}, logger)
+		if err != nil {
+			return nil, nil, err
 		}
+		cfg.Deliveries = seen
+		end = func() error { return errors.Join(seen.Close(), e.Close()) }
 	}
-	return text, nil
-}
-
-// printJSON prints an answer so that people can read it, too. What would do something to a
-// terminal is escaped, which is the same JSON: such characters are in its strings alone.
-func printJSON(stdout io.Writer, text json.RawMessage) error {
-	var b bytes.Buffer
-	if err := json.Indent(&b, bytes.TrimSpace(text), "", "  "); err != nil {
-		return err
-	}
-	_, err := stdout.Write(append(legible.AppendJSON(nil, b.Bytes()), '\n'))
-	return err
-}
-
-// pageFlags say how much of a list is printed.
-type pageFlags struct {
-	Limit int    `env:"-" default:"50" placeholder:"N" help:"Print so many: 1 to 1000."`
-	After string `env:"-" placeholder:"WHERE" help:"Go on after this: what the command before said."`
-	All   bool   `env:"-" help:"Print all of them. With --json it is an answer of the API after the other."`
-}
-
-// Validate refuses what no page can be.
-func (f *pageFlags) Validate() error {
-	if f.Limit < 1 || f.Limit > operator.MaxLimit {
-		return fmt.Errorf("--limit must be from 1 to %d, not %d", operator.MaxLimit, f.Limit)
-	}
-	return nil
-}
-
-// pages asks for one page after the other, by the parameter that says where one begins. show is
-// called with each and returns where the next begins; "": there is none.
-func (f *pageFlags) pages(ask func(after string, limit int) (next string, err error)) (next string, err error) {
-	limit := f.Limit
-	if f.All {
-		limit = operator.MaxLimit
-	}
-	next = f.After
-	for {
-		next, err = ask(next, limit)
-		if err != nil || next == "" || !f.All {
-			return next, err
-		}
-	}
-}
-
-// query are the parameters of a question that have a value.
-func query(pairs ...string) string {
-	values := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			values.Set(pairs[i], pairs[i+1])
-		}
-	}
-	if len(values) == 0 {
-		return ""
-	}
-	return "?" + values.Encode()
-}
-
-// tellCoverage says on stderr what an answer is not about.
-func tellCoverage(stderr io.Writer, c operator.Coverage) {
-	switch {
-	case c.MissingShards == 0:
-		for _, line := range c.Trouble {
-			fmt.Fprintf(stderr, "hub: %s\n", legible.Text(line))
-		}
-	case len(c.Trouble) == 0:
-		fmt.Fprintf(stderr, "hub: this is not all: %d of 64 shards did not answer\n", c.MissingShards)
-	default: // whose last says how much is missing
-		fmt.Fprintf(stderr, "hub: this is not all: %s\n", legible.Text(strings.Join(c.Trouble, "; ")))
-	}
-}
-
-// sureFlags are those of commands that cannot be undone.
-type sureFlags struct {
-	Yes bool `env:"-" help:"Do not ask whether it is meant. Needed where nobody can be asked, as standard input is no terminal."`
-}
-
-// sure asks on a terminal whether it is meant. Elsewhere nobody can be asked, and it was
-// meant only with --yes: what cannot be undone does not happen by a script that was not
-// written for it.
-func (f *sureFlags) sure(stdin io.Reader, stderr io.Writer, what string) error {
-	switch {
-	case f.Yes:
-		return nil
-	case !isTerminal(stdin):
-		return fmt.Errorf("%s. It cannot be undone: give --yes", what)
-	}
-	fmt.Fprintf(stderr, "%s. It cannot be undone. Do it? [y/N] ", what)
-	line, err := bufio.NewReader(stdin).ReadString('\n')
-	if err != nil && line == "" {
-		fmt.Fprintln(stderr)
-	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return nil
-	}
-	return errors.New("nothing was done")
+	desk, err = operator.New(cfg)
+	return desk, end, err
 }

@@ -1,26 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"carillon/delivery"
 	"carillon/internal/redistest"
 	"carillon/operator"
 	"carillon/operator/api"
@@ -290,7 +282,7 @@ func TestCommandsAskElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(adminTokenVariable, strings.TrimSpace(string(text)))
+	t.Setenv(api.TokenVariable, strings.TrimSpace(string(text)))
 	if out := mustRun(t, "log-level", "warn", "--ask", admin+"/", "--json"); !sameJSON(t, out, `{"level":"warn"}`) {
 		t.Errorf("log-level: %s", out)
 	}
@@ -392,177 +384,9 @@ func TestOperatorsListenerIsGuarded(t *testing.T) {
 	if _, err := os.Stat(fresh); err == nil {
 		t.Error("a hub that did not start has made a token")
 	}
-	t.Setenv(adminTokenVariable, "first-token-of-16")
+	t.Setenv(api.TokenVariable, "first-token-of-16")
 	if code, _, stderr := runCommand(t.Context(), "--admin-token-file", fresh, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "keep one") {
 		t.Errorf("two tokens: %d %s", code, stderr)
-	}
-}
-
-// Two hubs that begin at once have one token.
-func TestOneTokenIsMade(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	tokens := make(chan string)
-	for range 4 {
-		go func() {
-			token, err := findAdminToken(file, slog.New(slog.DiscardHandler))
-			if err != nil {
-				tokens <- err.Error()
-				return
-			}
-			tokens <- token.Token()
-		}()
-	}
-	first := <-tokens
-	for range 3 {
-		if other := <-tokens; other != first || len(other) != 64 {
-			t.Errorf("tokens %q and %q", first, other)
-		}
-	}
-	if left := list(t, filepath.Dir(file)); len(left) != 1 {
-		t.Errorf("beside the token there is %q", left)
-	}
-}
-
-// Foreign text does nothing to a terminal, and columns are aligned.
-func TestTablesAreLegible(t *testing.T) {
-	var out bytes.Buffer
-	tab := table(&out)
-	row(tab, "A", "B")
-	row(tab, "\x1b[31mred\x07", "x\ty")
-	if err := tab.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if want := "A          B\n·[31mred·  x·y\n"; out.String() != want {
-		t.Errorf("%q; want %q", &out, want)
-	}
-	if got := short("https://callback.example.org/", 11); got != "https….org/" {
-		t.Errorf("short: %q", got)
-	}
-	for n, want := range map[int64]string{999: "999 B", 1500: "1.5 kB", 999_999: "1.0 MB", 52_428_800: "52.4 MB"} {
-		if got := size(n); got != want {
-			t.Errorf("%d bytes: %q; want %q", n, got, want)
-		}
-	}
-	for s, want := range map[float64]string{.25: "250ms", 4.25: "4.2s", 59: "59s", 61: "1m01s", 7260: "2h01m", 90000: "1d01h"} {
-		if got := span(seconds(s)); got != want {
-			t.Errorf("%v seconds: %q; want %q", s, got, want)
-		}
-	}
-}
-
-// A word that is to be copied to a shell is the same word there, and nothing is run of it.
-func TestQuotedForAShell(t *testing.T) {
-	for _, word := range []string{
-		"plain", "https://a.test/$(echo run)", "https://a.test/${HOME}", "https://a.test/`echo run`", "it's", "''", `a\b`, "a!b", "a b", "~", "a;b&c|d", `"`, "",
-	} {
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quoted(word)).Output()
-		if err != nil || string(out) != word {
-			t.Errorf("%s is %q in a shell (%v); want %q", quoted(word), out, err, word)
-		}
-	}
-	if got := quoted("a\x1b[31m\nb"); got != "'a·[31m·b'" {
-		t.Errorf("for a terminal: %q", got)
-	}
-}
-
-// What another answers does nothing to the terminal, and forges no line.
-func TestAnswersAreLegible(t *testing.T) {
-	const evil = "bad \x1b]0;OWNED\a \u009b31m\nhub: forged"
-	list, err := json.Marshal(operator.TopicPage{Topics: []operator.Topic{{Topic: evil}}, Next: evil, Coverage: operator.Coverage{MissingShards: 3, Trouble: []string{evil}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused, err := json.Marshal(map[string]any{"detail": evil})
-	if err != nil {
-		t.Fatal(err)
-	}
-	level, err := json.Marshal(api.LevelAnswer{Level: evil})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/api/v1/version":
-			version, _ := json.Marshal(api.VersionAnswer{Version: evil})
-			_, _ = w.Write(version)
-		case "/api/v1/topics":
-			_, _ = w.Write(list)
-		case "/api/v1/log-level":
-			_, _ = w.Write(level)
-		case "/api/v1/subscriptions":
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusConflict)
-			_, _ = w.Write(refused)
-		default:
-			w.WriteHeader(http.StatusTeapot)
-			_, _ = io.WriteString(w, evil)
-		}
-	}))
-	defer server.Close()
-	for command, want := range map[string]int{"topics": 0, "subscriptions": 1, "log-level": 0, "show 6ba7b810-9dad-51d1-80b4-00c04fd430c8": 1} {
-		code, out, stderr := runCommand(t.Context(), append(strings.Fields(command), "--ask", server.URL)...)
-		said := out + stderr
-		if code != want || !strings.Contains(said, "OWNED") || strings.ContainsAny(said, "\x1b\a\u009b") || strings.Contains(said, "\nhub: forged") {
-			t.Errorf("hub %s: status %d, %q", command, code, said)
-		}
-	}
-}
-
-// An attempt under way is no attempt that is late, and what is not remembered is not what was
-// not tried.
-func TestAttemptsForPeople(t *testing.T) {
-	past := time.Now().Add(-time.Minute)
-	for state, want := range map[string]string{operator.StateInFlight: "now", operator.StateFailing: "in 0ms"} {
-		var out bytes.Buffer
-		n := operator.NotificationDetail{Missing: []operator.Missing{{Subscription: operator.Subscription{State: state, NextAttempt: past, CallbackHost: "host"}}}}
-		if err := printNotification(&out, n); err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		if last := lines[len(lines)-1]; !strings.Contains(last, "  "+want+"  ") {
-			t.Errorf("%s: %q; want %s", state, last, want)
-		}
-	}
-	said := func(s operator.SubscriptionDetail) string {
-		t.Helper()
-		var out bytes.Buffer
-		if err := printSubscription(&out, s, true); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	if out := said(operator.SubscriptionDetail{Subscription: operator.Subscription{State: operator.StateInFlight, NextAttempt: past}}); !regexp.MustCompile(`(?m)^next attempt +now$`).MatchString(out) {
-		t.Errorf("an attempt under way:\n%s", out)
-	}
-	const holes = "Deliveries are remembered for less long than failures"
-	for line, want := range map[string]bool{"": false, "3": false, "3 2 2 1": false, "5 3": true, "9 2 2": true} {
-		var s operator.SubscriptionDetail
-		for _, seq := range strings.Fields(line) {
-			n, _ := strconv.Atoi(seq)
-			s.Attempts = append(s.Attempts, operator.Attempt{At: past, Seq: delivery.Seq(n)})
-		}
-		if out := said(s); strings.Contains(out, holes) != want {
-			t.Errorf("attempts at %q: holes are to be told: %t\n%s", line, want, out)
-		}
-	}
-	if got := moment(past); !strings.HasSuffix(got, "Z, 1m00s ago") {
-		t.Errorf("a time is %q", got)
-	}
-}
-
-// A loss is told once, with its reason.
-func TestCoverageIsToldOnce(t *testing.T) {
-	const silent, left = "process b did not answer: no answer in time", "nobody answered for 32 of the 64 shards"
-	for want, c := range map[string]operator.Coverage{
-		"": {},
-		"hub: this is not all: 32 of 64 shards did not answer\n": {MissingShards: 32},
-		"hub: this is not all: " + silent + "; " + left + "\n":   {MissingShards: 32, Trouble: []string{silent, left}},
-		"hub: " + silent + "\nhub: process c is left out\n":      {Trouble: []string{silent, "process c is left out"}},
-	} {
-		var out bytes.Buffer
-		if tellCoverage(&out, c); out.String() != want {
-			t.Errorf("%+v: %q; want %q", c, &out, want)
-		}
 	}
 }
 
@@ -575,44 +399,5 @@ func TestAskNamesTheCertificate(t *testing.T) {
 	code, _, stderr := runCommand(t.Context(), "topics", "--ask", server.URL)
 	if code != 1 || !strings.Contains(stderr, "--admin-tls-cert FILE") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("status %d, %q", code, stderr)
-	}
-}
-
-// Nor does it with --json, where it stays what it was.
-func TestJSONIsLegible(t *testing.T) {
-	const evil = "a\u009b31m\u202e\x7f\U000e0001é 漢"
-	text, err := json.Marshal(map[string]string{"type": evil})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := printJSON(&out, text); err != nil {
-		t.Fatal(err)
-	}
-	var back map[string]string
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back["type"] != evil {
-		t.Errorf("%v: %q", err, back)
-	}
-	if said := out.String(); strings.ContainsAny(said, "\u009b\u202e\x7f\U000e0001") || !strings.Contains(said, "é 漢") || strings.Count(said, "\n") != 3 {
-		t.Errorf("it prints %q", said)
-	}
-}
-
-// What cannot be undone is asked for on a terminal alone.
-func TestSure(t *testing.T) {
-	var out bytes.Buffer
-	if err := (&sureFlags{Yes: true}).sure(strings.NewReader(""), &out, "All goes"); err != nil || out.Len() > 0 {
-		t.Errorf("with --yes: %v %q", err, &out)
-	}
-	if err := (&sureFlags{}).sure(strings.NewReader("y\n"), &out, "All goes"); err == nil || !strings.Contains(err.Error(), "All goes. It cannot be undone: give --yes") {
-		t.Errorf("a pipe that says yes: %v", err)
-	}
-}
-
-// An address is one question's and no other's.
-func TestQuery(t *testing.T) {
-	got, err := url.ParseQuery(strings.TrimPrefix(query("topic", "https://a.test/?x=1&y=é", "none", "", "limit", "3"), "?"))
-	if err != nil || got.Get("topic") != "https://a.test/?x=1&y=é" || got.Has("none") || len(got) != 2 || query("a", "") != "" {
-		t.Errorf("%v %v", got, err)
 	}
 }

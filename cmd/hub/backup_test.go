@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"carillon/operator/ask"
 	"carillon/store/pebblestore"
 )
 
@@ -172,15 +173,18 @@ func TestBackupUnderWayAtTheEnd(t *testing.T) {
 	args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + dir}
 	p := startHub(t, args...)
 	fillStore(t, p)
-	c := controlAt(dir)
+	c, err := ask.AtSocket(t.Context(), controlSocket(dir).Dial)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
-	slow, err := c.stream(t.Context(), http.MethodPost, "/backup", nil)
+	slow, err := c.Stream(t.Context(), http.MethodPost, "/backup", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	_, err = c.stream(t.Context(), http.MethodPost, "/backup", nil)
-	if refused, is := errors.AsType[refusal](err); !is || refused.status != http.StatusConflict {
+	_, err = c.Stream(t.Context(), http.MethodPost, "/backup", nil)
+	if refused, is := errors.AsType[ask.Refused](err); !is || refused.Status != http.StatusConflict {
 		t.Errorf("a second backup: %v; want status 409", err)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

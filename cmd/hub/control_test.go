@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/operator/ask"
 	"carillon/store/pebblestore"
 )
 
@@ -24,7 +25,7 @@ func TestControlSocket(t *testing.T) {
 			socket := filepath.Join(dir, pebblestore.ControlSocket)
 			asks := func(online bool) {
 				t.Helper()
-				c, err := openControl(t.Context(), f, slog.New(slog.DiscardHandler))
+				c, err := f.openClient(t.Context(), ask.Settings, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,7 +85,7 @@ func TestControlOfNobody(t *testing.T) {
 	f := storeFlags{Store: "pebble:" + dir}
 	ask := func() string {
 		t.Helper()
-		_, err := openControl(t.Context(), f, slog.New(slog.DiscardHandler))
+		_, err := f.openClient(t.Context(), ask.Settings, slog.New(slog.DiscardHandler))
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Fatalf("it says %v; want one line", err)
 		}
@@ -94,7 +95,7 @@ func TestControlOfNobody(t *testing.T) {
 	if said := ask(); !strings.Contains(said, want) {
 		t.Errorf("without a socket it says %q", said)
 	}
-	socket, err := listenControl(dir)
+	socket, err := controlSocket(dir).Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,17 +109,17 @@ func TestControlOfNobody(t *testing.T) {
 
 // What is asked wrongly, and of a hub that knows less, is an error that says so.
 func TestControlRefusals(t *testing.T) {
-	c, err := openControl(t.Context(), storeFlags{Store: "pebble:" + t.TempDir()}, slog.New(slog.DiscardHandler))
+	c, err := (&storeFlags{Store: "pebble:" + t.TempDir()}).openClient(t.Context(), ask.Settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	err = c.call(t.Context(), http.MethodGet, "/of-tomorrow", nil, nil)
+	_, err = c.Stream(t.Context(), http.MethodGet, "/of-tomorrow", nil)
 	if err == nil || !strings.Contains(err.Error(), "does not know this command") {
 		t.Errorf("a path of a later version: %v", err)
 	}
-	err = c.call(t.Context(), http.MethodPost, "/version", nil, nil)
-	if refused, is := errors.AsType[refusal](err); !is || refused.status != http.StatusMethodNotAllowed {
+	_, err = c.Stream(t.Context(), http.MethodPost, "/version", nil)
+	if refused, is := errors.AsType[ask.Refused](err); !is || refused.Status != http.StatusMethodNotAllowed {
 		t.Errorf("another method: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"carillon/hub"
 	"carillon/internal/redistest"
 	"carillon/operator"
+	"carillon/operator/ask"
 	"carillon/subscription"
 )
 
@@ -316,7 +317,7 @@ func TestDeskOfAStoppedHub(t *testing.T) {
 	if _, err := e.Log.Append(t.Context(), more, uuid.Must(uuid.NewV7()), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	desk, err := openDesk(t.Context(), e, slog.New(slog.DiscardHandler))
+	desk, end, err := deskOf(t.Context(), e, ask.Everything, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,10 +351,7 @@ func TestDeskOfAStoppedHub(t *testing.T) {
 	if d, err := desk.Subscription(t.Context(), again.ID); err != nil || d.Replay == nil || d.State != operator.StateReady {
 		t.Errorf("%+v %v", d.Subscription, err)
 	}
-	if err := desk.close(); err != nil {
-		t.Error(err)
-	}
-	if err := e.Close(); err != nil {
+	if err := end(); err != nil {
 		t.Error(err)
 	}
 	p = w.hub(t)

@@ -13,6 +13,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
@@ -174,7 +175,7 @@ type engine struct {
 	Fair func() (shards int, joined bool)
 	// Backup holds a state of the store, to be written to a file; nil where the engine
 	// has its own way.
-	Backup func(ctx context.Context) (backup, error)
+	Backup func(ctx context.Context) (api.Backup, error)
 	// Directory is where it keeps everything, for the control socket; empty where
 	// commands can open it beside a hub.
 	Directory string

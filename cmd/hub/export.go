@@ -15,6 +15,7 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/internal/durable"
+	"carillon/operator/ask"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
 	"carillon/transfer"
@@ -35,7 +36,7 @@ func (*exportCommand) Help() string {
 }
 
 func (f *exportCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) (err error) {
-	if f.Output == "" && isTerminal(stdout) {
+	if f.Output == "" && ask.IsTerminal(stdout) {
 		return errors.New("an export holds secrets and is not for the screen: give --output FILE, or a pipe")
 	}
 	if err := f.refuseNothing(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/program"
+	"carillon/operator/ask"
 )
 
 // commands are the command line of the hub. Scripts rely on the names of its flags.
@@ -23,15 +24,15 @@ type commands struct {
 	Restore restoreCommand `cmd:"" help:"Make a store of a backup."`
 	Source  sourceCommands `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
 
-	Topics        topicsCommand        `cmd:"" help:"List topics." group:"See and repair"`
-	Topic         topicCommand         `cmd:"" help:"Show a topic and what became of its notifications." group:"See and repair"`
-	Subscriptions subscriptionsCommand `cmd:"" help:"List subscriptions." group:"See and repair"`
-	Show          showCommand          `cmd:"" help:"Show a subscription, or a notification: was it delivered to all?" group:"See and repair"`
-	Retry         retryCommand         `cmd:"" help:"Make the next attempt of a subscription now." group:"See and repair"`
-	Replay        replayCommand        `cmd:"" help:"Deliver a stretch of the log to one subscription once more." group:"See and repair"`
-	Remove        removeCommand        `cmd:"" help:"End a subscription." group:"See and repair"`
-	Trim          trimCommand          `cmd:"" help:"Remove the oldest notifications of a topic." group:"See and repair"`
-	LevelOf       logLevelCommand      `cmd:"" name:"log-level" help:"Print or change the level of a running hub's log lines." group:"See and repair"`
+	Topics        asking[ask.Topics]        `cmd:"" help:"List topics." group:"See and repair"`
+	Topic         asking[ask.Topic]         `cmd:"" help:"Show a topic and what became of its notifications." group:"See and repair"`
+	Subscriptions asking[ask.Subscriptions] `cmd:"" help:"List subscriptions." group:"See and repair"`
+	Show          asking[ask.Show]          `cmd:"" help:"Show a subscription, or a notification: was it delivered to all?" group:"See and repair"`
+	Retry         asking[ask.Retry]         `cmd:"" help:"Make the next attempt of a subscription now." group:"See and repair"`
+	Replay        asking[ask.Replay]        `cmd:"" help:"Deliver a stretch of the log to one subscription once more." group:"See and repair"`
+	Remove        asking[ask.Remove]        `cmd:"" help:"End a subscription." group:"See and repair"`
+	Trim          asking[ask.Trim]          `cmd:"" help:"Remove the oldest notifications of a topic." group:"See and repair"`
+	LevelOf       asking[ask.LogLevel]      `cmd:"" name:"log-level" help:"Print or change the level of a running hub's log lines." group:"See and repair"`
 
 	Ready readyCommand `cmd:"" help:"Ask a running hub whether it is ready: the exit status is 0 if it is."`
 
@@ -43,7 +44,7 @@ type commands struct {
 // line.
 func (c *commands) level(chosen any) program.Level {
 	switch chosen.(type) {
-	case *sourceAddCommand, *sourceListCommand, *sourceRotateCommand, *sourceRevokeCommand, interface{ quiet() }:
+	case interface{ quiet() }:
 		return cmp.Or(c.LogLevel, "warn")
 	}
 	return c.LogLevel

@@ -19,6 +19,7 @@ import (
 	"carillon/internal/tracing"
 	"carillon/operator"
 	"carillon/operator/api"
+	"carillon/operator/socket"
 	"carillon/source"
 	"carillon/subscription"
 )
@@ -49,12 +50,12 @@ type house struct {
 	public     *program.Listener
 	operator   *program.Listener
 	traces     *tracing.Tracer // nil: there are none
-	token      *operatorToken  // nil: nobody is asked for one
+	token      *api.Token      // nil: nobody is asked for one
 	auth       *api.Auth       // nil likewise
 	profiles   bool            // they can be seen
 	store      *engine
-	control    *controlSocket // nil: there is none
-	proxy      *egress.Proxy  // nil: there is none
+	control    *socket.Listener // nil: there is none
+	proxy      *egress.Proxy    // nil: there is none
 	dispatcher *dispatch.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
@@ -281,7 +282,7 @@ func (h *house) close() {
 		}
 	}
 	if h.control != nil {
-		h.control.remove()
+		h.control.Remove()
 	}
 	if h.store != nil {
 		if err := h.store.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"carillon/operator/ask"
 	"carillon/transfer"
 )
 
@@ -58,7 +59,7 @@ func (f *importCommand) open(
 	ctx context.Context, stdin io.Reader, stderr io.Writer, logger *slog.Logger,
 ) (in io.Reader, size int64, closeIn func(), err error) {
 	if f.Input == "" {
-		if isTerminal(stdin) {
+		if ask.IsTerminal(stdin) {
 			return nil, 0, nil, errors.New("there is no export on standard input: give --input FILE, or a pipe")
 		}
 		return interruptible(ctx, stdin), 0, func() {}, nil

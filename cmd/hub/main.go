@@ -16,6 +16,7 @@ import (
 	"os"
 
 	"carillon/cmd/internal/program"
+	"carillon/operator/api"
 	"carillon/transfer"
 )
 
@@ -53,7 +54,7 @@ func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, dis
 	logger := program.Logger(stderr, level)
 	switch chosen := read.Command.(type) {
 	case *program.CheckCommand[serveCommand]:
-		return chosen.Check(ctx, name, &commands{}, stdout, stderr, passwordVariable, adminTokenVariable)
+		return chosen.Check(ctx, name, &commands{}, stdout, stderr, passwordVariable, api.TokenVariable)
 	case *program.ReferenceCommand:
 		return chosen.Write(name, &commands{}, stdout)
 	case *program.VersionCommand:
@@ -70,7 +71,7 @@ func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, dis
 // run serves until ctx ends.
 func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
 	f.warn(logger)
-	program.WarnOfVariables(logger, name, &commands{}, passwordVariable, adminTokenVariable)
+	program.WarnOfVariables(logger, name, &commands{}, passwordVariable, api.TokenVariable)
 	h, err := open(ctx, *f, logger)
 	if err != nil {
 		return err

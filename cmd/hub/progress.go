@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"carillon/cmd/internal/program"
 	"carillon/transfer"
@@ -41,11 +38,6 @@ func newReporter(what string, size int64, stderr io.Writer, logger *slog.Logger)
 		r.terminal, r.next = screen, r.begun
 	}
 	return r
-}
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // progress is called after every record.

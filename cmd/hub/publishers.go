@@ -7,6 +7,7 @@ import (
 
 	"carillon/hub"
 	"carillon/internal/egress"
+	"carillon/operator/api"
 	"carillon/source"
 )
 
@@ -15,15 +16,9 @@ type publisherFlags struct {
 	Publishers string `enum:"open,registered" default:"open" help:"Who may publish: open, whoever reaches the hub, to topics that name it; or registered, only Sources that hub source add has registered, each with a token and the prefixes of its topics."`
 }
 
-// The values of --publishers: nobody is asked for a token, or everybody is.
-const (
-	everybody  = "open"
-	registered = "registered"
-)
-
 // joinSources makes the registry of Sources, where only those may publish.
 func (h *house) joinSources(f publisherFlags) (err error) {
-	if f.Publishers != registered {
+	if f.Publishers != api.Registered {
 		return nil
 	}
 	h.sources, err = source.NewRegistry(h.store.Sources, source.Config{}, h.logger, h.metrics)
@@ -41,9 +36,9 @@ func (h *house) publishers() hub.Sources {
 // mode is the value of --publishers.
 func (h *house) mode() string {
 	if h.sources == nil {
-		return everybody
+		return api.Everybody
 	}
-	return registered
+	return api.Registered
 }
 
 // warnPublishers tells of tokens that others could read.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"carillon/operator/ask"
 	"carillon/store/pebblestore"
 	"carillon/store/redisstore"
 )
@@ -67,7 +68,7 @@ func (f *restoreCommand) open(
 	ctx context.Context, stdin io.Reader, stderr io.Writer, logger *slog.Logger,
 ) (in io.ReadCloser, size int64, err error) {
 	if f.Input == "-" {
-		if isTerminal(stdin) {
+		if ask.IsTerminal(stdin) {
 			return nil, 0, errors.New("there is no backup on standard input: give --input FILE, or a pipe")
 		}
 		return io.NopCloser(interruptible(ctx, stdin)), 0, nil

@@ -176,13 +176,6 @@ func (a *api) setLogLevel(w http.ResponseWriter, r *request) error {
 	return answerJSON(w, http.StatusOK, LevelAnswer{a.Level.Get()}, nil)
 }
 
-func (a *api) backup(w http.ResponseWriter, r *request) error {
-	if a.Backup == nil {
-		return Refusal(http.StatusNotFound, "A backup is made by hub backup, beside the store: it holds secrets, and is not for this listener.")
-	}
-	return a.Backup(w, r.Request)
-}
-
 // done answers that what was told is done, unless there is an error.
 func done(w http.ResponseWriter, err error) error {
 	if err == nil {

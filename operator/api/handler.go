@@ -67,17 +67,23 @@ type Config struct {
 	Auth *Auth
 	// Version is that of the program.
 	Version string
-	// Publishers is who may publish to the hub: open or registered; "": no hub answers.
+	// Publishers is who may publish to the hub: Everybody or Registered; "": no hub answers.
 	Publishers string
 	// Level is the least level of log lines; nil: it cannot be asked or changed.
 	Level Level
 	// Stopping is closed when the hub ends: then streams do; nil: never.
 	Stopping <-chan struct{}
-	// Backup answers with a backup of the store; nil: there is none to be had here.
-	Backup func(http.ResponseWriter, *http.Request) error
+	// Backup holds a state of the store, to be answered with; nil: there is none to be had here.
+	Backup func(context.Context) (Backup, error)
 	// Logger takes what goes wrong.
 	Logger *slog.Logger
 }
+
+// Who may publish to a hub: nobody is asked for a token, or everybody is.
+const (
+	Everybody  = "open"
+	Registered = "registered"
+)
 
 // Level is the least level of log lines: debug, info, warn or error.
 type Level interface {

@@ -301,12 +301,7 @@ func TestMain(m *testing.M) {
 func TestAnswersAreAsTheFileSays(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		h := newHouse(t, func(c *api.Config) {
-			c.Backup = func(w http.ResponseWriter, _ *http.Request) error {
-				w.Header().Set("Content-Type", "application/x-tar")
-				w.Header().Set("Cache-Control", "no-store")
-				_, err := io.WriteString(w, "tar")
-				return err
-			}
+			c.Backup = func(context.Context) (api.Backup, error) { return fakeBackup{}, nil }
 		})
 		h.desk.bare = bare
 		for _, r := range api.Routes() {
@@ -356,12 +351,22 @@ func TestErrorsAreAsTheFileSays(t *testing.T) {
 	}
 }
 
+// fakeBackup is a backup of nothing.
+type fakeBackup struct{}
+
+func (fakeBackup) Write(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, "tar")
+	return err
+}
+
+func (fakeBackup) Close() error { return nil }
+
 // spoil takes away what an operation needs that asks no desk.
 func spoil(c *api.Config, r api.Route, status string) {
 	desk := c.Desk.(*fakeDesk)
 	switch {
 	case r.Path == "/backup" && status != "404":
-		c.Backup = func(http.ResponseWriter, *http.Request) error { return desk.err }
+		c.Backup = func(context.Context) (api.Backup, error) { return nil, desk.err }
 	case r.Path == "/log-level" && status == "409":
 		c.Level = nil
 	case (r.Path == "/events" || r.Path == "/listen" || r.Path == "/check") && status == "503":

@@ -1,12 +1,9 @@
-package main
+package ask
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -14,26 +11,25 @@ import (
 	"carillon/operator"
 )
 
-// showCommand shows a subscription or a notification.
-type showCommand struct {
-	askFlags
-
+// Show shows a subscription or a notification.
+type Show struct {
 	ID    uuid.UUID `arg:"" help:"The ID of a subscription, or of a notification, as X-Hub-Notification-Id has it."`
 	Topic string    `env:"-" placeholder:"URL" help:"The ID is that of a notification of this topic. Without it all logs are looked through, which takes longer."`
 }
 
 // Help says what the flags do not.
-func (*showCommand) Help() string {
+func (*Show) Help() string {
 	return "Of a notification: was it delivered to all? Whoever has not got it is listed. Of a subscription: its position, its latest attempts, which are in memory only, and its gaps."
 }
 
-func (f *showCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
-	return f.with(ctx, logger, func(c *control) error {
+// Run implements Command.
+func (f *Show) Run(ctx context.Context, call Call) error {
+	return call.with(ctx, Everything, func(c *Client) error {
 		if f.Topic == "" {
 			var s operator.SubscriptionDetail
 			text, err := c.read(ctx, "/subscriptions/"+f.ID.String(), &s)
 			if !isStatus(err, http.StatusNotFound) {
-				return f.show(stdout, text, err, func() error { return printSubscription(stdout, s, c.Online || c.shared) })
+				return call.show(text, err, func() error { return printSubscription(call.Stdout, s, c.Online || c.shared) })
 			}
 		}
 		var n operator.NotificationDetail
@@ -41,28 +37,12 @@ func (f *showCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader,
 		if f.Topic == "" && (isStatus(err, http.StatusNotFound) || isStatus(err, http.StatusBadRequest)) {
 			return fmt.Errorf("there is no subscription and no notification %s", f.ID)
 		}
-		err = f.show(stdout, text, err, func() error { return printNotification(stdout, n) })
-		if err == nil && !f.JSON {
-			tellCoverage(stderr, n.Coverage)
+		err = call.show(text, err, func() error { return printNotification(call.Stdout, n) })
+		if err == nil && !call.JSON {
+			tellCoverage(call.Stderr, n.Coverage)
 		}
 		return err
 	})
-}
-
-func isStatus(err error, status int) bool {
-	refused, is := errors.AsType[refusal](err)
-	return is && refused.status == status
-}
-
-// show prints an answer as it is, or for people.
-func (f *askFlags) show(stdout io.Writer, text json.RawMessage, err error, people func() error) error {
-	switch {
-	case err != nil:
-		return err
-	case f.JSON:
-		return printJSON(stdout, text)
-	}
-	return people()
 }
 
 // printSubscription prints a subscription; running: hubs were asked, which remember attempts.

@@ -1,19 +1,15 @@
-package main
+package ask
 
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
-	"strconv"
 	"time"
 
 	"carillon/operator"
 )
 
-// subscriptionsCommand lists subscriptions.
-type subscriptionsCommand struct {
-	askFlags
+// Subscriptions lists subscriptions.
+type Subscriptions struct {
 	pageFlags
 
 	Topic      string        `env:"-" placeholder:"URL" help:"Only subscriptions to this topic."`
@@ -26,40 +22,28 @@ type subscriptionsCommand struct {
 }
 
 // Validate refuses what cannot be asked.
-func (f *subscriptionsCommand) Validate() error {
+func (f *Subscriptions) Validate() error {
 	if f.LagOver < 0 || f.LeaseUnder < 0 {
 		return fmt.Errorf("--lag-over and --lease-under must be more than 0")
 	}
-	if err := f.pageFlags.Validate(); err != nil {
-		return err
-	}
-	return f.askFlags.Validate()
+	return f.pageFlags.Validate()
 }
 
-func (f *subscriptionsCommand) query(after string, limit int) string {
-	gapped, lag, lease := "", "", ""
-	if f.Gapped {
-		gapped = "true"
-	}
-	if f.LagOver > 0 {
-		lag = f.LagOver.String()
-	}
-	if f.LeaseUnder > 0 {
-		lease = f.LeaseUnder.String()
-	}
-	return query("topic", f.Topic, "contains", f.Contains, "host", f.Host, "state", f.State, "gapped", gapped,
-		"lag_over", lag, "lease_under", lease, "after", after, "limit", strconv.Itoa(limit))
+func (f *Subscriptions) query(after string, limit int) string {
+	return query("topic", f.Topic, "contains", f.Contains, "host", f.Host, "state", f.State, "gapped", f.Gapped,
+		"lag_over", f.LagOver, "lease_under", f.LeaseUnder, "after", after, "limit", limit)
 }
 
-func (f *subscriptionsCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
-	return f.with(ctx, logger, func(c *control) error {
-		t := table(stdout)
-		if !f.JSON {
+// Run implements Command.
+func (f *Subscriptions) Run(ctx context.Context, call Call) error {
+	return call.with(ctx, Everything, func(c *Client) error {
+		t := table(call.Stdout)
+		if !call.JSON {
 			row(t, "STATE", "LAG", "LEASE", "ID", "CALLBACK HOST", "TOPIC")
 		}
-		hosts, topics := 22, max(16, min(60, columns(stdout)-84)) // of 100 columns, or more
-		if columns(stdout) >= 120 {
-			hosts, topics = 32, max(16, min(60, columns(stdout)-94))
+		hosts, topics := 22, max(16, min(60, columns(call.Stdout)-84)) // of 100 columns, or more
+		if columns(call.Stdout) >= 120 {
+			hosts, topics = 32, max(16, min(60, columns(call.Stdout)-94))
 		}
 		var last operator.SubscriptionPage
 		shown := 0
@@ -69,8 +53,8 @@ func (f *subscriptionsCommand) run(ctx context.Context, logger *slog.Logger, _ i
 			if err != nil {
 				return "", err
 			}
-			if f.JSON {
-				return last.Next, printJSON(stdout, text)
+			if call.JSON {
+				return last.Next, printJSON(call.Stdout, text)
 			}
 			for _, s := range last.Subscriptions {
 				row(t, stateOf(s), lagOf(s), span(seconds(s.LeaseSeconds)), s.ID, host(s.CallbackHost, hosts), short(s.Topic, topics))
@@ -78,10 +62,10 @@ func (f *subscriptionsCommand) run(ctx context.Context, logger *slog.Logger, _ i
 			shown += len(last.Subscriptions)
 			return last.Next, t.Flush()
 		})
-		if err == nil && !f.JSON {
-			fmt.Fprintf(stderr, "hub: %d of %s\n", shown, count(last.Matching, "subscription"))
-			tellMore(stderr, next)
-			tellCoverage(stderr, last.Coverage)
+		if err == nil && !call.JSON {
+			fmt.Fprintf(call.Stderr, "hub: %d of %s\n", shown, count(last.Matching, "subscription"))
+			tellMore(call.Stderr, next)
+			tellCoverage(call.Stderr, last.Coverage)
 		}
 		return err
 	})

@@ -1,4 +1,7 @@
-package main
+// Package offline has what operators ask of a store that no hub works on: its subscriptions are
+// seen, and nothing is delivered. What is told to be done is in the store when Close returns, and
+// done when a hub runs.
+package offline
 
 import (
 	"context"
@@ -11,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"carillon/cmd/internal/program"
 	"carillon/delivery"
 	"carillon/delivery/dispatch"
 	"carillon/delivery/report"
@@ -20,43 +22,21 @@ import (
 	"carillon/subscription"
 )
 
-// deskAside is the desk of a command on a store that it has opened. On a Redis it asks the
-// hubs. On Pebble, where no hub can run beside it, it reads the subscriptions itself: what is
-// told to be done is in the store when close returns, and done when a hub runs.
-type deskAside struct {
-	*operator.Desk
-	close func() error // before the store's
-}
-
-// openDesk reads what there is in the store. Close it.
-func openDesk(ctx context.Context, e *engine, logger *slog.Logger) (*deskAside, error) {
-	cfg := operator.Config{
-		Engine: e.name(), Version: program.Version, Started: time.Now(), Log: e.Log, Cursors: e.Cursors,
-		Subscriptions: e.Subscriptions, Sources: e.Sources, Peers: e.Peers, Warnings: e.Warnings, Logger: logger,
-	}
-	end := func() error { return nil }
-	if e.Peers == nil {
-		still, err := readStill(ctx, e, logger)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Deliveries, end = still, still.end
-	}
-	desk, err := operator.New(cfg)
-	if err != nil {
-		return nil, errors.Join(err, end())
-	}
-	return &deskAside{desk, end}, nil
-}
-
-// still are the deliveries of a store that no hub works on: seen, and not made.
-type still struct {
+// Deliveries are those of a store that no hub works on: seen, and not made.
+type Deliveries struct {
 	*dispatch.Dispatcher
 	cursors delivery.Cursors
 	end     func() error // saves what was changed
 }
 
-var _ operator.Deliveries = (*still)(nil)
+var _ operator.Deliveries = (*Deliveries)(nil)
+
+// Store is what is read of a store.
+type Store struct {
+	Log     delivery.Log
+	Cursors delivery.Cursors
+	Shards  delivery.Shards
+}
 
 // nobody delivers nothing, and ends no subscription.
 type nobody struct{}
@@ -69,34 +49,37 @@ func (nobody) Remove(context.Context, subscription.Subscription) (bool, error) {
 	return false, errors.New("no hub runs")
 }
 
-// readStill takes all shards of a store and reads them.
-func readStill(ctx context.Context, e *engine, logger *slog.Logger) (*still, error) {
-	d, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: e.Log, Cursors: e.Cursors}, nobody{}, nobody{}, logger, nil)
+// Read takes all shards of a store and reads them. Close it before the store.
+func Read(ctx context.Context, store Store, logger *slog.Logger) (*Deliveries, error) {
+	seen, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: store.Log, Cursors: store.Cursors}, nobody{}, nobody{}, logger, nil)
 	if err != nil {
 		return nil, err
 	}
 	own, release := context.WithCancel(context.WithoutCancel(ctx))
 	var owning errgroup.Group
 	taken := make(chan struct{})
-	holder := &takingAll{Dispatcher: d, left: subscription.Shards, done: taken}
+	holder := &takingAll{Dispatcher: seen, left: subscription.Shards, done: taken}
 	ended := make(chan struct{})
-	owning.Go(func() error { defer close(ended); return e.Shards.Run(own, holder) })
-	s := &still{Dispatcher: d, cursors: e.Cursors, end: func() error { release(); return owning.Wait() }}
+	owning.Go(func() error { defer close(ended); return store.Shards.Run(own, holder) })
+	d := &Deliveries{Dispatcher: seen, cursors: store.Cursors, end: func() error { release(); return owning.Wait() }}
 	select {
 	case <-taken:
-		err = s.readHeads(ctx, e.Log)
+		err = d.readHeads(ctx, store.Log)
 	case <-ended:
 		err = errors.New("the shards of the store could not be taken")
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reading the subscriptions: %w", err), s.end())
+		return nil, errors.Join(fmt.Errorf("reading the subscriptions: %w", err), d.Close())
 	}
-	return s, nil
+	return d, nil
 }
 
-// takingAll is the holder of a command.
+// Close gives the shards back, with what was changed.
+func (d *Deliveries) Close() error { return d.end() }
+
+// takingAll is the holder of all shards.
 type takingAll struct {
 	*dispatch.Dispatcher
 	left int // shards to be taken. One Gained or Lost at a time.
@@ -118,23 +101,23 @@ func (t *takingAll) Gained(ctx context.Context, tenure delivery.Tenure) error {
 const headsAtOnce = 1000
 
 // readHeads tells the dispatcher what there is to get.
-func (s *still) readHeads(ctx context.Context, log delivery.Reader) error {
-	for some := range slices.Chunk(s.Topics(), headsAtOnce) {
+func (d *Deliveries) readHeads(ctx context.Context, log delivery.Reader) error {
+	for some := range slices.Chunk(d.Topics(), headsAtOnce) {
 		heads, err := log.Heads(ctx, some)
 		if err != nil {
 			return err
 		}
 		for i, topic := range some {
-			s.Published(topic, heads[i])
+			d.Published(topic, heads[i])
 		}
 	}
 	return nil
 }
 
 // TopicCounts counts by the positions: the dispatcher has woken nobody.
-func (s *still) TopicCounts(ctx context.Context) ([]report.TopicCount, error) {
+func (d *Deliveries) TopicCounts(ctx context.Context) ([]report.TopicCount, error) {
 	byTopic := map[string]*report.TopicCount{}
-	err := s.Each(ctx, "", func(one report.Standing) bool {
+	err := d.Each(ctx, "", func(one report.Standing) bool {
 		key := subscription.Key(one.Subscription.Topic)
 		c := byTopic[key]
 		if c == nil {
@@ -159,9 +142,9 @@ func (s *still) TopicCounts(ctx context.Context) ([]report.TopicCount, error) {
 }
 
 // Totals are those of the moment.
-func (s *still) Totals() report.Totals {
+func (d *Deliveries) Totals() report.Totals {
 	var t report.Totals
-	counts, err := s.TopicCounts(context.Background())
+	counts, err := d.TopicCounts(context.Background())
 	if err != nil {
 		return t
 	}
@@ -173,20 +156,20 @@ func (s *still) Totals() report.Totals {
 }
 
 // RetryNow has a hub try again when it starts, however long it was to back off.
-func (s *still) RetryNow(ctx context.Context, id subscription.ID) error {
-	one, there := s.Standing(id)
+func (d *Deliveries) RetryNow(ctx context.Context, id subscription.ID) error {
+	one, there := d.Standing(id)
 	if !there {
 		return delivery.ErrNoSubscription
 	}
 	if one.State == report.StateIdle {
 		return fmt.Errorf("%w: it has got everything", delivery.ErrNothingToDo)
 	}
-	held, _ := s.Held()
+	held, _ := d.Held()
 	at := slices.IndexFunc(held, func(t delivery.Tenure) bool { return t.Shard == subscription.ShardOf(id) })
 	if at < 0 {
 		return delivery.ErrNotHeld
 	}
 	p := one.Position
 	p.NextAttempt = time.Time{}
-	return s.cursors.Save(ctx, []delivery.Batch{{Tenure: held[at], Advances: []delivery.Advance{{Subscription: id, Position: p}}}})
+	return d.cursors.Save(ctx, []delivery.Batch{{Tenure: held[at], Advances: []delivery.Advance{{Subscription: id, Position: p}}}})
 }
