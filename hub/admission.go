@@ -1,6 +1,8 @@
 package hub
 
-import "carillon/subscription"
+import (
+	"carillon/topic"
+)
 
 // counted is where a topic that does not wait yet is counted.
 type counted struct {
@@ -13,17 +15,17 @@ type counted struct {
 // admit reserves room for the topics of a ping that do not wait yet: errBusy if too
 // many wait in all, errHostBusy if too many of one host do. The room is held until
 // release is called, after add or where the ping came to nothing.
-func (f *fetcher) admit(topics []string) (release func(), err error) {
+func (f *fetcher) admit(topics []topic.Address) (release func(), err error) {
 	all := make([]counted, len(topics))
-	for i, topic := range topics {
-		host := fetchedHost(topic)
-		all[i] = counted{host, f.pace.bad(host) && !f.known(topic)}
+	for i, at := range topics {
+		host := fetchedHost(at)
+		all[i] = counted{host, f.pace.bad(host) && !f.known(at)}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var hosts []string
-	for i, topic := range topics {
-		if f.jobs[subscription.Key(topic)] != nil {
+	for i, at := range topics {
+		if f.jobs[at.Key()] != nil {
 			continue
 		}
 		if err := f.reserve(all[i]); err != nil {

@@ -16,6 +16,7 @@ import (
 	"carillon/delivery"
 	registered "carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // A registered Source may ask what became of a notification that it published:
@@ -107,22 +108,22 @@ func (h *Hub) answerSource(w http.ResponseWriter, r *http.Request, grant *regist
 	if err != nil {
 		return badRequest("The query is not form-encoded.")
 	}
-	topic, err := single(values, "topic")
-	if err == nil && topic == "" {
+	spelling, err := single(values, "topic")
+	if err == nil && spelling == "" {
 		err = badRequest("topic is missing in the query: it is the topic that the notification was published to.")
 	}
 	if err != nil {
 		return err
 	}
-	if len(topic) > h.cfg.MaxURL {
+	if len(spelling) > h.cfg.MaxURL {
 		return badRequest("topic is longer than %d bytes.", h.cfg.MaxURL)
 	}
-	if err := h.keeper.covered(w, r, grant, kindAnswer, "topic", topic); err != nil {
+	if err := h.keeper.covered(w, r, grant, kindAnswer, "topic", topic.Parse(spelling)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.StoreTimeout)
 	defer cancel()
-	answer, err := h.parts.Answers.Answer(ctx, topic, id)
+	answer, err := h.parts.Answers.Answer(ctx, spelling, id)
 	if errors.Is(err, ErrNoNotification) {
 		return refuse(http.StatusNotFound, "This topic has no notification of that ID: it was never published here, or the hub keeps it no longer.")
 	}

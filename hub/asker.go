@@ -11,6 +11,7 @@ import (
 	"carillon/internal/egress"
 	"carillon/internal/weblink"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // asker makes the requests of a topic check.
@@ -26,9 +27,9 @@ func newAsker(cfg Config, transport http.RoundTripper) *asker {
 
 // ask returns nil if the topic names this hub, a *subscription.Refusal if it does
 // not, and ErrTopicAway if its server could not tell.
-func (a *asker) ask(ctx context.Context, topic string) error {
-	links, err := a.links(ctx, http.MethodHead, topic)
-	if err == nil && judgeLinks(links, topic, a.self) == nil {
+func (a *asker) ask(ctx context.Context, at topic.Address) error {
+	links, err := a.links(ctx, http.MethodHead, at)
+	if err == nil && judgeLinks(links, at, a.self) == nil {
 		return nil
 	}
 	// Where there was no answer to HEAD, or one that asks for patience, GET would wait
@@ -36,16 +37,16 @@ func (a *asker) ask(ctx context.Context, topic string) error {
 	if errors.Is(err, ErrTopicAway) && !errors.Is(err, errStatus) {
 		return err
 	}
-	links, err = a.links(ctx, http.MethodGet, topic)
+	links, err = a.links(ctx, http.MethodGet, at)
 	if err != nil {
 		return err
 	}
-	return judgeLinks(links, topic, a.self)
+	return judgeLinks(links, at, a.self)
 }
 
 // links requests the topic and returns the links of its answer.
-func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link, error) {
-	req, err := a.cfg.request(ctx, method, topic)
+func (a *asker) links(ctx context.Context, method string, at topic.Address) ([]weblink.Link, error) {
+	req, err := a.cfg.request(ctx, method, at.String())
 	if err != nil {
 		return nil, errNotAsked()
 	}
@@ -58,11 +59,11 @@ func (a *asker) links(ctx context.Context, method, topic string) ([]weblink.Link
 		return nil, err
 	}
 	if method == http.MethodHead {
-		return headerLinks(resp, topic), nil
+		return headerLinks(resp, at.String()), nil
 	}
 	in := &tapped{Reader: resp.Body, into: io.Discard}
-	links := discover(resp, topic, in)
-	if in.err != nil && judgeLinks(links, topic, a.self) != nil {
+	links := discover(resp, at.String(), in)
+	if in.err != nil && judgeLinks(links, at, a.self) != nil {
 		return nil, requestFailed(in.err) // the links may be in the rest
 	}
 	return links, nil
@@ -109,22 +110,22 @@ func requestFailed(err error) error {
 }
 
 // headerLinks returns the links of an answer's header. A broken one counts as none.
-func headerLinks(resp *http.Response, topic string) []weblink.Link {
+func headerLinks(resp *http.Response, base string) []weblink.Link {
 	links, _ := weblink.Parse(resp.Header.Values("Link"))
-	return weblink.Resolve(topic, links)
+	return weblink.Resolve(base, links)
 }
 
 // discover returns the links of an answer: those of the header, and for a
 // relation that the header lacks those which the document embeds (WebSub §4), of
 // whose beginning weblink reads so much as it allows.
-func discover(resp *http.Response, topic string, body io.Reader) []weblink.Link {
-	links := headerLinks(resp, topic)
+func discover(resp *http.Response, base string, body io.Reader) []weblink.Link {
+	links := headerLinks(resp, base)
 	noSelf, noHub := len(weblink.Find(links, relSelf)) == 0, len(weblink.Find(links, relHub)) == 0
 	if !noSelf && !noHub {
 		return links
 	}
 	// The links before the place where a document breaks off are good.
-	embedded, _ := weblink.FromDocument(resp.Header.Get("Content-Type"), topic, body)
+	embedded, _ := weblink.FromDocument(resp.Header.Get("Content-Type"), base, body)
 	for _, l := range embedded {
 		if noSelf && l.Has(relSelf) || noHub && l.Has(relHub) {
 			links = append(links, l)
@@ -135,13 +136,13 @@ func discover(resp *http.Response, topic string, body io.Reader) []weblink.Link 
 
 // judgeLinks returns a refusal unless the links name the topic itself, and nothing
 // else, as rel=self, and this hub, perhaps among others, as rel=hub.
-func judgeLinks(links []weblink.Link, topic, hub string) error {
+func judgeLinks(links []weblink.Link, at topic.Address, hub string) error {
 	selves := weblink.Find(links, relSelf)
 	if len(selves) == 0 {
 		return &subscription.Refusal{Reason: "it shows no link with rel=self"}
 	}
 	for _, l := range selves {
-		if subscription.Key(l.URI) != subscription.Key(topic) {
+		if l.URI != at.String() && !topic.Parse(l.URI).Same(at) {
 			return &subscription.Refusal{Reason: "its link with rel=self names another address"}
 		}
 	}

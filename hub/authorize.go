@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	registered "carillon/source"
+	"carillon/topic"
 )
 
 // Sources knows who may publish. source.Registry is one.
@@ -92,22 +93,22 @@ func (k *gatekeeper) authenticate(w http.ResponseWriter, r *http.Request, kind s
 
 // covered refuses a publication whose topic, which the request names by the parameter, is
 // not one of the Source's.
-func (k *gatekeeper) covered(w http.ResponseWriter, r *http.Request, grant *registered.Grant, kind, name, topic string) error {
-	if grant == nil || grant.Covers(topic) {
+func (k *gatekeeper) covered(w http.ResponseWriter, r *http.Request, grant *registered.Grant, kind, name string, at topic.Address) error {
+	if grant == nil || grant.Covers(at) {
 		return nil
 	}
-	k.tell(r, kind, reasonOutside, "source", grant.Name(), "topic", topic)
+	k.tell(r, kind, reasonOutside, "source", grant.Name(), "topic", at.String())
 	return challenged(w, http.StatusForbidden, insufficientScope,
 		name+" is a topic that your token is not for. The operator of this hub can register another prefix for you.")
 }
 
 // permit is authenticate and covered at once.
-func (k *gatekeeper) permit(w http.ResponseWriter, r *http.Request, kind, name, topic string) error {
+func (k *gatekeeper) permit(w http.ResponseWriter, r *http.Request, kind, name string, at topic.Address) error {
 	grant, err := k.authenticate(w, r, kind)
 	if err != nil {
 		return err
 	}
-	return k.covered(w, r, grant, kind, name, topic)
+	return k.covered(w, r, grant, kind, name, at)
 }
 
 // challenged sets the challenge that goes with a refusal.

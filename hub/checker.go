@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
-	"carillon/internal/standing"
 	"carillon/internal/turns"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // renewals is how many topics may wait to be asked again in the background; one
@@ -41,7 +41,7 @@ type Checker struct {
 	paced   singleflight.Group
 	gate    *turns.Gate
 	pace    *pace
-	renew   chan string
+	renew   chan topic.Address
 	logger  *slog.Logger
 	metrics *checkMetrics
 }
@@ -70,7 +70,7 @@ func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, re
 			SlowAfter: cfg.TopicCheckSlowAfter, SlowSlots: cfg.SlowTopicChecks,
 		}}),
 		pace:   newPace(),
-		renew:  make(chan string, renewals),
+		renew:  make(chan topic.Address, renewals),
 		logger: logger,
 	}
 	var err error
@@ -84,20 +84,21 @@ func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, re
 // does not, ErrTopicAway if its server could not tell, and subscription.ErrBusy if
 // there was no room to ask it, or it is not its time: a site whose topics have refused, or
 // not answered, many times in a row is asked once a second.
-func (c *Checker) Validate(ctx context.Context, topic string) error {
-	if said, ok := c.remembered(topic); ok {
+func (c *Checker) Validate(ctx context.Context, topicURL string) error {
+	at := topic.Parse(topicURL)
+	if said, ok := c.remembered(at); ok {
 		return said
 	}
-	return c.check(ctx, topic, true)
+	return c.check(ctx, at, true)
 }
 
 // remembered returns what Validate would without asking the topic, if it is remembered.
-func (c *Checker) remembered(topic string) (said error, ok bool) {
-	found, stale, ok := c.known.get(subscription.Key(topic), time.Now())
+func (c *Checker) remembered(at topic.Address) (said error, ok bool) {
+	found, stale, ok := c.known.get(at.Key(), time.Now())
 	c.metrics.cached.WithLabelValues(yesNo(ok)).Inc()
 	if stale {
 		select {
-		case c.renew <- topic:
+		case c.renew <- at:
 		default: // as many wait as may; this one keeps its answer to its end
 		}
 	}
@@ -115,18 +116,18 @@ func yesNo(b bool) string {
 // share the answer, so one who gives up does not break it off. Paced: it may be a
 // stranger who wants to know, of a topic that does not name this hub; he shares with his
 // like, as the answer may be that it is not his turn.
-func (c *Checker) check(ctx context.Context, topic string, paced bool) error {
+func (c *Checker) check(ctx context.Context, at topic.Address, paced bool) error {
 	flights := &c.flights
 	if paced {
 		flights = &c.paced
 	}
-	flight := flights.DoChan(subscription.Key(topic), func() (any, error) {
+	flight := flights.DoChan(at.Key(), func() (any, error) {
 		if paced {
-			if err := c.pace.turn(topic); err != nil {
+			if err := c.pace.turn(at); err != nil {
 				return nil, err
 			}
 		}
-		return nil, c.askInTurn(context.WithoutCancel(ctx), topic)
+		return nil, c.askInTurn(context.WithoutCancel(ctx), at)
 	})
 	select {
 	case <-ctx.Done():
@@ -139,24 +140,24 @@ func (c *Checker) check(ctx context.Context, topic string, paced bool) error {
 // askInTurn asks the topic when there is a place for it. That it waited is not held
 // against the topic: it has its own time from then on, and where there is no place in
 // as long a time the error is errBusy.
-func (c *Checker) askInTurn(ctx context.Context, topic string) error {
+func (c *Checker) askInTurn(ctx context.Context, at topic.Address) error {
 	waiting, cancel := context.WithTimeout(ctx, c.cfg.TopicCheckTimeout)
 	defer cancel()
-	pass, err := c.gate.Enter(waiting, standing.Site(topic))
+	pass, err := c.gate.Enter(waiting, topic.Site(at.String()))
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBusy, err)
 	}
 	defer pass.Leave()
-	return c.ask(ctx, topic)
+	return c.ask(ctx, at)
 }
 
 // ask asks the topic and remembers what it said.
-func (c *Checker) ask(ctx context.Context, topic string) error {
+func (c *Checker) ask(ctx context.Context, at topic.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TopicCheckTimeout)
 	defer cancel()
-	err := c.asker.ask(ctx, topic)
-	c.pace.note(topic, err)
-	said := verdict{key: subscription.Key(topic), refusal: err}
+	err := c.asker.ask(ctx, at)
+	c.pace.note(at, err)
+	said := verdict{key: at.Key(), refusal: err}
 	now := time.Now()
 	var refusal *subscription.Refusal
 	switch {
@@ -184,10 +185,10 @@ func (c *Checker) run(ctx context.Context) error {
 		case <-ctx.Done():
 			_ = g.Wait()
 			return nil
-		case topic := <-c.renew:
+		case at := <-c.renew:
 			g.Go(func() error {
-				if err := c.check(ctx, topic, false); err != nil && ctx.Err() == nil {
-					c.logger.Info("topic check not renewed", "topic", topic, "error", err)
+				if err := c.check(ctx, at, false); err != nil && ctx.Err() == nil {
+					c.logger.Info("topic check not renewed", "topic", at.String(), "error", err)
 				}
 				return nil
 			})

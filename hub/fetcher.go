@@ -12,9 +12,9 @@ import (
 
 	"carillon/delivery"
 	"carillon/internal/bodies"
-	"carillon/internal/standing"
 	"carillon/internal/turns"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // fetcher carries out pings: it fetches each topic that was pinged and publishes
@@ -40,11 +40,11 @@ type fetcher struct {
 	cfg     Config
 	pings   delivery.Pings
 	source  *source
-	pace    *pace                   // shared with the checks
-	known   func(topic string) bool // it has subscribers, or is remembered as naming this hub
-	wake    chan struct{}           // holds one token: something changed
-	stale   chan struct{}           // holds one token: the waiting pings are to be read
-	refused *notices                // of pings that came to nothing
+	pace    *pace                       // shared with the checks
+	known   func(at topic.Address) bool // it has subscribers, or is remembered as naming this hub
+	wake    chan struct{}               // holds one token: something changed
+	stale   chan struct{}               // holds one token: the waiting pings are to be read
+	refused *notices                    // of pings that came to nothing
 	logger  *slog.Logger
 	metrics *metrics
 
@@ -70,6 +70,7 @@ type (
 // fetchJob is one topic that is to be fetched. While it runs its fields belong
 // to the goroutine that runs it, else to fetcher.mu.
 type fetchJob struct {
+	at      topic.Address
 	ping    delivery.Ping
 	shard   subscription.Shard
 	host    string
@@ -88,9 +89,9 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		pings:  parts.Pings,
 		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: bodies.NewRoom(cfg.MaxFetchBytes, cfg.MaxBody, errBusy)},
 		pace:   parts.Checker.pace,
-		known: func(topic string) bool {
-			said, ok := parts.Checker.remembered(topic)
-			_, wanted := parts.Audience.Spelling(subscription.Key(topic))
+		known: func(at topic.Address) bool {
+			said, ok := parts.Checker.remembered(at)
+			_, wanted := parts.Audience.Spelling(at.Key())
 			return wanted || ok && said == nil
 		},
 		wake:    make(chan struct{}, 1),
@@ -107,19 +108,20 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 }
 
 // fetchedHost is by what pings are counted and take turns.
-func fetchedHost(topic string) string { return standing.Site(topic) }
+func fetchedHost(at topic.Address) string { return topic.Site(at.String()) }
 
 // add has topics fetched whose pings are durable, those of this process's shards.
 func (f *fetcher) add(pings ...delivery.Ping) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range pings {
-		key := subscription.Key(p.Topic)
-		switch j := f.jobs[key]; {
-		case !f.owned[subscription.TopicShard(p.Topic)] || p.Count <= f.settled.count(key):
+		at := topic.Parse(p.Topic)
+		shard := subscription.TopicShard(at)
+		switch j := f.jobs[at.Key()]; {
+		case !f.owned[shard] || p.Count <= f.settled.count(at.Key()):
 		case j == nil:
-			j = &fetchJob{ping: p, shard: subscription.TopicShard(p.Topic), host: fetchedHost(p.Topic)}
-			f.jobs[key] = j
+			j = &fetchJob{at: at, ping: p, shard: shard, host: fetchedHost(at)}
+			f.jobs[at.Key()] = j
 			f.count(j.host)
 			j.ticket = f.turns.Push(j.host, turns.Fresh, j)
 		case !j.running && !j.settled && p.Count > j.ping.Count:
@@ -291,7 +293,7 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 	switch {
 	case done:
 		f.forget(j)
-		f.settled.add(subscription.Key(j.ping.Topic), j.ping.Count)
+		f.settled.add(j.at.Key(), j.ping.Count)
 	case !f.owned[j.shard]:
 		f.forget(j)
 	default:
@@ -302,7 +304,7 @@ func (f *fetcher) carryOut(ctx context.Context, j *fetchJob) {
 
 // forget takes out a job. The caller holds mu.
 func (f *fetcher) forget(j *fetchJob) {
-	delete(f.jobs, subscription.Key(j.ping.Topic))
+	delete(f.jobs, j.at.Key())
 	f.unreserve(j.host)
 }
 
@@ -337,17 +339,17 @@ const doubtPause = time.Second
 // the metrics count it. What somebody is known to want needs no turn, so that a
 // stranger's pings of what is not there cannot hold up a healthy topic beside them.
 func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
-	topic := j.ping.Topic
-	known := f.known(topic)
-	if later := (*subscription.Later)(nil); !known && errors.As(f.pace.turn(topic), &later) {
+	at := j.at
+	known := f.known(at)
+	if later := (*subscription.Later)(nil); !known && errors.As(f.pace.turn(at), &later) {
 		return later.After, false
 	}
 	if !f.mine(j) {
 		return doubtPause, false
 	}
-	published, err := f.source.publish(ctx, topic, func() bool { return f.mine(j) })
+	published, err := f.source.publish(ctx, at, func() bool { return f.mine(j) })
 	if err == nil || definitive(err) || errors.Is(err, ErrTopicAway) {
-		f.pace.note(topic, err)
+		f.pace.note(at, err)
 	}
 	switch {
 	case err == nil && published:
@@ -360,19 +362,19 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 		return 0, false
 	case definitive(err):
 		f.metrics.fetches.WithLabelValues(fetchRefused).Inc()
-		if tell, untold := f.refused.tell(topic); tell {
-			f.logger.Info("pinged topic not distributed", "topic", topic, "untold", untold, "error", err)
+		if tell, untold := f.refused.tell(at); tell {
+			f.logger.Info("pinged topic not distributed", "topic", at.String(), "untold", untold, "error", err)
 		} else {
-			f.logger.Debug("pinged topic not distributed", "topic", topic, "error", err)
+			f.logger.Debug("pinged topic not distributed", "topic", at.String(), "error", err)
 		}
 		return 0, true
 	case errors.Is(err, errNotMine):
-		f.logger.Debug("fetched topic not published: its shard was lost, or may be", "topic", topic)
+		f.logger.Debug("fetched topic not published: its shard was lost, or may be", "topic", at.String())
 		return 0, false
 	case errors.Is(err, errBusy):
 		return f.cfg.RetryAfter, false // the room is others' for now
 	case errors.Is(err, delivery.ErrUnavailable):
-		f.logger.Error("pinged topic could not be stored; trying again", "topic", topic, "error", err)
+		f.logger.Error("pinged topic could not be stored; trying again", "topic", at.String(), "error", err)
 		return f.cfg.RetryAfter, false
 	}
 	f.metrics.fetches.WithLabelValues(fetchFailed).Inc()
@@ -381,15 +383,15 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	}
 	if pause = j.backoff.NextBackOff(); pause == backoff.Stop {
 		f.metrics.fetches.WithLabelValues(fetchGivenUp).Inc()
-		if tell, untold := f.refused.tell(topic); tell {
-			f.logger.Info("fetching a pinged topic was given up", "topic", topic, "untold", untold, "error", err)
+		if tell, untold := f.refused.tell(at); tell {
+			f.logger.Info("fetching a pinged topic was given up", "topic", at.String(), "untold", untold, "error", err)
 		}
 		return 0, true
 	}
 	if answer := (*laterError)(nil); errors.As(err, &answer) {
 		pause = max(pause, min(answer.retryAfter, f.cfg.FetchRetryMax))
 	}
-	f.logger.Debug("fetching a pinged topic failed; trying again", "topic", topic, "after", pause, "error", err)
+	f.logger.Debug("fetching a pinged topic failed; trying again", "topic", at.String(), "after", pause, "error", err)
 	return pause, false
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/payload"
+	"carillon/topic"
 )
 
 // lookalikes reports publications that look like ResourceSync notifications and are none. They are
@@ -20,10 +21,10 @@ type lookalikes struct {
 }
 
 // note counts one that was published to the topic, and logs it.
-func (l *lookalikes) note(topic string, miss payload.Miss) {
+func (l *lookalikes) note(at topic.Address, miss payload.Miss) {
 	l.counts.WithLabelValues(string(miss.Kind)).Inc()
-	if tell, untold := l.notices.tell(topic); tell {
-		l.logger.Info("what looks like a ResourceSync notification was relayed as plain content", "topic", topic, "reason", miss.Why, "untold", untold)
+	if tell, untold := l.notices.tell(at); tell {
+		l.logger.Info("what looks like a ResourceSync notification was relayed as plain content", "topic", at.String(), "reason", miss.Why, "untold", untold)
 	}
 }
 

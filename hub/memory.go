@@ -13,6 +13,7 @@ import (
 	"carillon/internal/weblink"
 	"carillon/payload"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // The change memory: a Destination that was away, or for which a notification was given
@@ -121,14 +122,14 @@ func (h *Hub) parseMemory(raw string) (memoryWish, error) {
 			return wish, badRequest("The query has a parameter that is neither topic nor from.")
 		}
 	}
-	topic, err := required(values, "topic")
+	spelling, err := required(values, "topic")
 	if err != nil {
 		return wish, err
 	}
-	if len(topic) > h.cfg.MaxURL {
+	if len(spelling) > h.cfg.MaxURL {
 		return wish, badRequest("topic is longer than %d bytes.", h.cfg.MaxURL)
 	}
-	wish.topic = subscription.Key(topic)
+	wish.topic = topic.Key(spelling)
 	from, err := single(values, "from")
 	if err != nil || !values.Has("from") {
 		return wish, err

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 // Bounds of what the log is told of topics: anybody may ping anything.
@@ -34,11 +34,11 @@ type notice struct {
 
 // tell reports whether a line is to be written of the topic, and of how many cases since its last
 // line there was none.
-func (n *notices) tell(topic string) (tell bool, untold int) {
+func (n *notices) tell(at topic.Address) (tell bool, untold int) {
 	now := time.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	of := n.of(subscription.Key(topic))
+	of := n.of(at.Key())
 	if !of.said.IsZero() && now.Sub(of.said) < noticeEvery || !n.room(now) {
 		of.untold++
 		return false, 0

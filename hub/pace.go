@@ -7,6 +7,7 @@ import (
 
 	"carillon/internal/standing"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // maxBadPings is how many topics of a site in bad standing may wait to be fetched, but for
@@ -24,8 +25,8 @@ type pace struct {
 func newPace() *pace { return &pace{book: standing.NewBook(standing.Config{})} }
 
 // turn takes the turn of a topic's site to be asked. The error says when to come again.
-func (p *pace) turn(topic string) error {
-	site := standing.Site(topic)
+func (p *pace) turn(at topic.Address) error {
+	site := topic.Site(at.String())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if wait := p.book.Turn(site, time.Now()); wait > 0 {
@@ -35,8 +36,8 @@ func (p *pace) turn(topic string) error {
 }
 
 // note keeps what came of asking a topic.
-func (p *pace) note(topic string, err error) {
-	site := standing.Site(topic)
+func (p *pace) note(at topic.Address, err error) {
+	site := topic.Site(at.String())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	registered "carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // ping answers hub.mode=publish: 204 when it is durable that the topics are to be
@@ -24,8 +25,8 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	if err != nil {
 		return err
 	}
-	for _, topic := range topics {
-		if err := h.keeper.covered(w, r, grant, kindPing, "hub.url, or hub.topic,", topic); err != nil {
+	for _, at := range topics {
+		if err := h.keeper.covered(w, r, grant, kindPing, "hub.url, or hub.topic,", at); err != nil {
 			return err
 		}
 	}
@@ -41,7 +42,11 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	defer release()
 	ctx, cancel := h.storing(r)
 	defer cancel()
-	pings, err := h.parts.Pings.Ping(ctx, topics)
+	spellings := make([]string, len(topics))
+	for i, at := range topics {
+		spellings[i] = at.String()
+	}
+	pings, err := h.parts.Pings.Ping(ctx, spellings)
 	if errors.Is(err, subscription.ErrBusy) {
 		return fmt.Errorf("%w: %w", errPingsBusy, err)
 	}
@@ -54,24 +59,23 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 }
 
 // pingTopics returns the topics that a ping names, each once. grant is the Source's; nil: none is needed.
-func (h *Hub) pingTopics(values url.Values, grant *registered.Grant) ([]string, error) {
-	var topics []string
+func (h *Hub) pingTopics(values url.Values, grant *registered.Grant) ([]topic.Address, error) {
+	var topics []topic.Address
 	seen := make(map[string]bool)
 	for _, name := range []string{"hub.url", "hub.topic"} {
 		for _, value := range values[name] {
-			for _, topic := range h.listed(value, grant) {
-				key := subscription.Key(topic)
-				if topic == "" || seen[key] {
+			for _, at := range h.listed(value, grant) {
+				if at.Key() == "" || seen[at.Key()] {
 					continue
 				}
 				if len(topics) == h.cfg.MaxPingTopics {
 					return nil, badRequest("hub.url and hub.topic name more than %d topics: send several requests.", h.cfg.MaxPingTopics)
 				}
-				if err := h.checkAddress(name, topic); err != nil {
+				if err := h.checkAddress(name, at.String()); err != nil {
 					return nil, err
 				}
-				seen[key] = true
-				topics = append(topics, topic)
+				seen[at.Key()] = true
+				topics = append(topics, at)
 			}
 		}
 	}
@@ -88,29 +92,30 @@ var betweenURLs = regexp.MustCompile(`(?i),\s*https?://`)
 // which a URL may contain as well. So a value that is known as a topic is one. Otherwise its parts are
 // topics; and so is the value itself unless one of the parts is known, or it is no URL. If the grant covers
 // the value but not all parts, the value is one topic. If it does not cover the value, that is a list.
-func (h *Hub) listed(value string, grant *registered.Grant) []string {
+func (h *Hub) listed(value string, grant *registered.Grant) []topic.Address {
+	whole := topic.Parse(value)
 	cuts := betweenURLs.FindAllStringIndex(value, -1)
-	if len(cuts) == 0 || h.fetcher.known(value) {
-		return []string{value}
+	if len(cuts) == 0 || h.fetcher.known(whole) {
+		return []topic.Address{whole}
 	}
-	covers := func(topic string) bool { return grant == nil || grant.Covers(topic) }
-	var parts []string
+	covers := func(at topic.Address) bool { return grant == nil || grant.Covers(at) }
+	var parts []topic.Address
 	known, all, from := false, true, 0
 	for _, cut := range append(cuts, []int{len(value), 0}) {
-		part := strings.TrimSpace(value[from:cut[0]])
-		if h.parts.Addresses.CheckURL(part) != nil {
-			return []string{value}
+		part := topic.Parse(strings.TrimSpace(value[from:cut[0]]))
+		if h.parts.Addresses.CheckURL(part.String()) != nil {
+			return []topic.Address{whole}
 		}
 		known = known || h.fetcher.known(part)
 		all = all && covers(part)
 		parts = append(parts, part)
 		from = cut[0] + 1
 	}
-	switch whole := !known && covers(value) && h.checkAddress("hub.url", value) == nil; {
-	case whole && all:
-		return append(parts, value)
-	case whole:
-		return []string{value}
+	switch fits := !known && covers(whole) && h.checkAddress("hub.url", value) == nil; {
+	case fits && all:
+		return append(parts, whole)
+	case fits:
+		return []topic.Address{whole}
 	}
 	return parts
 }

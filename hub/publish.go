@@ -9,7 +9,7 @@ import (
 	"carillon/delivery"
 	"carillon/internal/weblink"
 	"carillon/payload"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 // The relations that say what a publication is and where it goes (WebSub §7, CN §4.1).
@@ -28,11 +28,11 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	if err != nil {
 		return err
 	}
-	p, err := h.announced(r)
+	at, p, err := h.announced(r)
 	if err != nil {
 		return err
 	}
-	if err := h.keeper.covered(w, r, grant, kindPublish, selfName, p.Topic); err != nil {
+	if err := h.keeper.covered(w, r, grant, kindPublish, selfName, at); err != nil {
 		return err
 	}
 	if r.ContentLength > h.cfg.MaxBody {
@@ -41,7 +41,7 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	if r.ContentLength == 0 {
 		return errEmpty()
 	}
-	if err := h.checkTopic(r, p.Topic, grant == nil); err != nil {
+	if err := h.checkTopic(r, at, grant == nil); err != nil {
 		return err
 	}
 	body, release, err := h.readBody(w, r, h.cfg.MaxBody)
@@ -59,17 +59,17 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	}
 	p.From, p.Until = found.from, found.until
 	// The token may have been revoked while the body came, which may take minutes.
-	if err := h.keeper.permit(w, r, kindPublish, selfName, p.Topic); err != nil {
+	if err := h.keeper.permit(w, r, kindPublish, selfName, at); err != nil {
 		return err
 	}
-	return h.accept(w, r, p, found.miss)
+	return h.accept(w, r, at, p, found.miss)
 }
 
 // checkTopic tells whether the topic names this hub. A stranger who wants to know what is not
 // remembered makes the hub ask, and has his rate, and his turn at a site in bad standing. A
 // Source, and a topic with subscribers, are not held up by what strangers asked for there.
-func (h *Hub) checkTopic(r *http.Request, topic string, stranger bool) error {
-	if said, ok := h.parts.Checker.remembered(topic); ok {
+func (h *Hub) checkTopic(r *http.Request, at topic.Address, stranger bool) error {
+	if said, ok := h.parts.Checker.remembered(at); ok {
 		return said
 	}
 	if stranger {
@@ -77,8 +77,8 @@ func (h *Hub) checkTopic(r *http.Request, topic string, stranger bool) error {
 			return err
 		}
 	}
-	_, wanted := h.parts.Audience.Spelling(subscription.Key(topic))
-	return h.parts.Checker.check(r.Context(), topic, stranger && !wanted)
+	_, wanted := h.parts.Audience.Spelling(at.Key())
+	return h.parts.Checker.check(r.Context(), at, stranger && !wanted)
 }
 
 // errEmpty refuses an empty publication: a publish carries the whole payload (CN
@@ -89,41 +89,42 @@ func errEmpty() error {
 
 // announced reads what the header says of a publication: its topic, its media
 // type and its links.
-func (h *Hub) announced(r *http.Request) (delivery.Publication, error) {
-	p := delivery.Publication{ContentType: r.Header.Get("Content-Type")}
+func (h *Hub) announced(r *http.Request) (at topic.Address, p delivery.Publication, err error) {
+	p.ContentType = r.Header.Get("Content-Type")
 	if !plainType(p.ContentType) {
-		return p, badRequest("Content-Type must be of ASCII, %d bytes at most.", maxContentType)
+		return at, p, badRequest("Content-Type must be of ASCII, %d bytes at most.", maxContentType)
 	}
 	// What could be read counts: a broken link beside good ones does no harm,
 	// and one that was needed is missed below.
 	links, _ := weblink.Parse(r.Header.Values("Link"))
-	var err error
-	if p.Topic, err = selfLink(links); err != nil {
-		return p, err
+	if at, err = selfLink(links); err != nil {
+		return at, p, err
 	}
-	if err := h.checkAddress(selfName, p.Topic); err != nil {
-		return p, err
+	if err := h.checkAddress(selfName, at.String()); err != nil {
+		return at, p, err
 	}
+	p.Topic = at.String()
 	if !h.named(links) {
-		return p, badRequest("Link names no rel=hub that is this hub: %s", h.cfg.URL)
+		return at, p, badRequest("Link names no rel=hub that is this hub: %s", h.cfg.URL)
 	}
 	p.Links, err = h.cfg.relayed(links)
-	return p, err
+	return at, p, err
 }
 
 // selfLink returns the one topic that the links name. The same one may be named
 // several times.
-func selfLink(links []weblink.Link) (string, error) {
+func selfLink(links []weblink.Link) (at topic.Address, err error) {
 	selves := weblink.Find(links, relSelf)
 	if len(selves) == 0 {
-		return "", badRequest("Link with rel=self is missing: it names the topic of what is published. Link with rel=hub names this hub.")
+		return at, badRequest("Link with rel=self is missing: it names the topic of what is published. Link with rel=hub names this hub.")
 	}
+	at = topic.Parse(selves[0].URI)
 	for _, l := range selves[1:] {
-		if subscription.Key(l.URI) != subscription.Key(selves[0].URI) {
-			return "", badRequest("Link names more than one rel=self: a publication has one topic.")
+		if !topic.Parse(l.URI).Same(at) {
+			return at, badRequest("Link names more than one rel=self: a publication has one topic.")
 		}
 	}
-	return selves[0].URI, nil
+	return at, nil
 }
 
 // named tells whether a rel=hub of the links is this hub. Most write its URL as it is
@@ -198,8 +199,8 @@ func judge(media string, body []byte) (f finding, err error) {
 
 // accept hands a publication on and answers with its id. One that was handed in
 // before is answered as it was then. A miss is a warning to the Source.
-func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publication, miss *payload.Miss) error {
-	topic, size := p.Topic, len(p.Body)
+func (h *Hub) accept(w http.ResponseWriter, r *http.Request, at topic.Address, p delivery.Publication, miss *payload.Miss) error {
+	size := len(p.Body)
 	ctx, cancel := h.storing(r)
 	defer cancel()
 	receipt, err := h.parts.Publisher.Publish(ctx, p)
@@ -211,14 +212,14 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, p delivery.Publicat
 	}
 	if miss != nil {
 		if !receipt.Repeated {
-			h.lookalikes.note(topic, *miss)
+			h.lookalikes.note(at, *miss)
 		}
 		w.Header().Set("X-Hub-Warning", warning(*miss))
 	}
 	id := receipt.ID.String()
 	w.Header().Set("X-Hub-Notification-Id", id)
 	if h.answers() {
-		w.Header().Set("Location", h.answerAddress(topic, receipt.ID))
+		w.Header().Set("Location", h.answerAddress(at.String(), receipt.ID))
 	}
 	writeText(w, http.StatusOK, id)
 	return nil

@@ -11,6 +11,7 @@ import (
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // neighbour is a hub of another process over the same store.
@@ -63,7 +64,7 @@ func TestPingOfAnother(t *testing.T) {
 				var here, there atomic.Int64
 				a := newStage(t, hub.Config{URL: hubURL}, counting(&here, 0), anywhere{})
 				b := a.neighbour(t, counting(&there, 0))
-				shard := subscription.TopicShard(topicURL)
+				shard := subscription.TopicShard(topic.Parse(topicURL))
 				a.lose()
 				b.lose(shard)
 				if how == "gained" {
@@ -165,7 +166,7 @@ func TestLateFetch(t *testing.T) {
 				}
 				a := newStage(t, hub.Config{URL: hubURL}, serve(5*time.Second), anywhere{})
 				b := a.neighbour(t, serve(0))
-				shard := subscription.TopicShard(topicURL)
+				shard := subscription.TopicShard(topic.Parse(topicURL))
 				b.lose()
 				defer a.running(t)()
 				defer b.running(t)()
@@ -233,7 +234,7 @@ func TestFailedFetchHandedOver(t *testing.T) {
 				}
 				s.lose()
 				if when == "lost and back" {
-					s.gain(t, subscription.TopicShard(topicURL))
+					s.gain(t, subscription.TopicShard(topic.Parse(topicURL)))
 				}
 				time.Sleep(10 * time.Minute)
 				if n := asked.Load(); n > 1 != (when == "lost and back") || s.pings.waiting() != 1 {

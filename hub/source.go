@@ -19,6 +19,7 @@ import (
 	"carillon/internal/weblink"
 	"carillon/payload"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // source fetches topics and publishes what they hold.
@@ -42,10 +43,10 @@ var errNotMine = errors.New("the topic may be another process's by now")
 // has none: a topic without a notification so far answers with Content-Length 0 (CN
 // §4.1). The error is definitive if the content is not to be distributed, and
 // errNotMine if mine says no when the content is there.
-func (s *source) publish(ctx context.Context, topic string, mine func() bool) (published bool, err error) {
+func (s *source) publish(ctx context.Context, at topic.Address, mine func() bool) (published bool, err error) {
 	h := s.bodies.Hold()
 	defer h.Release()
-	p, miss, err := s.fetch(ctx, topic, &h)
+	p, miss, err := s.fetch(ctx, at, &h)
 	if err != nil || len(p.Body) == 0 {
 		return false, err
 	}
@@ -58,7 +59,7 @@ func (s *source) publish(ctx context.Context, topic string, mine func() bool) (p
 		return false, err
 	}
 	if miss != nil {
-		s.lookalikes.note(topic, *miss)
+		s.lookalikes.note(at, *miss)
 	}
 	return true, nil
 }
@@ -76,10 +77,10 @@ func definitive(err error) bool {
 
 // fetch gets a topic's content as a publication. What its rel=self says is the topic's
 // canonical URL, which must be the one that was pinged, but for its spelling.
-func (s *source) fetch(ctx context.Context, topic string, h *bodies.Held) (p delivery.Publication, miss *payload.Miss, err error) {
+func (s *source) fetch(ctx context.Context, at topic.Address, h *bodies.Held) (p delivery.Publication, miss *payload.Miss, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.FetchTimeout)
 	defer cancel()
-	req, err := s.cfg.request(ctx, http.MethodGet, topic)
+	req, err := s.cfg.request(ctx, http.MethodGet, at.String())
 	if err != nil {
 		return p, nil, errNotAsked()
 	}
@@ -99,7 +100,7 @@ func (s *source) fetch(ctx context.Context, topic string, h *bodies.Held) (p del
 	case resp.StatusCode != http.StatusOK:
 		return p, nil, &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode)}
 	}
-	content, links, err := s.begin(resp, topic)
+	content, links, err := s.begin(resp, at)
 	if err != nil || content == nil {
 		return p, nil, err
 	}
@@ -107,13 +108,13 @@ func (s *source) fetch(ctx context.Context, topic string, h *bodies.Held) (p del
 	if err != nil || len(body) == 0 {
 		return p, nil, err
 	}
-	return s.publication(resp, links, topic, body)
+	return s.publication(resp, links, at, body)
 }
 
 // begin judges the links of an answer before its content is read, but for the
 // beginning that may embed them: anybody may ping anything, and what does not name this
 // hub is not to be sent to it whole. It returns the content, nil where there is none.
-func (s *source) begin(resp *http.Response, topic string) (content io.Reader, links []weblink.Link, err error) {
+func (s *source) begin(resp *http.Response, at topic.Address) (content io.Reader, links []weblink.Link, err error) {
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, nil, &subscription.Refusal{Reason: "it answers with a Content-Encoding, which was not asked for"}
 	}
@@ -126,11 +127,11 @@ func (s *source) begin(resp *http.Response, topic string) (content io.Reader, li
 	if _, err := first.Peek(1); errors.Is(err, io.EOF) {
 		return nil, nil, nil
 	}
-	links = discover(resp, topic, first)
+	links = discover(resp, at.String(), first)
 	if in.err != nil {
 		return nil, nil, fmt.Errorf("reading the topic: %w", egress.Unquoted(in.err))
 	}
-	if err := judgeLinks(links, topic, s.self); err != nil {
+	if err := judgeLinks(links, at, s.self); err != nil {
 		return nil, nil, err
 	}
 	return io.MultiReader(&beginning, resp.Body), links, nil
@@ -187,7 +188,7 @@ func (s *source) read(resp *http.Response, content io.Reader, h *bodies.Held) ([
 }
 
 // publication makes a publication of an answer, or says why it is none.
-func (s *source) publication(resp *http.Response, links []weblink.Link, topic string, body []byte) (delivery.Publication, *payload.Miss, error) {
+func (s *source) publication(resp *http.Response, links []weblink.Link, at topic.Address, body []byte) (delivery.Publication, *payload.Miss, error) {
 	p := delivery.Publication{
 		Topic:       weblink.Find(links, relSelf)[0].URI,
 		ContentType: contentType(resp.Header),
@@ -195,7 +196,7 @@ func (s *source) publication(resp *http.Response, links []weblink.Link, topic st
 	}
 	// Of a site that sends more links than are relayed the first ones go on: the
 	// content is what was asked for.
-	p.Links, _ = s.cfg.relayed(headerLinks(resp, topic))
+	p.Links, _ = s.cfg.relayed(headerLinks(resp, at.String()))
 	media, _, _ := mime.ParseMediaType(p.ContentType)
 	found, err := judge(media, body)
 	p.From, p.Until = found.from, found.until

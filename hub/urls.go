@@ -4,47 +4,22 @@ import (
 	"net/url"
 	"strings"
 
-	"carillon/subscription"
+	"carillon/topic"
 )
 
-// normalHub returns the form of a hub's URL by which it is compared: scheme and
-// host in lower case, no default port, unreserved characters decoded (RFC 3986
-// §6.2.2, §6.2.3), and no slash at the end, as the hub is served with and
-// without it. It is empty for what is not an absolute URL.
+// normalHub returns the form of a hub's URL by which it is compared: the server as topic.Server
+// returns it, path and query Canonical, and no slash at the end of the path, as the hub is served
+// with and without it. It is empty for what is no absolute URL.
 func normalHub(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" || u.Hostname() == "" {
 		return ""
 	}
-	host := strings.ToLower(u.Host)
-	switch u.Scheme {
-	case "http":
-		host = strings.TrimSuffix(host, ":80")
-	case "https":
-		host = strings.TrimSuffix(host, ":443")
-	}
-	host = strings.TrimSuffix(host, ":")
-	normal := u.Scheme + "://" + host + strings.TrimSuffix(upperEscapes(subscription.Key(u.EscapedPath())), "/")
+	normal := topic.Server(u) + strings.TrimSuffix(topic.Canonical(u.EscapedPath()), "/")
 	if u.RawQuery != "" {
-		normal += "?" + upperEscapes(subscription.Key(u.RawQuery))
+		normal += "?" + topic.Canonical(u.RawQuery)
 	}
 	return normal
-}
-
-// upperEscapes writes the hexadecimal digits of percent-encodings in upper case
-// (RFC 3986 §6.2.2.1).
-func upperEscapes(s string) string {
-	if strings.IndexByte(s, '%') < 0 {
-		return s
-	}
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:i+3], strings.ToUpper(string(b[i+1:i+3])))
-			i += 2
-		}
-	}
-	return string(b)
 }
 
 // query is one parameter to append to a callback.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // watchers is how many topics the watch asks at once.
@@ -82,21 +83,21 @@ func (w *watch) forgetOthers(topics []string) {
 }
 
 // look asks one topic, and denies its subscribers if it has refused often enough.
-func (w *watch) look(ctx context.Context, topic string) {
-	spelling, ok := w.parts.Audience.Spelling(topic)
+func (w *watch) look(ctx context.Context, key string) {
+	spelling, ok := w.parts.Audience.Spelling(key)
 	if !ok {
 		return
 	}
-	err := w.parts.Checker.check(ctx, spelling, false)
+	err := w.parts.Checker.check(ctx, topic.Stored(spelling, key), false)
 	var refusal *subscription.Refusal
 	switch {
 	case err == nil:
-		w.count(topic, false)
+		w.count(key, false)
 	case errors.As(err, &refusal):
-		n := w.count(topic, true)
-		w.logger.Warn("topic does not name this hub any more", "topic", topic, "in_a_row", n, "error", err)
+		n := w.count(key, true)
+		w.logger.Warn("topic does not name this hub any more", "topic", key, "in_a_row", n, "error", err)
 		if n >= w.cfg.TopicRefusals {
-			w.deny(ctx, topic, refusal.Reason)
+			w.deny(ctx, key, refusal.Reason)
 		}
 	}
 }

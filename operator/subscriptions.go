@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/report"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // Bounds of an answer about subscriptions.
@@ -87,7 +87,7 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report
 		return nil, fmt.Errorf("%w: there is no state %.40q: it is %s, %s, %s, %s or %s", ErrInvalid, q.State,
 			StateIdle, StateReady, StateInFlight, StateFailing, StateBehind)
 	}
-	topic, part, host := subscription.Key(q.Topic), strings.ToLower(q.Contains), strings.ToLower(q.Host)
+	key, part, host := topic.Key(q.Topic), strings.ToLower(q.Contains), strings.ToLower(q.Host)
 	_, byID := uuid.Parse(q.Contains)
 	return func(s report.Standing) bool {
 		switch state := rows.state(s); {
@@ -97,11 +97,11 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report
 			return false
 		case q.LeaseUnder > 0 && s.Subscription.Expires.Sub(rows.now) >= q.LeaseUnder:
 			return false
-		case topic != "" && subscription.Key(s.Subscription.Topic) != topic:
+		case key != "" && topic.Key(s.Subscription.Topic) != key:
 			return false
 		}
 		if host != "" || part != "" && byID != nil {
-			at := hostOf(s.Subscription.Callback)
+			at := topic.Origin(s.Subscription.Callback)
 			if !strings.Contains(at, host) ||
 				byID != nil && !strings.Contains(at, part) && !strings.Contains(strings.ToLower(s.Subscription.Topic), part) {
 				return false
@@ -113,24 +113,6 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report
 
 // StateBehind, in a query, is every state but idle.
 const StateBehind = "behind"
-
-// hostOf returns scheme, name and port of a callback, in lower case.
-func hostOf(callback string) string {
-	scheme, rest, ok := strings.Cut(callback, "://")
-	if !ok {
-		return ""
-	}
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
-	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		rest = rest[at+1:]
-	}
-	if unescaped, err := url.PathUnescape(rest); err == nil {
-		rest = unescaped
-	}
-	return strings.ToLower(scheme + "://" + rest)
-}
 
 // rows makes the rows of one answer. What it reads of the logs is read once.
 type rows struct {
@@ -168,7 +150,7 @@ func (*rows) state(s report.Standing) string {
 func (r *rows) row(ctx context.Context, s report.Standing) Subscription {
 	sub := s.Subscription
 	row := Subscription{
-		ID: sub.ID, Topic: sub.Topic, CallbackHost: hostOf(sub.Callback), State: r.state(s), Process: r.here.self, Signed: s.Signed,
+		ID: sub.ID, Topic: sub.Topic, CallbackHost: topic.Origin(sub.Callback), State: r.state(s), Process: r.here.self, Signed: s.Signed,
 		Created: sub.Created.UTC(), Expires: sub.Expires.UTC(), LeaseSeconds: max(0, sub.Expires.Sub(r.now).Seconds()),
 		Start: delivery.Seq(sub.Start), Settled: s.Position.Settled, Head: max(s.Head, s.Position.Settled), Gapped: s.Gapped,
 		Failures: s.Position.Failures, Listener: strings.HasPrefix(sub.Callback, ListenOrigin+"/"),

@@ -5,7 +5,7 @@
 //	                                                │ Registry.Authenticate
 //	     Store, read every few seconds ──▶ table ───┤
 //	                                                ▼
-//	                                   Source.Covers(topic)?
+//	                                   Grant.Covers(topic)?
 //
 // A token is 256 random bits. What is kept is its SHA-256 alone: a token is shown
 // once, when it is made, and cannot be had from any store or export. So many random bits

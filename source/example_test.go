@@ -9,6 +9,7 @@ import (
 
 	"carillon/source"
 	"carillon/store/pebblestore"
+	"carillon/topic"
 )
 
 // A Source is registered, and publishes with its token.
@@ -40,6 +41,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(sent, grant.Name(), grant.Covers("https://archive.example/books/change/"), grant.Covers("https://other.example/"))
+	fmt.Println(sent, grant.Name(), grant.Covers(topic.Parse("https://archive.example/books/change/")), grant.Covers(topic.Parse("https://other.example/")))
 	// Output: [token] archive true false
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/topic"
 )
 
 // ErrUnknownToken: no Source has the token: it is wrong, or was revoked.
@@ -93,16 +95,16 @@ func NewRegistry(store Store, cfg Config, logger *slog.Logger, reg prometheus.Re
 
 // Grant is what a token is good for, at the moment.
 type Grant struct {
-	name   string
-	hash   Hash
-	places []place
+	name     string
+	hash     Hash
+	prefixes []topic.Prefix
 }
 
 // Name is the Source's.
 func (g *Grant) Name() string { return g.name }
 
-// Covers tells whether the Source may publish to the topic, as Source.Covers does.
-func (g *Grant) Covers(topic string) bool { return coveredBy(g.places, topic) }
+// Covers reports whether the Source may publish to the topic.
+func (g *Grant) Covers(at topic.Address) bool { return topic.Covers(g.prefixes, at) }
 
 // table is what was read at one time. It is never changed.
 type table struct {
@@ -115,9 +117,19 @@ func newTable(began time.Time, all []Source) *table {
 	t := &table{began: began, count: len(all), grants: make(map[[8]byte][]*Grant, len(all))}
 	for _, s := range all {
 		at := [8]byte(s.TokenHash[:])
-		t.grants[at] = append(t.grants[at], &Grant{name: s.Name, hash: s.TokenHash, places: placesOf(s.Prefixes)})
+		t.grants[at] = append(t.grants[at], &Grant{name: s.Name, hash: s.TokenHash, prefixes: parsed(s.Prefixes)})
 	}
 	return t
+}
+
+// parsed reads prefixes. A text that is none covers nothing: an older hub may have stored it.
+func parsed(texts []string) (prefixes []topic.Prefix) {
+	for _, text := range texts {
+		if p, err := topic.ParsePrefix(text); err == nil {
+			prefixes = append(prefixes, p)
+		}
+	}
+	return prefixes
 }
 
 // find returns the grant of a token by its hash, or nil. How long it takes tells

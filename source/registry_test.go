@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/source"
+	"carillon/topic"
 )
 
 // shelf is a Store in memory that can be away, and counts how often it is read.
@@ -141,7 +142,7 @@ func TestAuthenticate(t *testing.T) {
 		one, two := s.registered(t, "one"), s.registered(t, "two")
 		for token, name := range map[source.Token]string{one: "one", two: "two"} {
 			grant, err := r.Authenticate(t.Context(), token)
-			if err != nil || grant.Name() != name || !grant.Covers("https://a.example/"+name+"/x") || grant.Covers("https://a.example/other") {
+			if err != nil || grant.Name() != name || !grant.Covers(topic.Parse("https://a.example/"+name+"/x")) || grant.Covers(topic.Parse("https://a.example/other")) {
 				t.Errorf("%s: %v, %v", name, grant, err)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"carillon/topic"
 )
 
 // Limits of what is registered. They stop mistakes: whoever registers a Source is the
@@ -33,6 +35,8 @@ type Source struct {
 	Issued  time.Time
 }
 
+var errTooLong = fmt.Errorf("is longer than %d bytes", MaxPrefix)
+
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // CheckName refuses what is no name of a Source.
@@ -41,6 +45,15 @@ func CheckName(s string) error {
 		return fmt.Errorf("%.80q is not a name of letters, digits, dots, underscores and hyphens that begins with a letter or a digit and has at most 64 characters", s)
 	}
 	return nil
+}
+
+// checkPrefix refuses what is no prefix of topics. The error reads well behind it.
+func checkPrefix(raw string) error {
+	if len(raw) > MaxPrefix {
+		return errTooLong
+	}
+	_, err := topic.ParsePrefix(raw)
+	return err
 }
 
 // Validate refuses what no Store may keep.
@@ -59,7 +72,7 @@ func (s Source) Validate() error {
 		return errors.New("the Source has no times")
 	}
 	for _, p := range s.Prefixes {
-		if err := CheckPrefix(p); err != nil {
+		if err := checkPrefix(p); err != nil {
 			return fmt.Errorf("topic prefix %.200q %w", p, err)
 		}
 	}

@@ -17,7 +17,7 @@ type Config struct {
 	Concurrency int
 	// PerHost is how many of them may wait for one site, so that a host that
 	// hangs does not hold every place, nor do all the names that somebody makes in a
-	// domain of his (see standing.Site). At most Concurrency; default 4.
+	// domain of his (see topic.Site). At most Concurrency; default 4.
 	PerHost int
 	// SlowAfter is when one that still waits for its answer gives its place back and goes on
 	// beside the others, and MaxSlow how many may do so; what asks a site that did

@@ -6,15 +6,13 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/google/uuid"
 
-	"carillon/internal/standing"
+	"carillon/topic"
 )
 
 // job is one request on its way, or the notice of a denial. It belongs to the
@@ -145,18 +143,9 @@ func (j *job) asks() laneKey {
 	return laneKey{peer: peerStore}
 }
 
-func topicLane(topic string) laneKey { return laneKey{peerTopic, standing.Site(topic)} }
+func topicLane(at string) laneKey { return laneKey{peerTopic, topic.Site(at)} }
 
-func callbackLane(callback string) laneKey { return laneKey{peerCallback, standing.Site(callback)} }
-
-// hostOf returns the host and port of a URL as a log shows it, empty if it has none.
-func hostOf(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Host)
-}
+func callbackLane(callback string) laneKey { return laneKey{peerCallback, topic.Site(callback)} }
 
 // challengeBytes is how much randomness is in a challenge.
 const challengeBytes = 24

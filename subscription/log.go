@@ -1,6 +1,10 @@
 package subscription
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"carillon/topic"
+)
 
 // LogValue gives what a log may show of a subscription. The secret does not
 // appear, and of the callback only its host: who knows a callback's address can
@@ -11,7 +15,7 @@ func (s Subscription) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("id", s.ID.String()),
 		slog.String("topic", s.Topic),
-		slog.String("callback_host", hostOf(s.Callback)),
+		slog.String("callback_host", topic.Authority(s.Callback)),
 		slog.String("lease", s.Lease.String()),
 		slog.Time("expires", s.Expires),
 	)
@@ -23,7 +27,7 @@ func (r Request) LogValue() slog.Value {
 		slog.String("id", r.ID.String()),
 		slog.String("mode", string(r.Mode)),
 		slog.String("topic", r.Topic),
-		slog.String("callback_host", hostOf(r.Callback)),
+		slog.String("callback_host", topic.Authority(r.Callback)),
 		slog.String("lease", r.Lease.String()),
 	)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/topic"
 )
 
 // ID names a subscription: the UUIDv5 of its topic and its callback, so that
@@ -22,8 +24,8 @@ var idSpace = uuid.MustParse("6f0b7d0e-8f39-4a53-9d7e-3a8d1f6f2c11")
 // NewID returns the ID of the subscription of callback to topic. Both count by
 // their Key, so that spellings which WebSub §5.1.1 calls the same give the
 // same ID.
-func NewID(topic, callback string) ID {
-	return uuid.NewSHA1(idSpace, []byte(Key(topic)+"\x00"+Key(callback)))
+func NewID(topicURL, callback string) ID {
+	return uuid.NewSHA1(idSpace, []byte(topic.Key(topicURL)+"\x00"+topic.Key(callback)))
 }
 
 // Shard is one of the fixed number of parts that the subscriptions of a store
@@ -40,7 +42,7 @@ func ShardOf(id ID) Shard { return Shard(id[len(id)-1] % Shards) }
 
 // TopicShard returns the shard whose owner does what there is to do once for a
 // topic, among the processes that share a store.
-func TopicShard(topic string) Shard { return ShardOf(uuid.NewSHA1(idSpace, []byte(Key(topic)))) }
+func TopicShard(at topic.Address) Shard { return ShardOf(uuid.NewSHA1(idSpace, []byte(at.Key()))) }
 
 // Secret is the hub.secret of a subscription: the key of its signatures. It
 // does not appear in logs or formatted output, in whatever form, nor in JSON.

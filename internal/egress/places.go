@@ -3,12 +3,10 @@ package egress
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
-	"golang.org/x/net/publicsuffix"
-
 	"carillon/internal/turns"
+	"carillon/topic"
 )
 
 const (
@@ -50,7 +48,7 @@ func newPlaces(all, perDomain int) *places {
 
 // take waits for a place until the context ends. The caller that gets one releases it.
 func (p *places) take(ctx context.Context, name string) (release func(), err error) {
-	pass, err := p.gate.Enter(ctx, registeredDomain(name))
+	pass, err := p.gate.Enter(ctx, topic.Domain(name))
 	switch {
 	case errors.Is(err, turns.ErrFull):
 		return nil, errTooMany
@@ -74,13 +72,3 @@ func (p *places) crowded() bool { return p.underWay() > p.all/2 }
 
 // underWay is the number of places that are taken.
 func (p *places) underWay() int { return p.gate.Inside() }
-
-// registeredDomain is the part of a name that one owner registered. Its name
-// servers answer for all names below.
-func registeredDomain(name string) string {
-	name = strings.TrimSuffix(name, ".")
-	if d, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
-		return d
-	}
-	return name
-}

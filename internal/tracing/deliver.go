@@ -11,6 +11,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // Sender is s, with a span for each attempt: a child of the publication's, whichever process
@@ -34,7 +35,7 @@ func (s sender) Send(ctx context.Context, a *send.Attempt) send.Outcome {
 	_, span := s.t.tracer.Start(of.parent(), "deliver", trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {
 		span.SetAttributes(
-			attribute.String("server.address", hostOf(a.Callback)),
+			attribute.String("server.address", topic.Authority(a.Callback)),
 			attribute.String("carillon.subscription.id", a.Subscription.String()),
 			attribute.String("carillon.notification.id", a.Notification.ID.String()),
 			attribute.Int64("carillon.notification.seq", int64(a.Notification.Seq)),
@@ -81,8 +82,8 @@ func (c confirmer) Confirm(ctx context.Context, r subscription.Request, challeng
 	_, span := c.t.tracer.Start(idsOf(r.Token).another().root(), "verify", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("carillon.mode", string(r.Mode)),
 		attribute.String("carillon.subscription.id", r.ID.String()),
-		attribute.String("server.address", hostOf(r.Callback)),
-		attribute.String("carillon.topic.host", hostOf(r.Topic)),
+		attribute.String("server.address", topic.Authority(r.Callback)),
+		attribute.String("carillon.topic.host", topic.Authority(r.Topic)),
 	))
 	err := c.Confirmer.Confirm(ctx, r, challenge)
 	end(span, err)
@@ -90,13 +91,13 @@ func (c confirmer) Confirm(ctx context.Context, r subscription.Request, challeng
 }
 
 // Deny tells a callback that it is denied.
-func (c confirmer) Deny(ctx context.Context, topic, callback, reason string) error {
+func (c confirmer) Deny(ctx context.Context, topicURL, callback, reason string) error {
 	_, span := c.t.tracer.Start(context.Background(), "deny", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("carillon.subscription.id", subscription.NewID(topic, callback).String()),
-		attribute.String("server.address", hostOf(callback)),
-		attribute.String("carillon.topic.host", hostOf(topic)),
+		attribute.String("carillon.subscription.id", subscription.NewID(topicURL, callback).String()),
+		attribute.String("server.address", topic.Authority(callback)),
+		attribute.String("carillon.topic.host", topic.Authority(topicURL)),
 	))
-	err := c.Confirmer.Deny(ctx, topic, callback, reason)
+	err := c.Confirmer.Deny(ctx, topicURL, callback, reason)
 	end(span, err)
 	return err
 }

@@ -3,8 +3,6 @@ package tracing
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"carillon/delivery"
+	"carillon/topic"
 )
 
 // arrival is what is known of a request before anything of it was done.
@@ -66,7 +65,7 @@ type publisher struct {
 // Publish publishes. The notification's ID, by which its spans are known, is told by its
 // receipt: so they are made when all is over.
 func (p publisher) Publish(ctx context.Context, what delivery.Publication) (delivery.Receipt, error) {
-	host, size := hostOf(what.Topic), len(what.Body)
+	host, size := topic.Authority(what.Topic), len(what.Body)
 	began := time.Now()
 	receipt, err := p.Publisher.Publish(ctx, what)
 	ended := time.Now()
@@ -107,13 +106,4 @@ func (t *Tracer) published(a arrival, began, ended time.Time, r delivery.Receipt
 	}
 	store.End(trace.WithTimestamp(ended))
 	span.End(trace.WithTimestamp(ended))
-}
-
-// hostOf is the host and port of a URL, empty if it has none.
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Host)
 }

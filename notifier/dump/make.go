@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	"carillon/notifier/moments"
 	"carillon/payload"
+	"carillon/topic"
 )
 
 // The making of a generation:
@@ -357,7 +357,7 @@ func (m *maker) leaveOut(it *item) error {
 		m.row = 0
 		return nil
 	}
-	host := hostOf(it.entry.Loc)
+	host := topic.Authority(it.entry.Loc)
 	if _, is := m.givenUp.Load(host); is {
 		return nil
 	}
@@ -403,19 +403,10 @@ func (m *maker) holdLeft() time.Duration {
 
 // unasked returns an error for a resource of a server that was given up.
 func (m *maker) unasked(loc string) error {
-	if _, is := m.givenUp.Load(hostOf(loc)); is {
+	if _, is := m.givenUp.Load(topic.Authority(loc)); is {
 		return leftOut(Unreachable, false, "its server was given up for this dump")
 	}
 	return nil
-}
-
-// hostOf returns the server of a resource; empty where the address has none.
-func hostOf(loc string) string {
-	u, err := url.Parse(loc)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 func (m *maker) begin() error {

@@ -1,4 +1,4 @@
-package subscription_test
+package topic_test
 
 import (
 	"net/url"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 func TestKey(t *testing.T) {
@@ -34,29 +34,10 @@ func TestKey(t *testing.T) {
 		{"letters that fold to ASCII are no scheme", "httpſ://a", "http%C5%BF://a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := subscription.Key(c.in); got != c.want {
+			if got := topic.Key(c.in); got != c.want {
 				t.Errorf("Key(%q) = %q, want %q", c.in, got, c.want)
 			}
 		})
-	}
-}
-
-// Two spellings that WebSub §5.1.1 calls the same name one subscription; a
-// topic and a callback never run into each other.
-func TestNewID(t *testing.T) {
-	id := subscription.NewID("http://t.example/~x", "http://c.example/?k=a")
-	if got := subscription.NewID("http://t.example/%7Ex", "http://c.example/?%6b=a"); got != id {
-		t.Errorf("another spelling gave %s, want %s", got, id)
-	}
-	iri := subscription.NewID("http://t.example/é", "http://c.example/ü")
-	if uri := subscription.NewID("HTTP://t.example/%C3%A9", "http://c.example/%C3%BC"); uri != iri {
-		t.Errorf("the URIs gave %s, the IRIs %s", uri, iri)
-	}
-	if got := subscription.NewID("http://t.example/~x", "http://c.example/?k=b"); got == id {
-		t.Error("another callback gave the same ID")
-	}
-	if id.Version() != 5 {
-		t.Errorf("%s is of version %d, want 5", id, id.Version())
 	}
 }
 
@@ -65,8 +46,8 @@ func FuzzKey(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		key := subscription.Key(raw)
-		if again := subscription.Key(key); again != key {
+		key := topic.Key(raw)
+		if again := topic.Key(key); again != key {
 			t.Errorf("Key(%q) = %q, but of that %q", raw, key, again)
 		}
 		want, err := url.PathUnescape(raw)
@@ -81,7 +62,7 @@ func FuzzKey(f *testing.F) {
 				t.Fatalf("Key(%q) = %q is not ASCII", raw, key)
 			}
 		}
-		if iri := subscription.Key(asIRI(key)); iri != subscription.Key(upperEscapes(key)) {
+		if iri := topic.Key(asIRI(key)); iri != topic.Key(upperEscapes(key)) {
 			t.Errorf("Key(%q) = %q, but of its IRI %q", raw, key, iri)
 		}
 		if got, err := url.PathUnescape(key); err != nil || lowScheme(got) != lowScheme(want) {

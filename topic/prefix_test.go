@@ -1,16 +1,20 @@
-package source_test
+package topic_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
-	"carillon/source"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+// prefixes reads prefixes. A text that is none covers nothing.
+func prefixes(texts ...string) (all []topic.Prefix) {
+	for _, text := range texts {
+		p, _ := topic.ParsePrefix(text)
+		all = append(all, p)
+	}
+	return all
+}
 
 func TestCovers(t *testing.T) {
 	for _, row := range []struct {
@@ -73,15 +77,15 @@ func TestCovers(t *testing.T) {
 		},
 		{prefix: "not a prefix", no: []string{"not a prefix", ""}},
 	} {
-		s := source.Source{Prefixes: []string{"https://other.example/", row.prefix}}
-		for _, topic := range row.yes {
-			if !s.Covers(topic) {
-				t.Errorf("%s does not cover %s", row.prefix, topic)
+		all := prefixes("https://other.example/", row.prefix)
+		for _, at := range row.yes {
+			if !topic.Covers(all, topic.Parse(at)) {
+				t.Errorf("%s does not cover %s", row.prefix, at)
 			}
 		}
-		for _, topic := range row.no {
-			if s.Covers(topic) {
-				t.Errorf("%s covers %s", row.prefix, topic)
+		for _, at := range row.no {
+			if topic.Covers(all, topic.Parse(at)) {
+				t.Errorf("%s covers %s", row.prefix, at)
 			}
 		}
 	}
@@ -92,56 +96,34 @@ func FuzzCovers(f *testing.F) {
 	f.Add("https://a.example/%78/%2e%2e/y?a=%7e")
 	f.Add("https://a.example/x/..%2f;%5C")
 	f.Add("https://A.example:443//%zz")
-	f.Fuzz(func(t *testing.T, topic string) {
-		all := source.Source{Prefixes: []string{"https://a.example", "http://a.example"}}
-		some := source.Source{Prefixes: []string{"https://a.example/x"}}
-		if some.Covers(topic) && !all.Covers(topic) {
-			t.Fatalf("a part covers %q, and the whole does not", topic)
+	all, some := prefixes("https://a.example", "http://a.example"), prefixes("https://a.example/x")
+	f.Fuzz(func(t *testing.T, text string) {
+		at := topic.Parse(text)
+		if topic.Covers(some, at) && !topic.Covers(all, at) {
+			t.Fatalf("a part covers %q, and the whole does not", text)
 		}
-		if some.Covers(topic) != some.Covers(subscription.Key(topic)) {
-			t.Fatalf("%q and %q are one topic, and one of them is covered", topic, subscription.Key(topic))
+		if topic.Covers(some, at) != topic.Covers(some, topic.ByKey(at.Key())) {
+			t.Fatalf("%q and %q are one topic, and one of them is covered", text, at.Key())
 		}
-		if all.Covers(topic) && source.CheckPrefix(topic) == nil && !(source.Source{Prefixes: []string{topic}}).Covers(topic) {
-			t.Fatalf("%q does not cover itself", topic)
+		own, err := topic.ParsePrefix(text)
+		if topic.Covers(all, at) && err == nil && !own.Covers(at) {
+			t.Fatalf("%q does not cover itself", text)
 		}
 	})
 }
 
-func TestValidate(t *testing.T) {
-	good, _, err := source.New("name", []string{"https://a.example/x"}, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, row := range map[string]struct {
-		change func(s *source.Source)
-		want   string
-	}{
-		"a name of nothing":       {func(s *source.Source) { s.Name = "" }, "is not a name"},
-		"a name with a space":     {func(s *source.Source) { s.Name = "a b" }, "is not a name"},
-		"a name that is a path":   {func(s *source.Source) { s.Name = "../a" }, "is not a name"},
-		"a name with an end":      {func(s *source.Source) { s.Name = "a\n" }, "is not a name"},
-		"a long name":             {func(s *source.Source) { s.Name = strings.Repeat("a", 65) }, "is not a name"},
-		"no prefix":               {func(s *source.Source) { s.Prefixes = nil }, "needs a topic prefix"},
-		"too many":                {func(s *source.Source) { s.Prefixes = make([]string, 101) }, "100 topic prefixes at most"},
-		"no token":                {func(s *source.Source) { s.TokenHash = source.Hash{} }, "no token"},
-		"no time":                 {func(s *source.Source) { s.Issued = time.Time{} }, "no times"},
-		"a prefix with a query":   {func(s *source.Source) { s.Prefixes[0] += "?q=1" }, "query"},
-		"a prefix without a host": {func(s *source.Source) { s.Prefixes[0] = "https:///x" }, "absolute URL"},
-		"a prefix with a user":    {func(s *source.Source) { s.Prefixes[0] = "https://u@a.example/" }, "user name"},
-		"a prefix with dots":      {func(s *source.Source) { s.Prefixes[0] += "/%2e%2e/" }, ". or .."},
-		"dots encoded twice":      {func(s *source.Source) { s.Prefixes[0] += "/%252e%252e/" }, ". or .."},
-		"a fragment":              {func(s *source.Source) { s.Prefixes[0] += "#x" }, "fragment"},
-		"a backslash":             {func(s *source.Source) { s.Prefixes[0] += `\x` }, "backslash"},
-		"a long prefix":           {func(s *source.Source) { s.Prefixes[0] += strings.Repeat("x", 2048) }, "longer than"},
+// Two spellings of one server that a permission is not to take for one.
+func TestServersOfPrefixes(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"http://[fe80::1%25a]/", "http://[fe80::1%25b]/"},
+		{"http://a.example/", "http://a.example./"},
+		{"http://a.example/", "http://b.a.example/"},
 	} {
-		s := good
-		s.Prefixes = []string{good.Prefixes[0]}
-		row.change(&s)
-		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), row.want) {
-			t.Errorf("%s: %v; want %q", name, err, row.want)
+		if topic.Covers(prefixes(pair[0]), topic.Parse(pair[1])) {
+			t.Errorf("%s covers %s", pair[0], pair[1])
 		}
-		if err := source.Register(t.Context(), nil, s); err == nil || errors.Is(err, source.ErrExists) {
-			t.Errorf("%s was registered: %v", name, err)
-		}
+	}
+	if topic.Covers([]topic.Prefix{{}}, topic.Parse("http://a.example/")) || (topic.Prefix{}).Covers(topic.Parse("")) {
+		t.Error("the zero Prefix covers something")
 	}
 }
