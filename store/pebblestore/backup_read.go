@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 )
 
@@ -21,11 +20,6 @@ var (
 	ErrBackupCutOff  = errors.New("the backup is cut off")
 	ErrBackupDamaged = errors.New("the backup is damaged")
 )
-
-// backupName is what Pebble's files are called.
-var backupName = regexp.MustCompile(`^(\d{6,20}(-\d{3})?\.(sst|blob|log)|(MANIFEST|OPTIONS)-\d{6,20}|marker\.[a-z-]{1,40}\.\d{6,20}\.[A-Za-z0-9-]{1,40})$`)
-
-func ofBackup(name string) bool { return backupName.MatchString(name) }
 
 // VerifyBackup reads a backup to its end and checks it. The errors are those of a
 // read, ErrNoBackup, ErrBackupCutOff, ErrBackupDamaged and ErrNewer.

@@ -14,10 +14,6 @@ import (
 	"carillon/subscription"
 )
 
-// unfinished is in a directory while a backup is put into it. What else is there is a
-// part.
-const unfinished = "restore.unfinished"
-
 var (
 	// ErrNotEmpty: a backup is put into an empty directory only.
 	ErrNotEmpty = errors.New("it is not empty: a backup is restored into an empty directory, or one that is not there")
@@ -57,7 +53,7 @@ func RestoreBackup(ctx context.Context, cfg Config, from io.Reader) (done Restor
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, target.clear(errors.Is(absent, fs.ErrNotExist)))
+			err = errors.Join(err, target.clearAll(errors.Is(absent, fs.ErrNotExist)))
 		}
 	}()
 	done.BackupInfo, err = readBackup(ctx, from, target)
@@ -97,7 +93,7 @@ func (r *restoring) take() (*pebble.Lock, error) {
 
 // check refuses a directory that has anything but what a restore has left.
 func (r *restoring) check() error {
-	names, err := r.content()
+	names, err := r.listed()
 	if err != nil || len(names) == 0 || slices.Contains(names, unfinished) {
 		return err
 	}
@@ -120,7 +116,7 @@ func (r *restoring) mark() error {
 
 // empty removes everything but the mark.
 func (r *restoring) empty() error {
-	names, err := r.content()
+	names, err := r.listed()
 	for _, name := range names {
 		if name != unfinished {
 			err = errors.Join(err, r.fs.RemoveAll(r.fs.PathJoin(r.dir, name)))
@@ -129,8 +125,8 @@ func (r *restoring) empty() error {
 	return err
 }
 
-// content lists the directory, but for what may always be there.
-func (r *restoring) content() (names []string, err error) {
+// listed lists the directory, but for what may always be there.
+func (r *restoring) listed() (names []string, err error) {
 	all, err := r.fs.List(r.dir)
 	for _, name := range all {
 		if name != "LOCK" && name != "lost+found" {
@@ -140,8 +136,8 @@ func (r *restoring) content() (names []string, err error) {
 	return names, err
 }
 
-// clear removes everything, the mark last. The directory goes too if it was made.
-func (r *restoring) clear(made bool) error {
+// clearAll removes everything, the mark last. The directory goes too if it was made.
+func (r *restoring) clearAll(made bool) error {
 	if err := r.empty(); err != nil {
 		return err
 	}
@@ -184,7 +180,7 @@ func (r *restoring) write(name string, content io.Reader) error {
 // look opens the store and reads everything.
 func (d *Restored) look(ctx context.Context, cfg Config) (err error) {
 	var broken error
-	cfg.restoring, cfg.Fatal = true, func(err error) { broken = err }
+	cfg.unpacking, cfg.Fatal = true, func(err error) { broken = err }
 	db, err := Open(cfg)
 	if err != nil {
 		return err

@@ -2,14 +2,10 @@ package pebblestore
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"time"
 )
-
-// ErrDamaged: a stored record cannot be read back. Trying again does not help.
-var ErrDamaged = errors.New("a stored record is damaged")
 
 // encoder builds a record: a version byte, then fields in a fixed order.
 // Strings carry their length before them.
@@ -19,21 +15,21 @@ func newEncoder(version byte, size int) encoder {
 	return append(make(encoder, 0, size+1), version)
 }
 
-func (e *encoder) byte(b byte)     { *e = append(*e, b) }
-func (e *encoder) uint(n uint64)   { *e = binary.AppendUvarint(*e, n) }
-func (e *encoder) int(n int64)     { *e = binary.AppendVarint(*e, n) }
-func (e *encoder) bytes(b []byte)  { *e = append(*e, b...) }
-func (e *encoder) string(s string) { e.uint(uint64(len(s))); *e = append(*e, s...) }
+func (e *encoder) octet(b byte)    { *e = append(*e, b) }
+func (e *encoder) number(n uint64) { *e = binary.AppendUvarint(*e, n) }
+func (e *encoder) signed(n int64)  { *e = binary.AppendVarint(*e, n) }
+func (e *encoder) raw(b []byte)    { *e = append(*e, b...) }
+func (e *encoder) words(s string)  { e.number(uint64(len(s))); *e = append(*e, s...) }
 
 // time keeps the zero time as such, and others to the nanosecond.
-func (e *encoder) time(t time.Time) {
+func (e *encoder) instant(t time.Time) {
 	if t.IsZero() {
-		e.byte(0)
+		e.octet(0)
 		return
 	}
-	e.byte(1)
-	e.int(t.Unix())
-	e.uint(uint64(t.Nanosecond()))
+	e.octet(1)
+	e.signed(t.Unix())
+	e.number(uint64(t.Nanosecond()))
 }
 
 // decoder reads a record. It does not trust it: the first field that does not
@@ -54,7 +50,7 @@ func newDecoder(record []byte, version byte) *decoder {
 }
 
 func (d *decoder) version(want byte) {
-	if v := d.byte(); d.err == nil && v != want {
+	if v := d.octet(); d.err == nil && v != want {
 		d.fail(fmt.Sprintf("version %d", v))
 	}
 }
@@ -84,14 +80,14 @@ func (d *decoder) take(n uint64) []byte {
 	return b
 }
 
-func (d *decoder) byte() byte {
+func (d *decoder) octet() byte {
 	if b := d.take(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (d *decoder) uint() uint64 {
+func (d *decoder) number() uint64 {
 	n, size := binary.Uvarint(d.rest)
 	if size <= 0 {
 		d.fail("a number is cut off")
@@ -101,7 +97,7 @@ func (d *decoder) uint() uint64 {
 	return n
 }
 
-func (d *decoder) int() int64 {
+func (d *decoder) signed() int64 {
 	n, size := binary.Varint(d.rest)
 	if size <= 0 {
 		d.fail("a number is cut off")
@@ -113,7 +109,7 @@ func (d *decoder) int() int64 {
 
 // uintMax reads a number of at most limit.
 func (d *decoder) uintMax(limit uint64) uint64 {
-	n := d.uint()
+	n := d.number()
 	if n > limit {
 		d.fail("a number is too large")
 		return 0
@@ -121,8 +117,8 @@ func (d *decoder) uintMax(limit uint64) uint64 {
 	return n
 }
 
-func (d *decoder) string() string {
-	b := d.take(d.uint())
+func (d *decoder) words() string {
+	b := d.take(d.number())
 	if d.text == "" {
 		return string(b)
 	}
@@ -130,12 +126,12 @@ func (d *decoder) string() string {
 	return d.text[end-len(b) : end]
 }
 
-func (d *decoder) time() time.Time {
-	switch d.byte() {
+func (d *decoder) instant() time.Time {
+	switch d.octet() {
 	case 0:
 		return time.Time{}
 	case 1:
-		sec := d.int()
+		sec := d.signed()
 		nsec := d.uintMax(uint64(time.Second) - 1)
 		if d.err != nil {
 			return time.Time{}
@@ -151,8 +147,8 @@ func (d *decoder) array(to []byte) { copy(to, d.take(uint64(len(to)))) }
 
 // strings reads a counted list. The count is not trusted: every string takes
 // at least a byte.
-func (d *decoder) strings() []string {
-	n := d.uint()
+func (d *decoder) list() []string {
+	n := d.number()
 	if n > uint64(len(d.rest)) {
 		d.fail("a list is cut off")
 	}
@@ -161,7 +157,7 @@ func (d *decoder) strings() []string {
 	}
 	list := make([]string, 0, min(n, 64))
 	for range n {
-		list = append(list, d.string())
+		list = append(list, d.words())
 	}
 	return list
 }

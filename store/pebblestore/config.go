@@ -54,7 +54,7 @@ type Config struct {
 	// log the error and end the process with status 1.
 	Fatal func(error)
 
-	restoring bool // the directory may be one that a restore has not finished
+	unpacking bool // the directory may be one that a restore has not finished
 }
 
 func (c Config) withDefaults() Config {

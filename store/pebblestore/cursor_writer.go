@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -203,4 +204,14 @@ func (w *cursorWriter) bound(id subscription.ID, added [][]byte) error {
 		}
 	}
 	return nil
+}
+
+// gapKeys lists the keys of a subscription's gaps, oldest first.
+func (db *DB) gapKeys(id subscription.ID) ([][]byte, error) {
+	var keys [][]byte
+	err := db.engine.sift(context.Background(), gapPrefix(id), func(key, _ []byte) bool {
+		keys = append(keys, bytes.Clone(key))
+		return true
+	})
+	return keys, err
 }

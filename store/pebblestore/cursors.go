@@ -33,7 +33,7 @@ func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[d
 		defer c.db.engine.leave()
 		defer c.db.engine.readOnce()()
 		snapshot := c.db.engine.db.NewSnapshot()
-		stopped, err := c.members(ctx, snapshot, s, yield)
+		stopped, err := c.eachMember(ctx, snapshot, s, yield)
 		if closeErr := snapshot.Close(); err == nil && closeErr != nil {
 			err = unavailable(closeErr)
 		}
@@ -43,7 +43,7 @@ func (c *Cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[d
 	}
 }
 
-func (c *Cursors) members(
+func (c *Cursors) eachMember(
 	ctx context.Context, r pebble.Reader, s subscription.Shard, yield func(delivery.Member, error) bool,
 ) (stopped bool, err error) {
 	prefix := []byte{kindPosition, byte(s)}
@@ -51,16 +51,16 @@ func (c *Cursors) members(
 	if err != nil {
 		return false, err
 	}
-	positions.first()
+	positions.toFirst()
 	prefix = []byte{kindSubscription, byte(s)}
 	subs, err := c.db.engine.walk(r, prefix, keyEnd(prefix))
 	if err != nil {
 		return false, errors.Join(err, positions.close())
 	}
-	for ok := subs.first(); ok && !stopped && ctx.Err() == nil; ok = subs.next() {
+	for ok := subs.toFirst(); ok && !stopped && ctx.Err() == nil; ok = subs.next() {
 		m, err := c.member(subs, positions)
 		if err != nil {
-			c.db.engine.damaged(subs.key(), err)
+			c.db.engine.damaged(subs.recordKey(), err)
 			continue
 		}
 		stopped = !yield(m, nil)
@@ -70,7 +70,7 @@ func (c *Cursors) members(
 
 // member reads the subscription that subs is at, and moves positions to it.
 func (c *Cursors) member(subs, positions *walk) (m delivery.Member, err error) {
-	key := subs.key()
+	key := subs.recordKey()
 	if len(key) != 2+idLen {
 		return m, ErrDamaged
 	}
@@ -89,7 +89,7 @@ func (c *Cursors) member(subs, positions *walk) (m delivery.Member, err error) {
 // are the same.
 func (c *Cursors) position(positions *walk, key []byte) delivery.Position {
 	for positions.valid() {
-		switch order := bytes.Compare(positions.key()[1:], key[1:]); {
+		switch order := bytes.Compare(positions.recordKey()[1:], key[1:]); {
 		case order < 0:
 			positions.next()
 			continue
@@ -98,7 +98,7 @@ func (c *Cursors) position(positions *walk, key []byte) delivery.Position {
 		}
 		p, err := decodePosition(positions.value)
 		if err != nil {
-			c.db.engine.damaged(positions.key(), err)
+			c.db.engine.damaged(positions.recordKey(), err)
 			return delivery.Position{}
 		}
 		return p
@@ -144,20 +144,10 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	return nil
 }
 
-// gapKeys lists the keys of a subscription's gaps, oldest first.
-func (db *DB) gapKeys(id subscription.ID) ([][]byte, error) {
-	var keys [][]byte
-	err := db.engine.sift(context.Background(), gapPrefix(id), func(key, _ []byte) bool {
-		keys = append(keys, bytes.Clone(key))
-		return true
-	})
-	return keys, err
-}
-
 // Gaps implements delivery.Cursors.
 func (c *Cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]delivery.Gap, error) {
 	if err := c.db.engine.enter(ctx); err != nil {
-		return nil, about("list gaps of", id, err)
+		return nil, inSubscription("list gaps of", id, err)
 	}
 	defer c.db.engine.leave()
 	var gaps []delivery.Gap
@@ -171,7 +161,7 @@ func (c *Cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]de
 		return true
 	})
 	if err != nil {
-		return nil, about("list gaps of", id, err)
+		return nil, inSubscription("list gaps of", id, err)
 	}
 	slices.Reverse(gaps)
 	return gaps[:min(len(gaps), limit)], nil

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"bytes"
-	"encoding/hex"
 	"sync"
 )
 
@@ -66,13 +65,4 @@ func (d *damage) end(key []byte) (to []byte, known bool) {
 		}
 	}
 	return nil, false
-}
-
-// damaged tells the operator, once for each key, of a record that is left out, or
-// of records behind it in a block that is.
-func (e *engine) damaged(key []byte, err error) {
-	if count, added := e.found.add(key); added {
-		e.log.Error("a stored record is left out, or those behind it", "kind", kindNames[key[0]],
-			"key", hex.EncodeToString(key), "count", count, "error", err)
-	}
 }

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -76,9 +75,9 @@ func (s *shard) firstLease() (from []byte, indexed uint64) {
 	return s.lease, s.indexed
 }
 
-// passed notes that there is no entry that counts before the key, unless one was
+// passedLeases notes that there is no entry that counts before the key, unless one was
 // put in the index since: nobody knows whether it was seen.
-func (s *shard) passed(key []byte, indexed uint64) {
+func (s *shard) passedLeases(key []byte, indexed uint64) {
 	s.Lock()
 	defer s.Unlock()
 	if s.indexed == indexed {
@@ -263,31 +262,4 @@ func (db *DB) lockTopics(topics []topicID) locks {
 		}
 	}
 	return l
-}
-
-// records lists what is stored under a prefix, leaving out what cannot be read.
-func records[T any](
-	ctx context.Context, e *engine, prefix []byte, decode func(key, value []byte) (T, error),
-) func(yield func(T, error) bool) {
-	return func(yield func(T, error) bool) {
-		var zero T
-		if err := e.enter(ctx); err != nil {
-			yield(zero, err)
-			return
-		}
-		defer e.leave()
-		stopped := false
-		err := e.sift(ctx, prefix, func(key, value []byte) bool {
-			record, err := decode(key, value)
-			if err != nil {
-				e.damaged(key, err)
-				return true
-			}
-			stopped = !yield(record, nil)
-			return !stopped
-		})
-		if err != nil && !stopped {
-			yield(zero, err)
-		}
-	}
 }

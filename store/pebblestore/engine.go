@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -10,16 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"carillon/subscription"
 )
-
-var errClosed = errors.New("the store is closed")
-
-// unavailable wraps trouble with the engine.
-func unavailable(cause error) error {
-	return fmt.Errorf("%w: %w", subscription.ErrUnavailable, cause)
-}
 
 // engine is Pebble with the manners that every store here needs: it refuses
 // instead of panicking when it is closed or broken, it makes changes durable,
@@ -123,14 +115,6 @@ func (e *engine) testify(closed bool) {
 		e.log.Warn("it cannot be noted how long the store's files are: it would not be seen if one was cut short", "error", err)
 	}
 }
-
-// growth says whether a change may grow the store.
-type growth bool
-
-const (
-	grows   growth = true
-	shrinks growth = false // or stays as it is
-)
 
 // change makes one change: build reads what it must and fills the batch, alone
 // under the lock; the change is applied under the lock too, so that the next
@@ -263,6 +247,15 @@ func iterator(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
 // onceCache is the cache that is left for what is read only once: room for the
 // indexes of the tables.
 const onceCache = 4 << 20
+
+// damaged tells the operator, once for each key, of a record that is left out, or
+// of records behind it in a block that is.
+func (e *engine) damaged(key []byte, err error) {
+	if count, added := e.found.add(key); added {
+		e.log.Error("a stored record is left out, or those behind it", "kind", kindNames[key[0]],
+			"key", hex.EncodeToString(key), "count", count, "error", err)
+	}
+}
 
 // readOnce keeps what is read until the end of it is told from staying in memory:
 // a start reads everything, and the process would have the cache's whole size from

@@ -174,5 +174,5 @@ func (db *DB) RememberedTopics() (n int) {
 func (db *DB) LookForExpired(s subscription.Shard, now time.Time, meanwhile func()) {
 	_, indexed := db.shards[s].firstLease()
 	meanwhile()
-	db.shards[s].passed(expiryEnd(now), indexed)
+	db.shards[s].passedLeases(expiryEnd(now), indexed)
 }

@@ -3,36 +3,10 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-)
-
-// wayOut ends every line about a directory that cannot be used.
-const wayOut = `restore a backup into another directory (hub restore), or see "Backup and repair" in the README`
-
-// damagedError is a directory that cannot be used.
-func damagedError(cause error) error {
-	return fmt.Errorf("%w: %w; %s", errDirectory, cause, wayOut)
-}
-
-// errDirectory is ErrDamaged of the whole directory.
-var errDirectory = fmt.Errorf("the directory is damaged%w", silent{ErrDamaged})
-
-// silent is an error that is there for errors.Is only.
-type silent struct{ error }
-
-func (silent) Error() string   { return "" }
-func (s silent) Unwrap() error { return s.error }
-
-// Names of Pebble's files.
-const (
-	formatMarker   = "marker.format-version."
-	manifestMarker = "marker.manifest."
 )
 
 // checkFiles refuses a directory from which files are missing, or are damaged, in a
@@ -90,50 +64,4 @@ func probe(fsys vfs.FS, dir string) error {
 		return err
 	}
 	return fsys.Remove(second)
-}
-
-// last is the newest name of the kind: the one with the greatest number, which is not
-// the last one in the order of names once there are more than six digits.
-func last(names []string, prefix, suffix string) (found string) {
-	for _, name := range names {
-		if strings.HasSuffix(name, suffix) && fileNumber(name, prefix) > fileNumber(found, prefix) {
-			found = name
-		}
-	}
-	return found
-}
-
-func manifestNumber(name string) uint64 { return fileNumber(name, "MANIFEST-") }
-func logNumber(name string) uint64      { return fileNumber(name, "") }
-
-// fileNumber is the number behind the prefix of one of Pebble's names; 0: it has none.
-// They grow with age.
-func fileNumber(name, prefix string) uint64 {
-	digits, found := strings.CutPrefix(name, prefix)
-	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
-		digits = digits[:end]
-	}
-	number, err := strconv.ParseUint(digits, 10, 64)
-	if !found || err != nil {
-		return 0
-	}
-	return number
-}
-
-// openError tells in one line why Pebble cannot open the directory, and the way out.
-// What is wrong with the machine, not with the directory, is said as it is.
-func openError(err error) error {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	short := errors.New(line)
-	switch {
-	case errors.Is(err, errDirectory):
-		return err
-	case strings.Contains(line, "invalid key=value syntax"):
-		return damagedError(errors.New("OPTIONS-… is not what it was (it may be removed: it is made anew)"))
-	case errors.Is(err, ErrDamaged), pebble.IsCorruptionError(err), errors.Is(err, pebble.ErrDBNotPristine),
-		errors.Is(err, fs.ErrNotExist), strings.Contains(line, "a record at byte"), strings.Contains(line, "malformed manifest"),
-		strings.Contains(line, "size mismatch"), strings.Contains(line, "unknown to the objstorage provider"):
-		return damagedError(short)
-	}
-	return err
 }

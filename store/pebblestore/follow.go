@@ -2,13 +2,11 @@ package pebblestore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -53,7 +51,7 @@ func (f *Following) Position(ctx context.Context) (follow.Position, error) {
 		return follow.Position{}, followError(err)
 	}
 	d := newDecoder(record, followVersion)
-	p := follow.Position{At: d.time(), Keys: d.strings(), Assumed: d.uint() != 0}
+	p := follow.Position{At: d.instant(), Keys: d.list(), Assumed: d.number() != 0}
 	if err := d.done(); err != nil {
 		return follow.Position{}, fmt.Errorf("read the position: %w", err)
 	}
@@ -73,7 +71,7 @@ func (f *Following) Keep(ctx context.Context, p follow.Pushed) error {
 		}
 		place := followPlaceKey(p)
 		size := newEncoder(followVersion, 10)
-		size.uint(uint64(len(p.Body)))
+		size.number(uint64(len(p.Body)))
 		if err := errors.Join(
 			b.Set(place, size, nil),
 			b.Set(followIDKey(kindFollowID, p.ID), place, nil),
@@ -130,16 +128,16 @@ func (f *Following) Kept(context.Context) (n int, bytes int64, err error) {
 // Advance implements follow.Store.
 func (f *Following) Advance(ctx context.Context, to follow.Position, drop ...string) error {
 	record := newEncoder(followVersion, 32+48*len(to.Keys))
-	record.time(to.At)
-	record.uint(uint64(len(to.Keys)))
+	record.instant(to.At)
+	record.number(uint64(len(to.Keys)))
 	for _, key := range to.Keys {
-		record.string(key)
+		record.words(key)
 	}
 	assumed := uint64(0)
 	if to.Assumed {
 		assumed = 1
 	}
-	record.uint(assumed)
+	record.number(assumed)
 	drop = slices.Compact(slices.Sorted(slices.Values(drop)))
 	err := f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
 		count, bytes := f.count, f.bytes
@@ -205,11 +203,6 @@ func followPlaceKey(p follow.Pushed) []byte {
 	return append(key, p.ID...)
 }
 
-// followTime reads what appendTime wrote.
-func followTime(b []byte) time.Time {
-	return time.Unix(int64(binary.BigEndian.Uint64(b)^1<<63), int64(binary.BigEndian.Uint32(b[8:]))).UTC()
-}
-
 // followDecodePlace reads what the inbox has besides the body.
 func followDecodePlace(key, value []byte) (p follow.Pushed, size int64, err error) {
 	if len(key) <= 1+2*timeLen {
@@ -217,7 +210,7 @@ func followDecodePlace(key, value []byte) (p follow.Pushed, size int64, err erro
 	}
 	d := newDecoder(value, followVersion)
 	size = int64(d.uintMax(math.MaxInt64))
-	p = follow.Pushed{ID: string(key[1+2*timeLen:]), From: followTime(key[1:]), Until: followTime(key[1+timeLen:])}
+	p = follow.Pushed{ID: string(key[1+2*timeLen:]), From: timeOf(key[1:]), Until: timeOf(key[1+timeLen:])}
 	return p, size, d.done()
 }
 

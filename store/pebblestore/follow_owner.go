@@ -46,7 +46,7 @@ type ownerRecord struct {
 func (f *Following) Belong(ctx context.Context, c Belonging) (o Owner, err error) {
 	names := ownerNames(c.Names)
 	err = f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
-		r, found, err := f.owner()
+		r, found, err := f.readOwner()
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (f *Following) Belong(ctx context.Context, c Belonging) (o Owner, err error
 // is gone on with where it ended.
 func (f *Following) Settle(ctx context.Context) error {
 	err := f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
-		r, found, err := f.owner()
+		r, found, err := f.readOwner()
 		if err != nil || !found || r.begin == "" {
 			return err
 		}
@@ -119,27 +119,27 @@ func ownerNames(given []string) (names []string) {
 	return names[:min(len(names), maxOwnerNames)]
 }
 
-func (f *Following) owner() (r ownerRecord, found bool, err error) {
+func (f *Following) readOwner() (r ownerRecord, found bool, err error) {
 	record, err := f.engine.get([]byte{kindFollowOwner})
 	if err != nil || record == nil {
 		return r, false, err
 	}
 	if len(record) > 0 && record[0] == followVersion {
 		d := newDecoder(record, followVersion)
-		r.names = []string{d.string()}
+		r.names = []string{d.words()}
 		return r, true, d.done()
 	}
 	d := newDecoder(record, ownerVersion)
-	r.begin, r.names = d.string(), d.strings()
+	r.begin, r.names = d.words(), d.list()
 	return r, true, d.done()
 }
 
 func (f *Following) own(b *pebble.Batch, r ownerRecord) error {
 	record := newEncoder(ownerVersion, 256)
-	record.string(r.begin)
-	record.uint(uint64(len(r.names)))
+	record.words(r.begin)
+	record.number(uint64(len(r.names)))
 	for _, n := range r.names {
-		record.string(n)
+		record.words(n)
 	}
 	return b.Set([]byte{kindFollowOwner}, record, nil)
 }

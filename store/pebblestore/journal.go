@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"carillon/notifier"
-	"carillon/subscription"
 )
 
 // journalLayout is a journal's. Layout 1 was never released.
@@ -263,12 +262,4 @@ func journalEvent(it *pebble.Iterator) (notifier.Event, error) {
 	}
 	event.Datetime = journalTime(int64(seqOf(it.Key())))
 	return event, nil
-}
-
-// journalError puts the engine's trouble in the words of the journal.
-func journalError(err error) error {
-	if errors.Is(err, subscription.ErrUnavailable) {
-		return fmt.Errorf("%w: %w", notifier.ErrUnavailable, err)
-	}
-	return err
 }

@@ -363,7 +363,7 @@ func openSide(r pebble.Reader, prefix, from []byte) (*side, error) {
 	return s, nil
 }
 
-func (s *side) loc() string { return string(s.it.Key()[s.prefix:]) }
+func (s *side) resource() string { return string(s.it.Key()[s.prefix:]) }
 
 func (s *side) arrive(ok bool) {
 	s.ok, s.value = ok, nil
@@ -375,7 +375,7 @@ func (s *side) arrive(ok bool) {
 	case err != nil:
 		s.err = readError(err)
 	case ok && len(s.value) < resourceHead:
-		s.err = fmt.Errorf("%w: resource %q", ErrDamaged, s.loc())
+		s.err = fmt.Errorf("%w: resource %q", ErrDamaged, s.resource())
 	}
 }
 
@@ -394,10 +394,10 @@ func compare(old, staged *side) (e notifier.Event, differs bool, err error) {
 	loc := ""
 	inOld, inStaged := old.ok, staged.ok
 	if inOld {
-		loc = old.loc()
+		loc = old.resource()
 	}
 	if inStaged {
-		switch other := staged.loc(); {
+		switch other := staged.resource(); {
 		case !inOld || other < loc:
 			loc, inOld = other, false
 		case other > loc:

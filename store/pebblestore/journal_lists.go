@@ -159,28 +159,28 @@ func putList(b *pebble.Batch, l notifier.ChangeList) error {
 func encodeList(l notifier.ChangeList) []byte {
 	record := newEncoder(journalListVersion, 32)
 	if l.Until.IsZero() {
-		record.byte(listOpen)
+		record.octet(listOpen)
 		return record
 	}
 	if l.Lastmods {
-		record.byte(listClosedLastmods)
+		record.octet(listClosedLastmods)
 	} else {
-		record.byte(listClosed)
+		record.octet(listClosed)
 	}
-	record.int(l.Until.UnixMicro())
-	record.uint(uint64(l.Entries))
-	record.int(l.Closed.UnixMicro())
+	record.signed(l.Until.UnixMicro())
+	record.number(uint64(l.Entries))
+	record.signed(l.Closed.UnixMicro())
 	return record
 }
 
 func decodeList(set string, from int64, record []byte) (notifier.ChangeList, error) {
 	d := newDecoder(record, journalListVersion)
 	l := notifier.ChangeList{Set: set, From: journalTime(from)}
-	if state := d.byte(); state != listOpen {
+	if state := d.octet(); state != listOpen {
 		l.Lastmods = state == listClosedLastmods
-		l.Until = journalTime(d.int())
+		l.Until = journalTime(d.signed())
 		l.Entries = int(d.uintMax(math.MaxInt32))
-		l.Closed = journalTime(d.int())
+		l.Closed = journalTime(d.signed())
 	}
 	if err := d.done(); err != nil {
 		return l, fmt.Errorf("the Change List of %q: %w", set, err)

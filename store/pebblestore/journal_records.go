@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"carillon/notifier"
+	"carillon/subscription"
 )
 
 // Keys of a journal, in the same manner as those of a hub.
@@ -85,7 +87,7 @@ func (j *Journal) putChannel(b *pebble.Batch, ch *notifier.Channel) error {
 
 func journalEncodeChannel(ch *notifier.Channel) []byte {
 	record := newEncoder(journalVersion, 64)
-	record.int(ch.Next.UnixMicro())
+	record.signed(ch.Next.UnixMicro())
 	journalEncodeNotification(&record, ch.Sealed)
 	journalEncodeNotification(&record, ch.Accepted)
 	return record
@@ -93,19 +95,19 @@ func journalEncodeChannel(ch *notifier.Channel) []byte {
 
 func journalEncodeNotification(record *encoder, n *notifier.Notification) {
 	if n == nil {
-		record.byte(0)
+		record.octet(0)
 		return
 	}
-	record.byte(1)
-	record.int(n.From.UnixMicro())
-	record.int(n.Until.UnixMicro())
-	record.uint(uint64(n.Entries))
-	record.uint(uint64(n.Size))
+	record.octet(1)
+	record.signed(n.From.UnixMicro())
+	record.signed(n.Until.UnixMicro())
+	record.number(uint64(n.Entries))
+	record.number(uint64(n.Size))
 }
 
 func journalDecodeChannel(set string, record []byte) (*notifier.Channel, error) {
 	d := newDecoder(record, journalVersion)
-	ch := &notifier.Channel{Set: set, Next: journalTime(d.int())}
+	ch := &notifier.Channel{Set: set, Next: journalTime(d.signed())}
 	ch.Sealed = journalDecodeNotification(d, set)
 	ch.Accepted = journalDecodeNotification(d, set)
 	if err := d.done(); err != nil {
@@ -115,11 +117,19 @@ func journalDecodeChannel(set string, record []byte) (*notifier.Channel, error) 
 }
 
 func journalDecodeNotification(d *decoder, set string) *notifier.Notification {
-	if d.byte() == 0 {
+	if d.octet() == 0 {
 		return nil
 	}
 	return &notifier.Notification{
-		Set: set, From: journalTime(d.int()), Until: journalTime(d.int()),
+		Set: set, From: journalTime(d.signed()), Until: journalTime(d.signed()),
 		Entries: int(d.uintMax(math.MaxInt32)), Size: int64(d.uintMax(math.MaxInt64)),
 	}
+}
+
+// journalError puts the engine's trouble in the words of the journal.
+func journalError(err error) error {
+	if errors.Is(err, subscription.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", notifier.ErrUnavailable, err)
+	}
+	return err
 }

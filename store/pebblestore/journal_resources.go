@@ -145,9 +145,9 @@ func (j *Journal) forgetRange(b *pebble.Batch, from, end []byte) error {
 
 func decodeResourcesState(set string, record []byte) (resourcesState, error) {
 	d := newDecoder(record, resourcesVersion)
-	flags := d.byte()
+	flags := d.octet()
 	state := resourcesState{
-		told: flags&flagTold != 0, generation: d.uint(), staged: d.uint(),
+		told: flags&flagTold != 0, generation: d.number(), staged: d.number(),
 	}
 	if state.staged != 0 && state.staged != state.generation+1 {
 		d.fail("an import is of no known generation")
@@ -165,9 +165,9 @@ func (j *Journal) putResourcesState(b *pebble.Batch, set string, state resources
 	if state.told {
 		flags |= flagTold
 	}
-	record.byte(flags)
-	record.uint(state.generation)
-	record.uint(state.staged)
+	record.octet(flags)
+	record.number(state.generation)
+	record.number(state.staged)
 	if err := b.Set(resourceStateKey(set), record, nil); err != nil {
 		return unavailable(err)
 	}

@@ -27,7 +27,7 @@ func (j *Journal) Resources(ctx context.Context, set string) (time.Time, iter.Se
 	if err != nil {
 		return time.Time{}, nil, fmt.Errorf("read the resources of %s: %w", set, journalError(err))
 	}
-	return at, v.all(ctx), nil
+	return at, v.entries(ctx), nil
 }
 
 func (j *Journal) viewNow(ctx context.Context, set string) (time.Time, *resourcesView, error) {
@@ -75,7 +75,7 @@ func (j *Journal) Snapshot(
 		}
 		return time.Time{}, nil, fmt.Errorf("read the resources of %s: %w", set, journalError(err))
 	}
-	return at, v.all(ctx), nil
+	return at, v.entries(ctx), nil
 }
 
 // view holds what the resources of a set are now; j.mu is held. Until it is read it does not
@@ -129,8 +129,8 @@ var (
 	errBrokenOff = errors.New("the reader has enough")
 )
 
-// all reads the view, once. The end of ctx lets it go, read or not.
-func (v *resourcesView) all(ctx context.Context) iter.Seq2[payload.Entry, error] {
+// entries reads the view, once. The end of ctx lets it go, read or not.
+func (v *resourcesView) entries(ctx context.Context) iter.Seq2[payload.Entry, error] {
 	ended := context.AfterFunc(ctx, v.drop)
 	return func(yield func(payload.Entry, error) bool) {
 		err := v.journal.engine.enter(ctx)

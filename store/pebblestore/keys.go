@@ -110,6 +110,11 @@ func appendTime(b []byte, t time.Time) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(t.Nanosecond()))
 }
 
+// timeOf reads what appendTime wrote.
+func timeOf(b []byte) time.Time {
+	return time.Unix(int64(binary.BigEndian.Uint64(b)^1<<63), int64(binary.BigEndian.Uint32(b[8:]))).UTC()
+}
+
 // topicKey is the key of the topic's state, and the prefix of its notifications
 // (kindHead) and their bodies (kindBody).
 func topicKey(kind byte, t topicID) []byte { return append([]byte{kind}, t[:]...) }

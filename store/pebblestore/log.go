@@ -124,7 +124,7 @@ func (l *Log) read(topic topicID, from uint64) (*delivery.Notification, error) {
 // without.
 func (l *Log) next(topic topicID, from uint64, body bool) (stored, error) {
 	for range maxDamaged {
-		n, err := l.at(topic, from, body)
+		n, err := l.readAt(topic, from, body)
 		if err != nil || n.whole {
 			return n, err
 		}
@@ -138,8 +138,8 @@ func (l *Log) next(topic topicID, from uint64, body bool) (stored, error) {
 		return stored{}, err
 	}
 	var found stored
-	for ok := w.first(); ok && err == nil && !found.whole; ok = w.next() {
-		found, err = l.at(topic, seqOf(w.key()), body)
+	for ok := w.toFirst(); ok && err == nil && !found.whole; ok = w.next() {
+		found, err = l.readAt(topic, seqOf(w.recordKey()), body)
 	}
 	if err := errors.Join(err, w.close()); err != nil {
 		return stored{}, err
@@ -158,8 +158,8 @@ type stored struct {
 	bodyLen uint64
 }
 
-// at reads the notification with exactly this number, with its body or without.
-func (l *Log) at(topic topicID, seq uint64, body bool) (n stored, err error) {
+// readAt reads the notification with exactly this number, with its body or without.
+func (l *Log) readAt(topic topicID, seq uint64, body bool) (n stored, err error) {
 	headKey, bodyKey := logKey(kindHead, topic, seq), logKey(kindBody, topic, seq)
 	// Neither is ever written again, but by a restore over what is there.
 	if l.db.engine.found.has(headKey) || l.db.engine.found.has(bodyKey) {
@@ -280,8 +280,8 @@ func (l *Log) extent(state topicState) (delivery.TopicState, error) {
 	if err != nil {
 		return delivery.TopicState{}, err
 	}
-	if w.first() {
-		seq := seqOf(w.key())
+	if w.toFirst() {
+		seq := seqOf(w.recordKey())
 		t.First, t.Bytes = delivery.Seq(seq), state.bytes
 		if n, _, err := decodeHead(seq, w.value); err == nil {
 			t.Oldest = n.Accepted

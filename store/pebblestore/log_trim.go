@@ -12,15 +12,6 @@ import (
 // trimStep is how many notifications go at once, while appends to their topic wait.
 const trimStep = 1000
 
-// perNotification is about what a notification takes beyond its body and its
-// record: two keys, and what Pebble has for each.
-const perNotification = 64
-
-// sizeOf is what a notification counts for in its topic's log.
-func sizeOf(head []byte, bodyLen uint64) int64 {
-	return int64(len(head)) + int64(bodyLen) + perNotification
-}
-
 // trimming says what may go of a log: notifications from the oldest on, as long as
 // all three hold.
 type trimming struct {

@@ -11,24 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"carillon/destination/mirror"
-	"carillon/subscription"
-)
-
-// Keys of a mirror in a Destination's store.
-//
-//	58 loc          copy
-//	59 claim        the loc whose copy has that place
-//	5a next loc     index: copies by when they are tried again
-//	5b loc          resource of the ledger
-//	5c              which directory has the copies
-//
-// next is a time as appendTime has it; loc and claim are text.
-const (
-	kindMirrorCopy   = 0x58
-	kindMirrorClaim  = 0x59
-	kindMirrorDue    = 0x5a
-	kindMirrorLedger = 0x5b
-	kindMirrorHome   = 0x5c
 )
 
 // Mirrored keeps what the copies of a mirror are. A copy that cannot be read back is
@@ -50,14 +32,14 @@ func (m *Mirrored) Copy(ctx context.Context, loc string) (mirror.Copy, error) {
 		return mirror.Copy{}, fmt.Errorf("read a copy: %w", mirrorError(err))
 	}
 	defer m.engine.leave()
-	c, err := m.copy(loc)
+	c, err := m.readCopy(loc)
 	if err != nil {
 		return mirror.Copy{}, fmt.Errorf("read a copy: %w", mirrorError(err))
 	}
 	return c, nil
 }
 
-func (m *Mirrored) copy(loc string) (mirror.Copy, error) {
+func (m *Mirrored) readCopy(loc string) (mirror.Copy, error) {
 	key := mirrorKey(kindMirrorCopy, loc)
 	record, err := m.engine.get(key)
 	if err != nil {
@@ -81,7 +63,7 @@ func (m *Mirrored) Save(ctx context.Context, copies []mirror.Copy, forget []stri
 		for _, loc := range forget {
 			old, err := m.drop(b, loc)
 			if err == nil {
-				err = n.gone(old)
+				err = n.copyGone(old)
 			}
 			if err != nil {
 				return err
@@ -93,7 +75,7 @@ func (m *Mirrored) Save(ctx context.Context, copies []mirror.Copy, forget []stri
 		for i := range copies {
 			old, err := m.put(b, &copies[i])
 			if err == nil {
-				err = n.saved(old, &copies[i])
+				err = n.copySaved(old, &copies[i])
 			}
 			if err != nil {
 				return err
@@ -129,7 +111,7 @@ func (m *Mirrored) put(b *pebble.Batch, c *mirror.Copy) (old *mirror.Copy, err e
 // drop takes a copy's entries out of the indexes, and returns it; nil if there is none. The batch of
 // the caller puts each loc once.
 func (m *Mirrored) drop(b *pebble.Batch, loc string) (*mirror.Copy, error) {
-	old, err := m.copy(loc)
+	old, err := m.readCopy(loc)
 	if errors.Is(err, mirror.ErrNone) {
 		return nil, nil
 	}
@@ -183,7 +165,7 @@ func (m *Mirrored) Due(ctx context.Context, now time.Time, limit int) (due []mir
 		if len(key) < 1+timeLen {
 			return true
 		}
-		at := followTime(key[1:])
+		at := timeOf(key[1:])
 		if at.After(now) || len(locs) == limit {
 			next = at
 			return false
@@ -196,7 +178,7 @@ func (m *Mirrored) Due(ctx context.Context, now time.Time, limit int) (due []mir
 			break
 		}
 		var c mirror.Copy
-		if c, err = m.copy(loc); err == nil {
+		if c, err = m.readCopy(loc); err == nil {
 			due = append(due, c)
 		} else if errors.Is(err, mirror.ErrNone) {
 			err = nil // it was saved meanwhile, or is damaged
@@ -206,34 +188,4 @@ func (m *Mirrored) Due(ctx context.Context, now time.Time, limit int) (due []mir
 		return nil, time.Time{}, fmt.Errorf("read what is due: %w", mirrorError(err))
 	}
 	return due, next, nil
-}
-
-func mirrorKey(kind byte, text string) []byte {
-	return append(append(make([]byte, 0, 1+len(text)), kind), text...)
-}
-
-func mirrorDueKey(next time.Time, loc string) []byte {
-	return append(appendTime([]byte{kindMirrorDue}, next), loc...)
-}
-
-// mirrorErrors gives all with errors in the words of a mirror.
-func mirrorErrors[T any](all iter.Seq2[T, error]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for one, err := range all {
-			if err != nil {
-				err = mirrorError(err)
-			}
-			if !yield(one, err) {
-				return
-			}
-		}
-	}
-}
-
-// mirrorError puts the engine's trouble in the words of a mirror.
-func mirrorError(err error) error {
-	if errors.Is(err, subscription.ErrUnavailable) {
-		return fmt.Errorf("%w: %w", mirror.ErrUnavailable, err)
-	}
-	return err
 }

@@ -23,9 +23,9 @@ func (m *Mirrored) Home(ctx context.Context) (mirror.Home, error) {
 		return mirror.Home{}, mirrorError(err)
 	}
 	d := newDecoder(record, homeVersion)
-	h := mirror.Home{ID: d.string(), Begun: d.byte() != 0}
+	h := mirror.Home{ID: d.words(), Begun: d.octet() != 0}
 	if len(d.rest) > 0 { // only a mirror that is kept at a moment has it
-		h.Moment = d.time()
+		h.Moment = d.instant()
 	}
 	if err := d.done(); err != nil {
 		return mirror.Home{}, fmt.Errorf("read which directory has the copies: %w", err)
@@ -36,14 +36,14 @@ func (m *Mirrored) Home(ctx context.Context) (mirror.Home, error) {
 // SetHome implements mirror.Homes.
 func (m *Mirrored) SetHome(ctx context.Context, h mirror.Home) error {
 	record := newEncoder(homeVersion, len(h.ID)+4)
-	record.string(h.ID)
+	record.words(h.ID)
 	begun := byte(0)
 	if h.Begun {
 		begun = 1
 	}
-	record.byte(begun)
+	record.octet(begun)
 	if !h.Moment.IsZero() {
-		record.time(h.Moment)
+		record.instant(h.Moment)
 	}
 	err := m.engine.change(ctx, shrinks, &m.mu, func(b *pebble.Batch) error {
 		return b.Set([]byte{kindMirrorHome}, record, nil)

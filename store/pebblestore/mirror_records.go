@@ -1,15 +1,32 @@
 package pebblestore
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
-
-	"github.com/cockroachdb/pebble/v2"
+	"time"
 
 	"carillon/destination/mirror"
 	"carillon/payload"
+	"carillon/subscription"
+)
+
+// Keys of a mirror in a Destination's store.
+//
+//	58 loc          copy
+//	59 claim        the loc whose copy has that place
+//	5a next loc     index: copies by when they are tried again
+//	5b loc          resource of the ledger
+//	5c              which directory has the copies
+//
+// next is a time as appendTime has it; loc and claim are text.
+const (
+	kindMirrorCopy   = 0x58
+	kindMirrorClaim  = 0x59
+	kindMirrorDue    = 0x5a
+	kindMirrorLedger = 0x5b
+	kindMirrorHome   = 0x5c
 )
 
 // mirrorVersion is the version of the records of a mirror. Records of version 1, which a store of today
@@ -29,149 +46,99 @@ var mirrorStates = []mirror.State{mirror.Whole, mirror.Missing, mirror.Failed, m
 
 func mirrorEncodeCopy(c *mirror.Copy) []byte {
 	record := newEncoder(mirrorVersion, 160+len(c.Path)+len(c.Told.Hash)+len(c.Told.Links)+len(c.Reason))
-	record.string(c.Path)
+	record.words(c.Path)
 	state := byte(0xff)
 	for i, s := range mirrorStates {
 		if s == c.State {
 			state = byte(i)
 		}
 	}
-	record.byte(state)
+	record.octet(state)
 	mirrorEncodeTold(&record, &c.Told)
 	if f := c.File; f == nil {
-		record.byte(0)
+		record.octet(0)
 	} else {
-		record.byte(1)
-		record.uint(uint64(f.Size))
-		record.bytes(f.SHA256[:])
-		record.time(f.ModTime)
-		record.string(f.ETag)
-		record.string(f.LastModified)
-		record.string(f.Encoding)
+		record.octet(1)
+		record.number(uint64(f.Size))
+		record.raw(f.SHA256[:])
+		record.instant(f.ModTime)
+		record.words(f.ETag)
+		record.words(f.LastModified)
+		record.words(f.Encoding)
 	}
-	record.uint(uint64(c.Tries))
-	record.time(c.Next)
-	record.string(c.Reason)
+	record.number(uint64(c.Tries))
+	record.instant(c.Next)
+	record.words(c.Reason)
 	return record
 }
 
 func mirrorDecodeCopy(key, record []byte) (mirror.Copy, error) {
 	d, linked := mirrorDecoder(record)
-	c := mirror.Copy{Loc: string(key[1:]), Path: d.string()}
-	if state := int(d.byte()); state < len(mirrorStates) {
+	c := mirror.Copy{Loc: string(key[1:]), Path: d.words()}
+	if state := int(d.octet()); state < len(mirrorStates) {
 		c.State = mirrorStates[state]
 	} else {
 		d.fail("a state of no known kind")
 	}
 	c.Told = mirrorDecodeTold(d, linked)
-	if d.byte() != 0 {
+	if d.octet() != 0 {
 		f := &mirror.File{Size: int64(d.uintMax(math.MaxInt64))}
 		d.array(f.SHA256[:])
-		f.ModTime = d.time()
-		f.ETag, f.LastModified, f.Encoding = d.string(), d.string(), d.string()
+		f.ModTime = d.instant()
+		f.ETag, f.LastModified, f.Encoding = d.words(), d.words(), d.words()
 		c.File = f
 	}
 	c.Tries = int(d.uintMax(math.MaxInt32))
-	c.Next = d.time()
-	c.Reason = d.string()
+	c.Next = d.instant()
+	c.Reason = d.words()
 	return c, d.done()
 }
 
 func mirrorEncodeTold(record *encoder, t *mirror.Told) {
-	record.string(string(t.Change))
-	record.time(t.Datetime)
+	record.words(string(t.Change))
+	record.instant(t.Datetime)
 	for _, s := range []string{t.LastMod, t.Hash, t.Length, t.Type, t.Encoding, t.Links} {
-		record.string(s)
+		record.words(s)
 	}
 }
 
 func mirrorDecodeTold(d *decoder, linked bool) mirror.Told {
-	t := mirror.Told{Change: payload.Change(d.string()), Datetime: d.time()}
+	t := mirror.Told{Change: payload.Change(d.words()), Datetime: d.instant()}
 	for _, s := range []*string{&t.LastMod, &t.Hash, &t.Length, &t.Type, &t.Encoding} {
-		*s = d.string()
+		*s = d.words()
 	}
 	if linked {
-		t.Links = d.string()
+		t.Links = d.words()
 	}
 	return t
 }
 
-// Ledger is a list of resources beside the copies; it is not durable.
-type Ledger struct{ engine *engine }
-
-var _ mirror.Ledger = (*Ledger)(nil)
-
-// Clear implements mirror.Ledger.
-func (l *Ledger) Clear(ctx context.Context) error {
-	all := []byte{kindMirrorLedger}
-	return l.write(ctx, shrinks, func(b *pebble.Batch) error { return b.DeleteRange(all, keyEnd(all), nil) })
-}
-
-// Note implements mirror.Ledger.
-func (l *Ledger) Note(ctx context.Context, entries []payload.Entry) error {
-	return l.write(ctx, grows, func(b *pebble.Batch) error {
-		for i := range entries {
-			key := mirrorKey(kindMirrorLedger, entries[i].Loc)
-			if entries[i].Change == payload.Deleted {
-				if err := b.Delete(key, nil); err != nil {
-					return err
-				}
-				continue
+// mirrorErrors gives all with errors in the words of a mirror.
+func mirrorErrors[T any](all iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for one, err := range all {
+			if err != nil {
+				err = mirrorError(err)
 			}
-			told := mirror.ResourceOf(&entries[i]).Told
-			record := newEncoder(mirrorVersion, 64+len(told.Hash))
-			mirrorEncodeTold(&record, &told)
-			if err := b.Set(key, record, nil); err != nil {
-				return err
+			if !yield(one, err) {
+				return
 			}
 		}
-		return nil
-	})
+	}
 }
 
-func (l *Ledger) write(ctx context.Context, g growth, build func(*pebble.Batch) error) error {
-	err := l.engine.enter(ctx)
-	if err == nil {
-		defer l.engine.leave()
-		err = l.engine.space.check(g)
+// mirrorError puts the engine's trouble in the words of a mirror.
+func mirrorError(err error) error {
+	if errors.Is(err, subscription.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", mirror.ErrUnavailable, err)
 	}
-	if err == nil {
-		b := l.engine.db.NewBatch()
-		if err = build(b); err == nil {
-			err = l.engine.lazily(b)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("write the ledger: %w", mirrorError(err))
-	}
-	return nil
+	return err
 }
 
-// Resource implements mirror.Ledger.
-func (l *Ledger) Resource(ctx context.Context, loc string) (mirror.Resource, error) {
-	if err := l.engine.enter(ctx); err != nil {
-		return mirror.Resource{}, fmt.Errorf("read the ledger: %w", mirrorError(err))
-	}
-	defer l.engine.leave()
-	record, err := l.engine.get(mirrorKey(kindMirrorLedger, loc))
-	if err != nil {
-		return mirror.Resource{}, fmt.Errorf("read the ledger: %w", mirrorError(err))
-	}
-	if record == nil {
-		return mirror.Resource{}, mirror.ErrNone
-	}
-	return ledgerResource(loc, record)
+func mirrorKey(kind byte, text string) []byte {
+	return append(append(make([]byte, 0, 1+len(text)), kind), text...)
 }
 
-func ledgerResource(loc string, record []byte) (mirror.Resource, error) {
-	d, linked := mirrorDecoder(record)
-	told := mirrorDecodeTold(d, linked)
-	return mirror.Resource{Loc: loc, Told: told}, d.done()
-}
-
-// Resources implements mirror.Ledger.
-func (l *Ledger) Resources(ctx context.Context) iter.Seq2[mirror.Resource, error] {
-	return mirrorErrors(records(ctx, l.engine, []byte{kindMirrorLedger}, func(key, record []byte) (mirror.Resource, error) {
-		return ledgerResource(string(key[1:]), record)
-	}))
+func mirrorDueKey(next time.Time, loc string) []byte {
+	return append(appendTime([]byte{kindMirrorDue}, next), loc...)
 }

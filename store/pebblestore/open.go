@@ -26,16 +26,6 @@ var (
 		"begin with an empty directory, or keep to the version that made it")
 )
 
-// Names in the directory that are not Pebble's.
-const (
-	// ControlSocket is the socket by which the process that has the directory can be
-	// asked (cmd/hub). This package only suffers it.
-	ControlSocket = "control.sock"
-	// ScratchSuffix ends the names of what is of use to one process only. Open
-	// removes what a process that was killed has left.
-	ScratchSuffix = ".scratch"
-)
-
 // layout says what a store is and how its keys and records lie, as its format
 // record does.
 type layout struct {
@@ -52,14 +42,14 @@ func openEngine(cfg Config, want layout) (*engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	e, err := open(cfg, want)
+	e, err := openDirectory(cfg, want)
 	if err != nil {
 		return nil, fmt.Errorf("store directory %q: %w", cfg.Dir, err)
 	}
 	return e, nil
 }
 
-func open(cfg Config, want layout) (*engine, error) {
+func openDirectory(cfg Config, want layout) (*engine, error) {
 	lock, err := takeDir(cfg)
 	if err != nil {
 		return nil, err
@@ -116,7 +106,7 @@ func takeDir(cfg Config) (*pebble.Lock, error) {
 	if err == nil {
 		err = checkFiles(cfg.FS, cfg.Dir)
 	}
-	if _, there := cfg.FS.Stat(cfg.FS.PathJoin(cfg.Dir, unfinished)); there == nil && !cfg.restoring {
+	if _, there := cfg.FS.Stat(cfg.FS.PathJoin(cfg.Dir, unfinished)); there == nil && !cfg.unpacking {
 		err = ErrUnfinished
 	}
 	if err != nil {
@@ -234,19 +224,6 @@ func refuseForeign(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// madeByPebble tells the names that an unfinished directory may hold.
-func madeByPebble(name string) bool {
-	if name == "LOCK" || name == "lost+found" || name == ControlSocket || strings.HasSuffix(name, ScratchSuffix) {
-		return true
-	}
-	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "temporary."} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".dbtmp")
-}
-
 // removeScratch removes what an earlier process has left. The lock is held.
 func removeScratch(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
@@ -285,7 +262,7 @@ func (e *engine) checkFormat(want layout) error {
 		return e.makeFormat(want)
 	}
 	d := newDecoder(record, recordVersion)
-	got := layout{kind: d.string(), version: d.uint()}
+	got := layout{kind: d.words(), version: d.number()}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("format record: %w", err)
 	}
@@ -315,8 +292,8 @@ func (e *engine) makeFormat(want layout) error {
 
 func (e *engine) writeFormat(want layout) error {
 	record := newEncoder(recordVersion, len(want.kind)+8)
-	record.string(want.kind)
-	record.uint(want.version)
+	record.words(want.kind)
+	record.number(want.version)
 	b := e.db.NewBatch()
 	if err := b.Set(formatKey(), record, nil); err != nil {
 		return unavailable(err)

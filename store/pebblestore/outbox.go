@@ -13,32 +13,6 @@ import (
 	"carillon/destination/republish"
 )
 
-// Keys of an outbox in a Destination's store.
-//
-//	5d path         what the intake has of a copy, and is to get
-//	5e seq          index: the path of a copy that waits, in the order in which they came
-//	5f 00           where changes are handed over
-//	5f 01 n path    item n of the sealed batch
-//	5f 02 path      index: copies whose change was refused
-//
-// seq and n are big-endian numbers of 8 and 4 bytes; path is text.
-const (
-	kindOutboxPost  = 0x5d
-	kindOutboxQueue = 0x5e
-	kindOutboxRest  = 0x5f
-
-	outboxTarget  = 0
-	outboxSealed  = 1
-	outboxRefused = 2
-)
-
-const (
-	// outboxStep is how many copies are looked at in one change.
-	outboxStep = 256
-	// outboxVersion is the version of the records of an outbox.
-	outboxVersion = 1
-)
-
 // Outbox is what a mirror hands over to an intake: its records follow from Mirrored.Save. A record
 // that cannot be read back is logged, and the copy is handed over again with its next change.
 type Outbox struct{ m *Mirrored }
@@ -78,15 +52,15 @@ func (o *Outbox) target() (to republish.Target, collected bool, err error) {
 		return to, false, err
 	}
 	d := newDecoder(record, outboxVersion)
-	to.Intake, to.Base = d.string(), d.string()
-	collected = d.byte() != 0
+	to.Intake, to.Base = d.words(), d.words()
+	collected = d.octet() != 0
 	return to, collected, d.done()
 }
 
 func setTarget(b *pebble.Batch, to republish.Target, collected bool) error {
 	record := newEncoder(outboxVersion, len(to.Intake)+len(to.Base)+8)
-	record.string(to.Intake)
-	record.string(to.Base)
+	record.words(to.Intake)
+	record.words(to.Base)
 	record.flag(collected)
 	return b.Set([]byte{kindOutboxRest, outboxTarget}, record, nil)
 }
@@ -197,12 +171,12 @@ func (o *Outbox) Collect(ctx context.Context) error {
 func (o *Outbox) collect(ctx context.Context, locs []string) error {
 	err := o.change(ctx, grows, func(_ *pebble.Batch, n *notes) error {
 		for _, loc := range locs {
-			c, err := o.m.copy(loc)
+			c, err := o.m.readCopy(loc)
 			if errors.Is(err, mirror.ErrNone) {
 				continue
 			}
 			if err == nil {
-				err = n.found(&c)
+				err = n.foundCopy(&c)
 			}
 			if err != nil {
 				return err

@@ -12,39 +12,6 @@ import (
 	"carillon/payload"
 )
 
-// The states of a post as records have them; the numbers are for good.
-const (
-	postSettled = 0 // nothing is to be handed over
-	postWaiting = 1
-	postRefused = 2 // until the copy changes, or the outbox is opened
-)
-
-// unknownDigest is of something that nobody knows: what comes next differs from it.
-var unknownDigest = [sha256.Size]byte{0: 0xff}
-
-// post is what the intake has of one copy, and is to get.
-type post struct {
-	path string
-	// has: the intake's set has the copy, and handed is the digest of how it was told of it; zero
-	// where it is not there.
-	has    bool
-	handed [sha256.Size]byte
-	// flying: it is in the sealed batch, and flight is the digest of what is told there.
-	flying bool
-	flight [sha256.Size]byte
-
-	state  byte
-	seq    uint64        // of what waits, in the queue
-	entry  payload.Entry // what waits or was refused
-	reason string        // why it was refused
-
-	touched bool // it is to be written
-	was     struct {
-		seq     uint64
-		refused bool
-	}
-}
-
 // land ends the flight.
 func (p *post) land() { p.flying, p.flight = false, [sha256.Size]byte{} }
 
@@ -68,13 +35,13 @@ type notes struct {
 	woken bool
 }
 
-// saved notes that a copy was saved; old is nil where it was not known.
-func (n *notes) saved(old, c *mirror.Copy) error {
+// copySaved notes that a copy was saved; old is nil where it was not known.
+func (n *notes) copySaved(old, c *mirror.Copy) error {
 	if !n.m.outbox.open {
 		return nil
 	}
 	if old != nil && old.Path != c.Path {
-		if err := n.gone(old); err != nil {
+		if err := n.copyGone(old); err != nil {
 			return err
 		}
 	}
@@ -87,16 +54,16 @@ func (n *notes) saved(old, c *mirror.Copy) error {
 	return n.note(c.Path, republish.EntryOf(c))
 }
 
-// gone notes that a copy was forgotten.
-func (n *notes) gone(old *mirror.Copy) error {
+// copyGone notes that a copy was forgotten.
+func (n *notes) copyGone(old *mirror.Copy) error {
 	if !n.m.outbox.open || old == nil || old.Path == "" {
 		return nil
 	}
 	return n.note(old.Path, republish.DeletedOf(old))
 }
 
-// found notes a copy that was there before the outbox was opened.
-func (n *notes) found(c *mirror.Copy) error {
+// foundCopy notes a copy that was there before the outbox was opened.
+func (n *notes) foundCopy(c *mirror.Copy) error {
 	if c.File == nil || c.Path == "" {
 		return nil
 	}

@@ -1,57 +1,118 @@
 package pebblestore
 
 import (
+	"crypto/sha256"
+
 	"carillon/destination/republish"
 	"carillon/payload"
 )
 
+// Keys of an outbox in a Destination's store.
+//
+//	5d path         what the intake has of a copy, and is to get
+//	5e seq          index: the path of a copy that waits, in the order in which they came
+//	5f 00           where changes are handed over
+//	5f 01 n path    item n of the sealed batch
+//	5f 02 path      index: copies whose change was refused
+//
+// seq and n are big-endian numbers of 8 and 4 bytes; path is text.
+const (
+	kindOutboxPost  = 0x5d
+	kindOutboxQueue = 0x5e
+	kindOutboxRest  = 0x5f
+
+	outboxTarget  = 0
+	outboxSealed  = 1
+	outboxRefused = 2
+)
+
+const (
+	// outboxStep is how many copies are looked at in one change.
+	outboxStep = 256
+	// outboxVersion is the version of the records of an outbox.
+	outboxVersion = 1
+)
+
+// The states of a post as records have them; the numbers are for good.
+const (
+	postSettled = 0 // nothing is to be handed over
+	postWaiting = 1
+	postRefused = 2 // until the copy changes, or the outbox is opened
+)
+
+// unknownDigest is of something that nobody knows: what comes next differs from it.
+var unknownDigest = [sha256.Size]byte{0: 0xff}
+
+// post is what the intake has of one copy, and is to get.
+type post struct {
+	path string
+	// has: the intake's set has the copy, and handed is the digest of how it was told of it; zero
+	// where it is not there.
+	has    bool
+	handed [sha256.Size]byte
+	// flying: it is in the sealed batch, and flight is the digest of what is told there.
+	flying bool
+	flight [sha256.Size]byte
+
+	state  byte
+	seq    uint64        // of what waits, in the queue
+	entry  payload.Entry // what waits or was refused
+	reason string        // why it was refused
+
+	touched bool // it is to be written
+	was     struct {
+		seq     uint64
+		refused bool
+	}
+}
+
 func (e *encoder) flag(is bool) {
 	if is {
-		e.byte(1)
+		e.octet(1)
 	} else {
-		e.byte(0)
+		e.octet(0)
 	}
 }
 
 func encodePost(p *post) []byte {
 	record := newEncoder(outboxVersion, 256)
 	record.flag(p.has)
-	record.bytes(p.handed[:])
+	record.raw(p.handed[:])
 	record.flag(p.flying)
 	if p.flying {
-		record.bytes(p.flight[:])
+		record.raw(p.flight[:])
 	}
-	if record.byte(p.state); p.state != postSettled {
-		record.uint(p.seq)
-		record.string(string(p.entry.Change))
+	if record.octet(p.state); p.state != postSettled {
+		record.number(p.seq)
+		record.words(string(p.entry.Change))
 		encodeEntry(&record, &p.entry)
-		record.string(p.reason)
+		record.words(p.reason)
 	}
 	return record
 }
 
 func decodePost(key, record []byte) (post, error) {
 	d := newDecoder(record, outboxVersion)
-	p := post{path: string(key[1:]), has: d.byte() != 0}
+	p := post{path: string(key[1:]), has: d.octet() != 0}
 	d.array(p.handed[:])
-	if p.flying = d.byte() != 0; p.flying {
+	if p.flying = d.octet() != 0; p.flying {
 		d.array(p.flight[:])
 	}
-	if p.state = d.byte(); p.state > postRefused {
+	if p.state = d.octet(); p.state > postRefused {
 		d.fail("a state of no known kind")
 	}
 	if p.state != postSettled {
-		p.seq = d.uint()
-		p.entry.Change = payload.Change(d.string())
+		p.seq = d.number()
+		p.entry.Change = payload.Change(d.words())
 		decodeEntry(d, &p.entry)
-		p.reason = d.string()
+		p.reason = d.words()
 	}
 	return p, d.done()
 }
 
 func encodeItem(e *payload.Entry) []byte {
 	record := newEncoder(outboxVersion, 256)
-	record.string(string(e.Change))
+	record.words(string(e.Change))
 	encodeEntry(&record, e)
 	return record
 }
@@ -65,32 +126,32 @@ func decodeItem(key, record []byte) (item republish.Item, err error) {
 	} else {
 		d.fail("there is no path")
 	}
-	item.Entry.Change = payload.Change(d.string())
+	item.Entry.Change = payload.Change(d.words())
 	decodeEntry(d, &item.Entry)
 	return item, d.done()
 }
 
 func encodeEntry(record *encoder, e *payload.Entry) {
 	for _, s := range []string{e.LastMod, e.Hash, e.Length, e.Type} {
-		record.string(s)
+		record.words(s)
 	}
-	record.uint(uint64(len(e.Links)))
+	record.number(uint64(len(e.Links)))
 	for i := range e.Links {
 		l := &e.Links[i]
 		for _, s := range []string{l.Rel, l.Href, l.Modified, l.Hash, l.Length, l.Type, l.Encoding} {
-			record.string(s)
+			record.words(s)
 		}
 	}
 }
 
 func decodeEntry(d *decoder, e *payload.Entry) {
 	for _, s := range []*string{&e.LastMod, &e.Hash, &e.Length, &e.Type} {
-		*s = d.string()
+		*s = d.words()
 	}
 	for range d.uintMax(payload.MaxLinks) {
 		var l payload.Link
 		for _, s := range []*string{&l.Rel, &l.Href, &l.Modified, &l.Hash, &l.Length, &l.Type, &l.Encoding} {
-			*s = d.string()
+			*s = d.words()
 		}
 		e.Links = append(e.Links, l)
 	}

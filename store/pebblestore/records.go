@@ -32,13 +32,13 @@ func versionOf(record []byte, other byte) byte {
 
 func encodeSubscription(s subscription.Subscription) []byte {
 	e := newEncoder(recordVersion, len(s.Topic)+len(s.Callback)+len(s.Secret)+48)
-	e.string(s.Topic)
-	e.string(s.Callback)
-	e.string(string(s.Secret))
-	e.uint(s.Start)
-	e.int(int64(s.Lease))
-	e.time(s.Expires)
-	e.time(s.Created)
+	e.words(s.Topic)
+	e.words(s.Callback)
+	e.words(string(s.Secret))
+	e.number(s.Start)
+	e.signed(int64(s.Lease))
+	e.instant(s.Expires)
+	e.instant(s.Created)
 	return e
 }
 
@@ -47,13 +47,13 @@ func decodeSubscription(id subscription.ID, record []byte) (subscription.Subscri
 	d.text = string(record) // one allocation for its three strings: a start reads all there are
 	s := subscription.Subscription{
 		ID:       id,
-		Topic:    d.string(),
-		Callback: d.string(),
-		Secret:   subscription.Secret(d.string()),
-		Start:    d.uint(),
-		Lease:    time.Duration(d.int()),
-		Expires:  d.time(),
-		Created:  d.time(),
+		Topic:    d.words(),
+		Callback: d.words(),
+		Secret:   subscription.Secret(d.words()),
+		Start:    d.number(),
+		Lease:    time.Duration(d.signed()),
+		Expires:  d.instant(),
+		Created:  d.instant(),
 	}
 	return s, d.done()
 }
@@ -65,17 +65,17 @@ func encodeRequest(r subscription.Request) []byte {
 		version = recordWithStart
 	}
 	e := newEncoder(version, len(r.Topic)+len(r.Callback)+len(r.Secret)+len(r.VerifyToken)+80)
-	e.bytes(r.Token[:])
-	e.string(string(r.Mode))
-	e.string(r.Topic)
-	e.string(r.Callback)
-	e.string(string(r.Secret))
-	e.int(int64(r.Lease))
-	e.time(r.Received)
+	e.raw(r.Token[:])
+	e.words(string(r.Mode))
+	e.words(r.Topic)
+	e.words(r.Callback)
+	e.words(string(r.Secret))
+	e.signed(int64(r.Lease))
+	e.instant(r.Received)
 	if version == recordWithStart {
-		e.time(r.Since)
-		e.uint(r.Start)
-		e.string(string(r.VerifyToken))
+		e.instant(r.Since)
+		e.number(r.Start)
+		e.words(string(r.VerifyToken))
 	}
 	return e
 }
@@ -85,16 +85,16 @@ func decodeRequest(id subscription.ID, record []byte) (subscription.Request, err
 	d := newDecoder(record, version)
 	r := subscription.Request{ID: id}
 	d.array(r.Token[:])
-	r.Mode = subscription.Mode(d.string())
-	r.Topic = d.string()
-	r.Callback = d.string()
-	r.Secret = subscription.Secret(d.string())
-	r.Lease = time.Duration(d.int())
-	r.Received = d.time()
+	r.Mode = subscription.Mode(d.words())
+	r.Topic = d.words()
+	r.Callback = d.words()
+	r.Secret = subscription.Secret(d.words())
+	r.Lease = time.Duration(d.signed())
+	r.Received = d.instant()
 	if version == recordWithStart {
-		r.Since = d.time()
-		r.Start = d.uint()
-		r.VerifyToken = subscription.Secret(d.string())
+		r.Since = d.instant()
+		r.Start = d.number()
+		r.VerifyToken = subscription.Secret(d.words())
 	}
 	return r, d.done()
 }
@@ -108,14 +108,14 @@ func appendPosition(b []byte, p delivery.Position) []byte {
 		version = recordWithReplay
 	}
 	e := encoder(append(b, version))
-	e.uint(uint64(p.Settled))
-	e.uint(uint64(p.Failures))
-	e.time(p.NextAttempt)
-	e.byte(byte(p.LastFailure))
-	e.uint(uint64(p.LastStatus))
+	e.number(uint64(p.Settled))
+	e.number(uint64(p.Failures))
+	e.instant(p.NextAttempt)
+	e.octet(byte(p.LastFailure))
+	e.number(uint64(p.LastStatus))
 	if version == recordWithReplay {
-		e.uint(uint64(p.ReplayNext))
-		e.uint(uint64(p.ReplayLast))
+		e.number(uint64(p.ReplayNext))
+		e.number(uint64(p.ReplayLast))
 	}
 	return e
 }
@@ -124,15 +124,15 @@ func decodePosition(record []byte) (delivery.Position, error) {
 	version := versionOf(record, recordWithReplay)
 	d := newDecoder(record, version)
 	p := delivery.Position{
-		Settled:     delivery.Seq(d.uint()),
+		Settled:     delivery.Seq(d.number()),
 		Failures:    uint32(d.uintMax(math.MaxUint32)),
-		NextAttempt: d.time(),
-		LastFailure: delivery.Class(d.byte()),
+		NextAttempt: d.instant(),
+		LastFailure: delivery.Class(d.octet()),
 		LastStatus:  uint16(d.uintMax(math.MaxUint16)),
 	}
 	if version == recordWithReplay {
-		p.ReplayNext = delivery.Seq(d.uint())
-		p.ReplayLast = delivery.Seq(d.uint())
+		p.ReplayNext = delivery.Seq(d.number())
+		p.ReplayLast = delivery.Seq(d.number())
 	}
 	return p, d.done()
 }
@@ -144,12 +144,12 @@ func encodeGap(g delivery.Gap) []byte {
 		version = recordWithReplay
 	}
 	e := newEncoder(version, 48)
-	e.uint(uint64(g.Last))
-	e.byte(byte(g.Reason))
-	e.byte(byte(g.Failure))
-	e.time(g.At)
+	e.number(uint64(g.Last))
+	e.octet(byte(g.Reason))
+	e.octet(byte(g.Failure))
+	e.instant(g.At)
 	if version == recordWithReplay {
-		e.time(g.Replayed)
+		e.instant(g.Replayed)
 	}
 	return e
 }
@@ -160,13 +160,13 @@ func decodeGap(id subscription.ID, first uint64, record []byte) (delivery.Gap, e
 	g := delivery.Gap{
 		Subscription: id,
 		First:        delivery.Seq(first),
-		Last:         delivery.Seq(d.uint()),
-		Reason:       delivery.GapReason(d.byte()),
-		Failure:      delivery.Class(d.byte()),
-		At:           d.time(),
+		Last:         delivery.Seq(d.number()),
+		Reason:       delivery.GapReason(d.octet()),
+		Failure:      delivery.Class(d.octet()),
+		At:           d.instant(),
 	}
 	if version == recordWithReplay {
-		g.Replayed = d.time()
+		g.Replayed = d.instant()
 	}
 	return g, d.done()
 }
@@ -180,19 +180,19 @@ func encodeHead(n *delivery.Notification) []byte {
 		version = recordWithBefore
 	}
 	e := newEncoder(version, len(n.Topic)+len(n.ContentType)+128)
-	e.bytes(n.ID[:])
-	e.time(n.Accepted)
-	e.string(n.Topic)
-	e.string(n.ContentType)
-	e.uint(uint64(len(n.Links)))
+	e.raw(n.ID[:])
+	e.instant(n.Accepted)
+	e.words(n.Topic)
+	e.words(n.ContentType)
+	e.number(uint64(len(n.Links)))
 	for _, l := range n.Links {
-		e.string(l)
+		e.words(l)
 	}
-	e.string(n.From)
-	e.string(n.Until)
-	e.uint(uint64(len(n.Body)))
+	e.words(n.From)
+	e.words(n.Until)
+	e.number(uint64(len(n.Body)))
 	if version == recordWithBefore {
-		e.uint(uint64(n.After))
+		e.number(uint64(n.After))
 	}
 	return e
 }
@@ -202,17 +202,26 @@ func decodeHead(seq uint64, record []byte) (n delivery.Notification, bodyLen uin
 	d := newDecoder(record, version)
 	n.Seq, n.After = delivery.Seq(seq), delivery.Seq(max(seq, 1)-1)
 	d.array(n.ID[:])
-	n.Accepted = d.time()
-	n.Topic = d.string()
-	n.ContentType = d.string()
-	n.Links = d.strings()
-	n.From = d.string()
-	n.Until = d.string()
-	bodyLen = d.uint()
+	n.Accepted = d.instant()
+	n.Topic = d.words()
+	n.ContentType = d.words()
+	n.Links = d.list()
+	n.From = d.words()
+	n.Until = d.words()
+	bodyLen = d.number()
 	if version == recordWithBefore {
 		n.After = delivery.Seq(d.uintMax(uint64(n.After)))
 	}
 	return n, bodyLen, d.done()
+}
+
+// perNotification is about what a notification takes beyond its body and its
+// record: two keys, and what Pebble has for each.
+const perNotification = 64
+
+// sizeOf is what a notification counts for in its topic's log.
+func sizeOf(head []byte, bodyLen uint64) int64 {
+	return int64(len(head)) + int64(bodyLen) + perNotification
 }
 
 // topicState is what is remembered of a topic's log beyond its records.
@@ -238,28 +247,28 @@ func newTopicState(key string, head uint64, last delivery.Last) topicState {
 
 func encodeTopic(t topicState) []byte {
 	e := newEncoder(recordWithBytes, len(t.key)+len(t.until)+len(t.previous)+90)
-	e.string(t.key)
-	e.uint(t.head)
-	e.bytes(t.last[:])
-	e.string(t.until)
-	e.string(t.previous)
+	e.words(t.key)
+	e.number(t.head)
+	e.raw(t.last[:])
+	e.words(t.until)
+	e.words(t.previous)
 	if t.hasDigest {
-		e.byte(1)
-		e.bytes(t.digest[:])
+		e.octet(1)
+		e.raw(t.digest[:])
 	} else {
-		e.byte(0)
+		e.octet(0)
 	}
-	e.uint(uint64(max(t.bytes, 0)))
+	e.number(uint64(max(t.bytes, 0)))
 	return e
 }
 
 func decodeTopic(record []byte) (topicState, error) {
 	d := newDecoder(record, recordWithBytes)
-	t := topicState{key: d.string(), head: d.uintMax(math.MaxUint64 - 1)}
+	t := topicState{key: d.words(), head: d.uintMax(math.MaxUint64 - 1)}
 	d.array(t.last[:])
-	t.until = d.string()
-	t.previous = d.string()
-	switch d.byte() {
+	t.until = d.words()
+	t.previous = d.words()
+	switch d.octet() {
 	case 0:
 	case 1:
 		t.hasDigest = true
@@ -273,13 +282,13 @@ func decodeTopic(record []byte) (topicState, error) {
 
 func encodePing(p delivery.Ping) []byte {
 	e := newEncoder(recordVersion, len(p.Topic)+16)
-	e.string(p.Topic)
-	e.uint(p.Count)
+	e.words(p.Topic)
+	e.number(p.Count)
 	return e
 }
 
 func decodePing(record []byte) (delivery.Ping, error) {
 	d := newDecoder(record, recordVersion)
-	p := delivery.Ping{Topic: d.string(), Count: d.uint()}
+	p := delivery.Ping{Topic: d.words(), Count: d.number()}
 	return p, d.done()
 }

@@ -84,7 +84,7 @@ func (r *Restore) putMembers(b *pebble.Batch, members []delivery.Member) error {
 		err := errors.Join(subs.unindex(b, m.ID),
 			b.Set(memberKey(kindSubscription, m.ID), encodeSubscription(m.Subscription), nil),
 			b.Set(memberKey(kindPosition, m.ID), encodePosition(m.Position), nil),
-			subs.index(b, m.Subscription))
+			subs.addToIndex(b, m.Subscription))
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func putNotifications(b *pebble.Batch, w *headWriter, ids []topicID, notificatio
 			b.Set(place, head, nil),
 			b.Set(logKey(kindBody, ids[i], uint64(n.Seq)), n.Body, nil),
 			w.count(n, place, sizeOf(head, uint64(len(n.Body)))),
-			w.append(n))
+			w.raise(n))
 		if err != nil {
 			return err
 		}
@@ -228,8 +228,8 @@ func unlessDamaged(err error) error {
 	return err
 }
 
-// append raises the head to the notification, unless it is above.
-func (w *headWriter) append(n *delivery.Notification) error {
+// raise raises the head to the notification, unless it is above.
+func (w *headWriter) raise(n *delivery.Notification) error {
 	state, err := w.state(n.Topic)
 	if err != nil || uint64(n.Seq) < state.head {
 		return err

@@ -118,12 +118,12 @@ func encodeSource(s source.Source) []byte {
 		size += len(p) + 2
 	}
 	e := newEncoder(recordVersion, size)
-	e.bytes(s.TokenHash[:])
-	e.time(s.Created)
-	e.time(s.Issued)
-	e.uint(uint64(len(s.Prefixes)))
+	e.raw(s.TokenHash[:])
+	e.instant(s.Created)
+	e.instant(s.Issued)
+	e.number(uint64(len(s.Prefixes)))
 	for _, p := range s.Prefixes {
-		e.string(p)
+		e.words(p)
 	}
 	return e
 }
@@ -132,8 +132,8 @@ func decodeSource(name string, record []byte) (source.Source, error) {
 	d := newDecoder(record, recordVersion)
 	s := source.Source{Name: name}
 	d.array(s.TokenHash[:])
-	s.Created = d.time()
-	s.Issued = d.time()
-	s.Prefixes = d.strings()
+	s.Created = d.instant()
+	s.Issued = d.instant()
+	s.Prefixes = d.list()
 	return s, d.done()
 }

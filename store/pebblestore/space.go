@@ -95,3 +95,11 @@ func (s *space) wait() {
 		}
 	}
 }
+
+// growth says whether a change may grow the store.
+type growth bool
+
+const (
+	grows   growth = true
+	shrinks growth = false // or stays as it is
+)

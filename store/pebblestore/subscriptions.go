@@ -32,7 +32,7 @@ func (s *Subscriptions) Submit(ctx context.Context, r subscription.Request) erro
 		}
 		return b.Set(requestKey(r.ID), encodeRequest(r), nil)
 	})
-	return about("submit request", r.ID, err)
+	return inSubscription("submit request", r.ID, err)
 }
 
 // KeepStart implements subscription.Store. It adds a few bytes, and is taken though the
@@ -41,7 +41,7 @@ func (s *Subscriptions) KeepStart(
 	ctx context.Context, r subscription.Request, start uint64,
 ) (kept subscription.Request, err error) {
 	err = s.db.engine.change(ctx, shrinks, s.db.shardLock(r.ID), func(b *pebble.Batch) error {
-		stored, err := s.pending(r)
+		stored, err := s.pendingRequest(r)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (s *Subscriptions) KeepStart(
 		return b.Set(requestKey(r.ID), encodeRequest(kept), nil)
 	})
 	if err != nil {
-		return subscription.Request{}, about("keep the start of request", r.ID, err)
+		return subscription.Request{}, inSubscription("keep the start of request", r.ID, err)
 	}
 	return kept, nil
 }
@@ -71,7 +71,7 @@ func (s *Subscriptions) Requests(
 // can work on it.
 func (s *Subscriptions) Request(ctx context.Context, id subscription.ID) (subscription.Request, error) {
 	if err := s.db.engine.enter(ctx); err != nil {
-		return subscription.Request{}, about("get request", id, err)
+		return subscription.Request{}, inSubscription("get request", id, err)
 	}
 	defer s.db.engine.leave()
 	r, err := s.request(id)
@@ -79,7 +79,7 @@ func (s *Subscriptions) Request(ctx context.Context, id subscription.ID) (subscr
 		s.db.engine.damaged(requestKey(id), err)
 		err = fmt.Errorf("%w: %w", subscription.ErrNotFound, err)
 	}
-	return r, about("get request", id, err)
+	return r, inSubscription("get request", id, err)
 }
 
 // request reads a request, or ErrNotFound, or ErrDamaged.
@@ -110,9 +110,9 @@ func (s *Subscriptions) Activate(ctx context.Context, r subscription.Request, su
 		}
 		return errors.Join(
 			b.Set(memberKey(kindSubscription, sub.ID), encodeSubscription(sub), nil),
-			s.index(b, sub))
+			s.addToIndex(b, sub))
 	})
-	return about("activate subscription", r.ID, err)
+	return inSubscription("activate subscription", r.ID, err)
 }
 
 // Drop implements subscription.Store.
@@ -123,7 +123,7 @@ func (s *Subscriptions) Drop(ctx context.Context, r subscription.Request) error 
 		}
 		return nil
 	})
-	return about("drop request", r.ID, err)
+	return inSubscription("drop request", r.ID, err)
 }
 
 // Unsubscribe implements subscription.Store.
@@ -132,9 +132,9 @@ func (s *Subscriptions) Unsubscribe(ctx context.Context, r subscription.Request)
 		if err := s.settle(b, r); err != nil {
 			return err
 		}
-		return s.delete(b, r.ID)
+		return s.erase(b, r.ID)
 	})
-	return about("unsubscribe", r.ID, err)
+	return inSubscription("unsubscribe", r.ID, err)
 }
 
 // Remove implements subscription.Store.
@@ -151,10 +151,10 @@ func (s *Subscriptions) Remove(ctx context.Context, sub subscription.Subscriptio
 			return nil
 		}
 		removed = true
-		return s.delete(b, sub.ID)
+		return s.erase(b, sub.ID)
 	})
 	if err != nil {
-		return false, about("remove subscription", sub.ID, err)
+		return false, inSubscription("remove subscription", sub.ID, err)
 	}
 	return removed, nil
 }
@@ -163,11 +163,11 @@ func (s *Subscriptions) Remove(ctx context.Context, sub subscription.Subscriptio
 // whoever subscribes again must find the way free.
 func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscription.Subscription, error) {
 	if err := s.db.engine.enter(ctx); err != nil {
-		return subscription.Subscription{}, about("get subscription", id, err)
+		return subscription.Subscription{}, inSubscription("get subscription", id, err)
 	}
 	defer s.db.engine.leave()
 	sub, err := s.find(id)
-	return sub, about("get subscription", id, err)
+	return sub, inSubscription("get subscription", id, err)
 }
 
 // Expired implements subscription.Store. The index is by time, and its keys tell
@@ -200,11 +200,11 @@ func (s *Subscriptions) expired(
 	if err != nil {
 		return nil, err
 	}
-	for ok := w.first(); ok && len(expired) < limit && err == nil; ok = w.next() {
+	for ok := w.toFirst(); ok && len(expired) < limit && err == nil; ok = w.next() {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		key := w.key()
+		key := w.recordKey()
 		if len(key) != 1+timeLen+idLen || subscription.ShardOf(idOf(key)) != shard {
 			continue
 		}
@@ -224,7 +224,7 @@ func (s *Subscriptions) expired(
 		end = expiryKey(expired[0].Expires, expired[0].ID)
 	}
 	if limit > 0 {
-		s.db.shards[shard].passed(end, indexed)
+		s.db.shards[shard].passedLeases(end, indexed)
 	}
 	return expired, nil
 }
@@ -253,16 +253,16 @@ func (s *Subscriptions) get(id subscription.ID) (subscription.Subscription, erro
 
 // settle takes the request away, or is ErrSuperseded.
 func (s *Subscriptions) settle(b *pebble.Batch, r subscription.Request) error {
-	if _, err := s.pending(r); err != nil {
+	if _, err := s.pendingRequest(r); err != nil {
 		return err
 	}
 	return b.Delete(requestKey(r.ID), nil)
 }
 
-// pending reads the request as it is stored, or returns ErrSuperseded. A record that cannot
+// pendingRequest reads the request as it is stored, or returns ErrSuperseded. A record that cannot
 // be read counts as r: it was accepted and perhaps verified, and no other process can have
 // replaced it.
-func (s *Subscriptions) pending(r subscription.Request) (subscription.Request, error) {
+func (s *Subscriptions) pendingRequest(r subscription.Request) (subscription.Request, error) {
 	stored, err := s.request(r.ID)
 	switch {
 	case errors.Is(err, subscription.ErrNotFound):
@@ -278,8 +278,8 @@ func (s *Subscriptions) pending(r subscription.Request) (subscription.Request, e
 	return stored, nil
 }
 
-// index puts the subscription in the index of leases.
-func (s *Subscriptions) index(b *pebble.Batch, sub subscription.Subscription) error {
+// addToIndex puts the subscription in the index of leases.
+func (s *Subscriptions) addToIndex(b *pebble.Batch, sub subscription.Subscription) error {
 	key := expiryKey(sub.Expires, sub.ID)
 	s.db.shards[subscription.ShardOf(sub.ID)].indexes(key)
 	return b.Set(key, nil, nil)
@@ -298,8 +298,8 @@ func (s *Subscriptions) unindex(b *pebble.Batch, id subscription.ID) error {
 	}
 }
 
-// delete takes the subscription away, with all that delivery keeps of it.
-func (s *Subscriptions) delete(b *pebble.Batch, id subscription.ID) error {
+// erase takes the subscription away, with all that delivery keeps of it.
+func (s *Subscriptions) erase(b *pebble.Batch, id subscription.ID) error {
 	if err := s.unindex(b, id); err != nil {
 		return err
 	}
@@ -318,8 +318,8 @@ func (s *Subscriptions) delete(b *pebble.Batch, id subscription.ID) error {
 		b.Delete(memberKey(kindPosition, id), nil))
 }
 
-// about says what was being tried, and with which subscription.
-func about(what string, id subscription.ID, err error) error {
+// inSubscription says what was being tried, and with which subscription.
+func inSubscription(what string, id subscription.ID, err error) error {
 	if err == nil {
 		return nil
 	}

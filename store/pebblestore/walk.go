@@ -4,24 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/big"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// readError tells damage, which stays, from trouble that may pass.
-func readError(err error) error {
-	if pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return unavailable(fmt.Errorf("read the store: %w", err))
-}
-
 // walk goes through records in order and passes over what cannot be read. Of a
 // damaged block that is every record: nobody can tell what was in it.
 //
-//	for ok := w.first(); ok; ok = w.next() { w.key(), w.value }
+//	for ok := w.toFirst(); ok; ok = w.next() { w.recordKey(), w.value }
 //	err := w.close()
 type walk struct {
 	engine *engine
@@ -47,9 +38,9 @@ func (e *engine) walk(r pebble.Reader, from, upper []byte) (*walk, error) {
 // valid says whether it is at a record.
 func (w *walk) valid() bool { return w.err == nil && w.it.Valid() }
 
-func (w *walk) key() []byte { return w.it.Key() }
+func (w *walk) recordKey() []byte { return w.it.Key() }
 
-func (w *walk) first() bool {
+func (w *walk) toFirst() bool {
 	w.last = append(w.last[:0], w.from...)
 	return w.arrive(w.it.First())
 }
@@ -190,13 +181,40 @@ func (e *engine) sift(ctx context.Context, prefix []byte, each func(key, value [
 	if err != nil {
 		return err
 	}
-	for ok := w.first(); ok; ok = w.next() {
+	for ok := w.toFirst(); ok; ok = w.next() {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, w.close())
 		}
-		if !each(w.key(), w.value) {
+		if !each(w.recordKey(), w.value) {
 			break
 		}
 	}
 	return w.close()
+}
+
+// records lists what is stored under a prefix, leaving out what cannot be read.
+func records[T any](
+	ctx context.Context, e *engine, prefix []byte, decode func(key, value []byte) (T, error),
+) func(yield func(T, error) bool) {
+	return func(yield func(T, error) bool) {
+		var zero T
+		if err := e.enter(ctx); err != nil {
+			yield(zero, err)
+			return
+		}
+		defer e.leave()
+		stopped := false
+		err := e.sift(ctx, prefix, func(key, value []byte) bool {
+			record, err := decode(key, value)
+			if err != nil {
+				e.damaged(key, err)
+				return true
+			}
+			stopped = !yield(record, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(zero, err)
+		}
+	}
 }

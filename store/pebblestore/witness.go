@@ -26,7 +26,7 @@ type witness struct {
 	manifestBytes, walBytes int64
 }
 
-func (w witness) text() string {
+func (w witness) encode() string {
 	text := fmt.Sprintf("%s %d\n%s %d\n", w.manifest, w.manifestBytes, w.wal, w.walBytes)
 	sum := sha256.Sum256([]byte(text))
 	return text + hex.EncodeToString(sum[:]) + "\n"
@@ -75,7 +75,7 @@ func testify(fsys vfs.FS, dir string, closed bool) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(f, w.text())
+	_, err = io.WriteString(f, w.encode())
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func hear(fsys vfs.FS, dir string) (w witness, heard bool) {
 		return w, false
 	}
 	_, err = fmt.Sscanf(string(text), "%s %d\n%s %d\n", &w.manifest, &w.manifestBytes, &w.wal, &w.walBytes)
-	return w, err == nil && w.text() == string(text)
+	return w, err == nil && w.encode() == string(text)
 }
 
 // checkSizes compares the files with what the witness tells, and returns that, if

@@ -54,7 +54,7 @@ func (db *DB) Listen(ctx context.Context, ear Ear) error {
 			db.engine.log.Warn("not hearing of other processes; it is tried again, and what they do is looked for meanwhile",
 				"every", db.engine.cfg.Poll, "error", err)
 		}
-		if !l.wait(ctx, pause.NextBackOff()) {
+		if !l.waitToListen(ctx, pause.NextBackOff()) {
 			return nil
 		}
 	}
@@ -187,8 +187,8 @@ func (l *listener) take(message any) {
 	}
 }
 
-// wait waits before the next try. It is false when ctx has ended.
-func (l *listener) wait(ctx context.Context, pause time.Duration) bool {
+// waitToListen waits before the next try. It is false when ctx has ended.
+func (l *listener) waitToListen(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {

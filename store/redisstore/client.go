@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -67,11 +69,11 @@ func newClient(u *URL, process string) redis.UniversalClient {
 
 // hush keeps the client from writing to standard error: what it has to say comes
 // back as errors, too. It has one logger for the whole process.
-var hush = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+var hush = sync.OnceFunc(func() { redis.SetLogger(mute{}) })
 
-type silent struct{}
+type mute struct{}
 
-func (silent) Printf(context.Context, string, ...any) {}
+func (mute) Printf(context.Context, string, ...any) {}
 
 // dial connects to a server, by TLS where the URL says so.
 func (u *URL) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -103,6 +105,21 @@ func (u *URL) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return &steady{Conn: secure}, nil
 }
 
+// handshakeError is a TLS connection that was not made, though somebody listens.
+type handshakeError struct {
+	addr string
+	err  error
+}
+
+func (e *handshakeError) Error() string {
+	if errors.Is(e.err, context.DeadlineExceeded) {
+		return fmt.Sprintf("TLS handshake with %s: no answer in time; a server without TLS gives none", e.addr)
+	}
+	return fmt.Sprintf("TLS handshake with %s: %v", e.addr, e.err)
+}
+
+func (e *handshakeError) Unwrap() error { return e.err }
+
 // steady is a connection whose time limits are on silence: a limit moves on by as
 // much as it was given for whenever something got through, up to exchangeTime
 // in all. So a body of 50 MB takes what it takes, and a server that has gone is
@@ -111,22 +128,22 @@ func (u *URL) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 // context, and do not move.
 type steady struct {
 	net.Conn
-	reading, writing limit
+	reading, writing moving
 	unanswered       atomic.Int64 // bytes written since something was read
 }
 
 // writeChunk is how much is written at once: what counts as progress.
 const writeChunk = 128 << 10
 
-// limit is one direction's; it is used by one goroutine at a time, as go-redis does.
-type limit struct {
+// moving is the limit of one direction's; it is used by one goroutine at a time, as go-redis does.
+type moving struct {
 	mu   sync.Mutex
 	last time.Time     // guarded by mu: when no more is waited in any case
 	step time.Duration // guarded by mu; 0: the limit does not move
 }
 
 // set takes the limit t, moved on by more if it is one that moves, and returns it.
-func (l *limit) set(t time.Time, more time.Duration) time.Time {
+func (l *moving) set(t time.Time, more time.Duration) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.step = 0
@@ -142,7 +159,7 @@ func (l *limit) set(t time.Time, more time.Duration) time.Time {
 }
 
 // next is the limit after progress, if it moves.
-func (l *limit) next() (t time.Time, moves bool) {
+func (l *moving) next() (t time.Time, moves bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.step == 0 {

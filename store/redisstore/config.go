@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -21,7 +18,6 @@ const (
 
 	minTakeover = time.Second
 	maxTakeover = 5 * time.Minute
-	maxReplicas = 100
 )
 
 // Config says which Redis holds a store, and how its processes share it.
@@ -84,36 +80,6 @@ func (c Config) withDefaults(u *URL) Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
-}
-
-// maxName and maxHostName bound the name of a process, and what of it is the machine's.
-const (
-	maxName     = 100
-	maxHostName = 60
-)
-
-// newName makes a name that no process had, by which an operator finds its machine.
-func newName() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "unknown"
-	}
-	host = strings.Map(func(r rune) rune {
-		if isNamePart(r) {
-			return r
-		}
-		return '-'
-	}, host)
-	return fmt.Sprintf("%s:%d:%s", host[:min(len(host), maxHostName)], os.Getpid(), uuid.NewString()[:8])
-}
-
-func isNamePart(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".:_-", r)
-}
-
-// isName tells whether a process may have the name: it is a part of keys and messages.
-func isName(name string) bool {
-	return name != "" && len(name) <= maxName && strings.IndexFunc(name, func(r rune) bool { return !isNamePart(r) }) < 0
 }
 
 // validate checks a Config that has its defaults.

@@ -38,16 +38,14 @@ type engine struct {
 	lost     time.Time           // guarded by mu: when it was found emptied last
 }
 
-// class is what kind of failure a call met: the label of a metric.
-type class string
+// refusal is an error that waiting does not mend.
+type refusal string
 
-const (
-	network  class = "network"
-	refused  class = "refused"
-	memory   class = "memory"
-	replicas class = "replicas"
-	defect   class = "script"
-)
+func (r refusal) Error() string { return string(r) }
+
+const errNoCluster refusal = "it is not a node of a Cluster: the URL must begin with redis:// or rediss://"
+
+func refuse(message string, args ...any) error { return refusal(fmt.Sprintf(message, args...)) }
 
 // states are the beginnings of the answers by which a server says that it, or who
 // asks, is not fit to carry out a command now.
@@ -89,7 +87,7 @@ func (e *engine) failed(ctx context.Context, err error) error {
 	e.metrics.failures.WithLabelValues(string(c)).Inc()
 	switch c {
 	case memory:
-		e.noteFull()
+		e.full.noteFull(e.log, e.url)
 	case network, refused:
 		e.reroute()
 	}

@@ -17,7 +17,7 @@ const farewellTime = 5 * time.Second
 
 // phase is where a shard stands with this process:
 //
-//	away ──▶ taken ──▶ gaining ──▶ held
+//	afar ──▶ taken ──▶ gaining ──▶ held
 //	 ▲         │          │          │
 //	 │         │          ▼          │
 //	 │         │        leaving ◀────┘
@@ -27,7 +27,7 @@ const farewellTime = 5 * time.Second
 type phase uint8
 
 const (
-	away    phase = iota // not this process's
+	afar    phase = iota // not this process's
 	taken                // leased; Gained waits for its turn
 	gaining              // Gained is being called
 	held                 // Gained returned nil
@@ -40,7 +40,7 @@ const (
 type lease struct {
 	phase
 	epoch   uint64
-	renewed time.Time // when the last renewal was sent; kept while away
+	renewed time.Time // when the last renewal was sent; kept while afar
 	fenced  bool      // it is another's by now, or may be: it is not renewed
 	again   bool      // its server may have lost what was acknowledged: to be read anew
 
@@ -48,7 +48,7 @@ type lease struct {
 	stop   context.CancelFunc
 	broken bool
 
-	// While away.
+	// While afar.
 	known    bool      // freeAt was asked since the last round
 	freeAt   time.Time // when it can be taken; zero: at once
 	wanted   bool      // it is to be taken
@@ -62,8 +62,8 @@ type lease struct {
 // mine tells that the process holds the lease and may call upon it.
 func (l *lease) mine() bool { return l.phase == taken || l.phase == gaining || l.phase == held }
 
-// told tells that Gained was called, and Lost has not returned.
-func (l *lease) told() bool {
+// entrusted reports that Gained was called, and Lost has not returned.
+func (l *lease) entrusted() bool {
 	return l.phase == gaining || l.phase == held || l.phase == leaving || l.phase == losing
 }
 
@@ -82,17 +82,8 @@ type keeper struct {
 	calls  bool // the Holder is being called
 	asking bool // an exchange is under way
 
-	next      time.Time // when the next round is due
-	begun     time.Time // when the first one was sent
-	last      time.Time // when the last one was sent
-	looked    bool      // the last one asked about the shards of others
-	failing   bool      // the last one did not succeed
-	trouble   time.Time // since when
-	failures  int       // how many since then
-	mercy     time.Time // until when others may find back to a server that was away
-	proven    bool      // one succeeded, so that Sure was told
-	renewal   time.Time // when the last one that succeeded was sent
-	processes int       // 0: not known
+	rounds    schedule
+	processes int // 0: not known
 	fair      int
 	first     int // the shard at which this process begins to take
 
@@ -130,7 +121,7 @@ func (k *keeper) run(ctx context.Context, wake <-chan struct{}) error {
 			k.ask(lasting, answered)
 		}
 		k.show()
-		timer.Reset(time.Until(k.next))
+		timer.Reset(time.Until(k.rounds.next))
 		due := timer.C
 		if k.asking {
 			due = nil // a round that is due waits for the answers
@@ -145,7 +136,7 @@ func (k *keeper) run(ctx context.Context, wake <-chan struct{}) error {
 		case d := <-done:
 			k.performed(ctx, d)
 		case r := <-answered:
-			k.apply(r)
+			k.applyRound(r)
 		}
 		k.balance()
 	}
@@ -167,7 +158,7 @@ func (k *keeper) over(cut func()) bool {
 		k.limit.Stop()
 		return true
 	}
-	k.farewell, k.next = true, time.Now()
+	k.farewell, k.rounds.next = true, time.Now()
 	return false
 }
 
@@ -239,7 +230,7 @@ func (k *keeper) performed(ctx context.Context, d deed) {
 	k.calls = false
 	l := &k.leases[d.tenure.Shard]
 	if d.ctx == nil {
-		k.lost(l)
+		k.afterLost(l)
 		return
 	}
 	l.stop()
@@ -261,12 +252,12 @@ func (k *keeper) performed(ctx context.Context, d deed) {
 	}
 }
 
-// lost goes on after Lost.
-func (k *keeper) lost(l *lease) {
+// afterLost goes on after Lost.
+func (k *keeper) afterLost(l *lease) {
 	switch {
 	case l.fenced:
 		k.forget(l)
-	case l.again && !k.ending && k.count() < k.fair:
+	case l.again && !k.ending && k.owned() < k.fair:
 		k.forget(l) // the lease is still this process's, so that it can be taken anew
 	default:
 		l.phase = givenUp
@@ -278,11 +269,11 @@ func (k *keeper) forget(l *lease) {
 	*l = lease{known: true, renewed: l.renewed, failures: l.failures, retryAt: l.retryAt}
 }
 
-// part ends the work on a shard.
-func (k *keeper) part(l *lease) {
+// partWith ends the work on a shard.
+func (k *keeper) partWith(l *lease) {
 	switch l.phase {
 	case taken:
-		k.lost(l)
+		k.afterLost(l)
 	case gaining:
 		l.broken = true
 		l.stop()
@@ -299,25 +290,25 @@ func (k *keeper) end(err error) {
 	k.ending, k.fatal = true, err
 	for s := range k.leases {
 		l := &k.leases[s]
-		if k.part(l); l.unsure {
+		if k.partWith(l); l.unsure {
 			*l = lease{phase: givenUp}
 		}
 	}
-	k.next = time.Now()
+	k.rounds.next = time.Now()
 }
 
 // working tells that the Holder is not done with every shard.
 func (k *keeper) working() bool {
 	for s := range k.leases {
-		if k.leases[s].phase != away && k.leases[s].phase != givenUp {
+		if k.leases[s].phase != afar && k.leases[s].phase != givenUp {
 			return true
 		}
 	}
 	return false
 }
 
-// count is how many shards are this process's and shall remain so.
-func (k *keeper) count() (n int) {
+// owned is how many shards are this process's and shall remain so.
+func (k *keeper) owned() (n int) {
 	for s := range k.leases {
 		if k.leases[s].mine() {
 			n++
@@ -328,15 +319,15 @@ func (k *keeper) count() (n int) {
 
 // balance decides what to hand back and what to take.
 func (k *keeper) balance() {
-	if k.ending || !k.proven {
+	if k.ending || !k.rounds.proven {
 		return
 	}
-	owned := k.count()
+	owned := k.owned()
 	// What is taken but not yet gained goes first, and what others like best.
 	for _, p := range [...]phase{taken, gaining, held} {
 		for i := subscription.Shards - 1; i >= 0 && owned > k.fair; i-- {
 			if l := &k.leases[k.ordered(i)]; l.phase == p && !(p == gaining && l.broken) {
-				k.part(l)
+				k.partWith(l)
 				owned--
 			}
 		}
@@ -344,24 +335,24 @@ func (k *keeper) balance() {
 	now := time.Now()
 	for i := range subscription.Shards {
 		l := &k.leases[k.ordered(i)]
-		l.wanted = l.phase == away && l.known && owned < k.fair && !now.Before(l.freeAt) && !now.Before(l.retryAt)
+		l.wanted = l.phase == afar && l.known && owned < k.fair && !now.Before(l.freeAt) && !now.Before(l.retryAt)
 		if l.wanted {
 			owned++
 		}
 	}
-	if owned < k.fair && !k.looked {
+	if owned < k.fair && !k.rounds.looked {
 		k.soon()
 	}
-	k.next = k.earliest(owned < k.fair)
+	k.rounds.next = k.earliest(owned < k.fair)
 }
 
 // earliest is when the next round is due: as planned, or when a shard that is
 // missing may be free.
 func (k *keeper) earliest(missing bool) time.Time {
-	next := k.next
+	next := k.rounds.next
 	for s := range k.leases {
 		l := &k.leases[s]
-		if !missing || l.phase != away || !l.known || l.wanted {
+		if !missing || l.phase != afar || !l.known || l.wanted {
 			continue
 		}
 		at := l.freeAt
@@ -377,15 +368,15 @@ func (k *keeper) earliest(missing bool) time.Time {
 
 // soon makes the next round come at once.
 func (k *keeper) soon() {
-	if at := k.spaced(time.Now()); at.Before(k.next) {
-		k.next = at
+	if at := k.spaced(time.Now()); at.Before(k.rounds.next) {
+		k.rounds.next = at
 	}
 }
 
 // spaced keeps a distance from the last round, so that many reasons to look are
 // not as many rounds.
 func (k *keeper) spaced(at time.Time) time.Time {
-	if earliest := k.last.Add(k.takeover / 100); at.Before(earliest) {
+	if earliest := k.rounds.last.Add(k.takeover / 100); at.Before(earliest) {
 		return earliest
 	}
 	return at
@@ -393,7 +384,7 @@ func (k *keeper) spaced(at time.Time) time.Time {
 
 // show tells others how things stand.
 func (k *keeper) show() {
-	state := ShardState{Processes: k.processes, Fair: k.fair, LastRenewal: k.renewal}
+	state := ShardState{Processes: k.processes, Fair: k.fair, LastRenewal: k.rounds.renewal}
 	for s := range k.leases {
 		if k.leases[s].phase == held {
 			state.Owned++

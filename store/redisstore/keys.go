@@ -3,6 +3,9 @@ package redisstore
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -68,3 +71,33 @@ func (k keys) head(topic string) string  { return k.topic(topic, "head") }  // h
 
 func (k keys) pings() string     { return k.prefix + ":{pings}:waiting" } // hash: topic → ping
 func (k keys) pingCount() string { return k.prefix + ":{pings}:count" }   // hash: the last count, and under which server
+
+// maxName and maxHostName bound the name of a process, and what of it is the machine's.
+const (
+	maxName     = 100
+	maxHostName = 60
+)
+
+// newName makes a name that no process had, by which an operator finds its machine.
+func newName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	host = strings.Map(func(r rune) rune {
+		if isNamePart(r) {
+			return r
+		}
+		return '-'
+	}, host)
+	return fmt.Sprintf("%s:%d:%s", host[:min(len(host), maxHostName)], os.Getpid(), uuid.NewString()[:8])
+}
+
+func isNamePart(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".:_-", r)
+}
+
+// isName tells whether a process may have the name: it is a part of keys and messages.
+func isName(name string) bool {
+	return name != "" && len(name) <= maxName && strings.IndexFunc(name, func(r rune) bool { return !isNamePart(r) }) < 0
+}

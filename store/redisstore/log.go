@@ -23,21 +23,6 @@ var _ delivery.Log = (*Log)(nil)
 // 512 MB (proto-max-bulk-len), but does nothing else while it copies it.
 const maxBody = 256 << 20
 
-// The fields of an entry of a log.
-const (
-	fieldAfter = "a" // Notification.After
-	fieldNote  = "m" // encodeNote
-	fieldBody  = "b"
-)
-
-// The fields of an entry of the times. Scripts count on the time and the size as the
-// first two.
-const (
-	fieldTime    = "t"
-	fieldSize    = "s"
-	fieldSummary = "n" // encodeSummary; an entry of before has none
-)
-
 // appendScript appends a notification to a topic's log. The stream of times has the same
 // ids as the log: what Trim, Topics and Summaries must know of a notification without its
 // body.
@@ -128,14 +113,14 @@ func (l *Log) Append(
 	ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time,
 ) (delivery.Receipt, error) {
 	key := subscription.Key(p.Topic)
-	receipt, err := l.append(ctx, key, p, id, accepted)
+	receipt, err := l.appendOnce(ctx, key, p, id, accepted)
 	if err != nil {
 		return delivery.Receipt{}, fmt.Errorf("append to the log of %q: %w", key, err)
 	}
 	return receipt, nil
 }
 
-func (l *Log) append(
+func (l *Log) appendOnce(
 	ctx context.Context, key string, p delivery.Publication, id uuid.UUID, accepted time.Time,
 ) (delivery.Receipt, error) {
 	if len(p.Body) > maxBody {
@@ -145,7 +130,7 @@ func (l *Log) append(
 	names := []string{e.keys.log(key), e.keys.times(key), e.keys.head(key)}
 	run := func(known string, body []byte) (any, error) {
 		return e.run(ctx, appendScript, names, key, known, e.keys.bell(), id.String(), p.Until, digestOf(p),
-			order(accepted), encodeNote(p, id, accepted), body, encodeSummary(p, id))
+			timeOrder(accepted), encodeNote(p, id, accepted), body, encodeSummary(p, id))
 	}
 	var value any = []any{"known"}
 	var err error
@@ -359,7 +344,7 @@ func (l *Log) trim(
 	names := []string{e.keys.log(key), e.keys.times(key), e.keys.head(key)}
 	highest := strconv.FormatUint(uint64(max(before, 1)-1), 10) // there is no number 0
 	for {
-		value, err := e.run(ctx, trimScript, names, highest, order(olderThan), trimStep, keep)
+		value, err := e.run(ctx, trimScript, names, highest, timeOrder(olderThan), trimStep, keep)
 		if err != nil {
 			return went, err
 		}
@@ -423,7 +408,7 @@ func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, err
 	found, err := l.askStates(ctx, []string{key})
 	var state delivery.TopicState
 	if err == nil {
-		state, err = l.state(ctx, key, found[0])
+		state, err = l.readState(ctx, key, found[0])
 	}
 	if err != nil {
 		return delivery.TopicState{}, fmt.Errorf("state of the log of %q: %w", key, err)
@@ -442,7 +427,7 @@ func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicStat
 	}
 	var states []delivery.TopicState
 	for i, key := range topics {
-		state, err := l.state(ctx, key, found[i])
+		state, err := l.readState(ctx, key, found[i])
 		switch {
 		case errors.Is(err, ErrDamaged): // it was told
 		case err != nil:
@@ -454,21 +439,21 @@ func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicStat
 	return states, nil
 }
 
-// found is what the server said of a topic: the fields of its head, and the first entry
+// foundState is what the server said of a topic: the fields of its head, and the first entry
 // of its times.
-type found struct {
+type foundState struct {
 	head  *redis.SliceCmd
 	first *redis.XMessageSliceCmd
 }
 
 // askStates asks for the states of topics, in one round trip.
-func (l *Log) askStates(ctx context.Context, topics []string) ([]found, error) {
+func (l *Log) askStates(ctx context.Context, topics []string) ([]foundState, error) {
 	if err := ctx.Err(); err != nil || len(topics) == 0 {
 		return nil, err
 	}
 	e := l.db.engine
 	pipe := e.client.Pipeline()
-	all := make([]found, len(topics))
+	all := make([]foundState, len(topics))
 	for i, key := range topics {
 		all[i].head = pipe.HMGet(ctx, e.keys.head(key), "topic", "head", "last", "until", "digest", "bytes")
 		all[i].first = pipe.XRangeN(ctx, e.keys.times(key), "-", "+", 1)
@@ -477,8 +462,8 @@ func (l *Log) askStates(ctx context.Context, topics []string) ([]found, error) {
 	return all, nil
 }
 
-// state reads what was found of a topic. Head is 0 where there is no log.
-func (l *Log) state(ctx context.Context, key string, f found) (delivery.TopicState, error) {
+// readState reads what was found of a topic. Head is 0 where there is no log.
+func (l *Log) readState(ctx context.Context, key string, f foundState) (delivery.TopicState, error) {
 	e := l.db.engine
 	if err := f.head.Err(); err != nil {
 		return delivery.TopicState{}, l.headFailed(ctx, key, err)
@@ -498,7 +483,7 @@ func (l *Log) state(ctx context.Context, key string, f found) (delivery.TopicSta
 	state.First = state.Head + 1
 	if len(first) > 0 {
 		// What was appended after the state was read does not count.
-		if seq, err := (entry{id: first[0].ID}).seq(); err == nil {
+		if seq, err := (entry{id: first[0].ID}).place(); err == nil {
 			state.First = min(state.First, delivery.Seq(seq))
 		}
 	}

@@ -12,6 +12,21 @@ import (
 	"carillon/subscription"
 )
 
+// The fields of an entry of a log.
+const (
+	fieldAfter = "a" // Notification.After
+	fieldNote  = "m" // encodeNote
+	fieldBody  = "b"
+)
+
+// The fields of an entry of the times. Scripts count on the time and the size as the
+// first two.
+const (
+	fieldTime    = "t"
+	fieldSize    = "s"
+	fieldSummary = "n" // encodeSummary; an entry of before has none
+)
+
 // noteVersion begins every record of a notification of this layout.
 const noteVersion = "1"
 
@@ -32,7 +47,7 @@ type entry struct {
 }
 
 // seq is the number of the entry, also of one that is not the hub's.
-func (e entry) seq() (uint64, error) {
+func (e entry) place() (uint64, error) {
 	number, rest, _ := strings.Cut(e.id, "-")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	switch {
@@ -61,7 +76,7 @@ func decodeEntry(key string, e entry) (*delivery.Notification, error) {
 
 // decodeHead reads what an entry of the log has beside its body, which is so long.
 func decodeHead(key string, e entry, length int) (*delivery.Notification, error) {
-	seq, err := e.seq()
+	seq, err := e.place()
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +169,9 @@ func decodeList(record string) (list []string, err error) {
 // since0 is the beginning of the year 1, in Unix seconds.
 const since0 = -62135596800
 
-// order writes a time so that the texts compare as the times do: the seconds since
+// timeOrder writes a time so that the texts compare as the times do: the seconds since
 // the year 1 and the nanoseconds. The times of a log are never before that.
-func order(t time.Time) string {
+func timeOrder(t time.Time) string {
 	return fmt.Sprintf("%020d%09d", max(t.Unix()-since0, 0), t.Nanosecond())
 }
 
@@ -171,4 +186,43 @@ func instantOf(text string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(seconds+since0, nanos).UTC()
+}
+
+// summaryVersion begins every summary of this layout.
+const summaryVersion = "1"
+
+// encodeSummary makes the record that an entry of the times has: a list of the version,
+// the ID, the content type, From, Until, and the length of the body.
+func encodeSummary(p delivery.Publication, id uuid.UUID) string {
+	return encodeList([]string{
+		summaryVersion, id.String(), p.ContentType, p.From, p.Until, strconv.Itoa(len(p.Body)),
+	})
+}
+
+// decodeSummary reads an entry of the times.
+func decodeSummary(e entry) (s delivery.Summary, err error) {
+	seq, err := e.place()
+	if err != nil {
+		return s, err
+	}
+	text := func(field string) string { t, _ := e.fields[field].(string); return t }
+	list, err := decodeList(text(fieldSummary))
+	if err != nil {
+		return s, err
+	}
+	if len(list) != 6 || list[0] != summaryVersion {
+		return s, fmt.Errorf("%w: a summary of %d fields", ErrDamaged, len(list))
+	}
+	s = delivery.Summary{
+		Seq: delivery.Seq(seq), Accepted: instantOf(text(fieldTime)),
+		ContentType: list[2], From: list[3], Until: list[4],
+	}
+	if s.ID, err = uuid.Parse(list[1]); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if s.Bytes, err = strconv.ParseInt(list[5], 10, 64); err != nil || s.Bytes < 0 {
+		return s, fmt.Errorf("%w: a body of %q bytes", ErrDamaged, list[5])
+	}
+	s.After, err = decodeAfter(text(fieldAfter), seq)
+	return s, err
 }

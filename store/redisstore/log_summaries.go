@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"carillon/delivery"
@@ -142,43 +141,4 @@ func (l *Log) note(ctx context.Context, key, id string) (s delivery.Summary, the
 		Seq: n.Seq, After: n.After, ID: n.ID, Accepted: n.Accepted,
 		ContentType: n.ContentType, From: n.From, Until: n.Until, Bytes: length,
 	}, true, nil
-}
-
-// summaryVersion begins every summary of this layout.
-const summaryVersion = "1"
-
-// encodeSummary makes the record that an entry of the times has: a list of the version,
-// the ID, the content type, From, Until, and the length of the body.
-func encodeSummary(p delivery.Publication, id uuid.UUID) string {
-	return encodeList([]string{
-		summaryVersion, id.String(), p.ContentType, p.From, p.Until, strconv.Itoa(len(p.Body)),
-	})
-}
-
-// decodeSummary reads an entry of the times.
-func decodeSummary(e entry) (s delivery.Summary, err error) {
-	seq, err := e.seq()
-	if err != nil {
-		return s, err
-	}
-	text := func(field string) string { t, _ := e.fields[field].(string); return t }
-	list, err := decodeList(text(fieldSummary))
-	if err != nil {
-		return s, err
-	}
-	if len(list) != 6 || list[0] != summaryVersion {
-		return s, fmt.Errorf("%w: a summary of %d fields", ErrDamaged, len(list))
-	}
-	s = delivery.Summary{
-		Seq: delivery.Seq(seq), Accepted: instantOf(text(fieldTime)),
-		ContentType: list[2], From: list[3], Until: list[4],
-	}
-	if s.ID, err = uuid.Parse(list[1]); err != nil {
-		return s, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	if s.Bytes, err = strconv.ParseInt(list[5], 10, 64); err != nil || s.Bytes < 0 {
-		return s, fmt.Errorf("%w: a body of %q bytes", ErrDamaged, list[5])
-	}
-	s.After, err = decodeAfter(text(fieldAfter), seq)
-	return s, err
 }

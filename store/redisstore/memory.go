@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -13,27 +14,23 @@ type fullness struct {
 	since time.Time // guarded by mu: of the first refusal; zero: what grows is let in
 }
 
-// noteFull remembers that something was refused for want of memory.
-func (e *engine) noteFull() {
-	e.full.mu.Lock()
-	first := e.full.since.IsZero()
-	if first {
-		e.full.since = time.Now()
-	}
-	e.full.mu.Unlock()
-	if first {
-		e.log.Warn("the memory of Redis is full: what would need more is refused, deliveries go on", "store", e.url)
+// noteFull remembers that something was refused for want of memory, and logs the first time.
+func (f *fullness) noteFull(log *slog.Logger, where any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.since.IsZero() {
+		f.since = time.Now()
+		log.Warn("the memory of Redis is full: what would need more is refused, deliveries go on", "store", where)
 	}
 }
 
 // noteRoom forgets it, as a script that grows was let in.
-func (e *engine) noteRoom() {
-	e.full.mu.Lock()
-	since := e.full.since
-	e.full.since = time.Time{}
-	e.full.mu.Unlock()
-	if !since.IsZero() {
-		e.log.Info("Redis has memory again", "store", e.url, "full", time.Since(since).Round(time.Second))
+func (f *fullness) noteRoom(log *slog.Logger, where any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.since.IsZero() {
+		log.Info("Redis has memory again", "store", where, "full", time.Since(f.since).Round(time.Second))
+		f.since = time.Time{}
 	}
 }
 

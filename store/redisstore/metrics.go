@@ -13,6 +13,17 @@ type metrics struct {
 	damaged  prometheus.Counter
 }
 
+// class is what kind of failure a call met: the label of a metric.
+type class string
+
+const (
+	network class = "network"
+	refused class = "refused"
+	memory  class = "memory"
+	laggard class = "replicas"
+	defect  class = "script"
+)
+
 // newMetrics makes the metrics and registers them; without a Registerer they are
 // only counted. warnings tells how many there are, and state how the shards are shared.
 func newMetrics(reg prometheus.Registerer, warnings func() int, state func() ShardState) (*metrics, error) {
@@ -31,7 +42,7 @@ func newMetrics(reg prometheus.Registerer, warnings func() int, state func() Sha
 			Help: "Records that cannot be read and are passed over; each of the first 1,000 counts once, the others whenever they are met.",
 		}),
 	}
-	for _, c := range []class{network, refused, memory, replicas, defect} {
+	for _, c := range []class{network, refused, memory, laggard, defect} {
 		m.failures.WithLabelValues(string(c))
 	}
 	if reg == nil {

@@ -36,9 +36,9 @@ type silence struct {
 	since map[string]time.Time // by process. Owned by mu.
 }
 
-// patience is how long the others may take to say that they have a question; whom
+// patienceWith is how long the others may take to say that they have a question; whom
 // nobody has asked for silentFor is forgotten.
-func (s *silence) patience(others []string) map[string]time.Duration {
+func (s *silence) patienceWith(others []string) map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.since, func(_ string, at time.Time) bool { return time.Since(at) >= silentFor })

@@ -71,7 +71,7 @@ func (w *waiting) put(ctx context.Context, others []string, text string) (answer
 	for i, name := range others {
 		calls[i] = call{pushScript, []string{e.keys.questions(name)}, []any{q.encode(), lasts(q.within), maxWaiting}}
 	}
-	results, patience := e.runAll(ctx, calls), w.peers.db.silence.patience(others)
+	results, patience := e.runAll(ctx, calls), w.peers.db.silence.patienceWith(others)
 	for i, r := range results {
 		if r.err != nil {
 			w.heard(others[i], nil, fmt.Errorf("it could not be asked: %w", r.err))

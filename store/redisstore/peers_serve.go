@@ -15,9 +15,9 @@ import (
 // its context ends when the asker waits no longer, or ctx ends. One that panics has
 // failed, and the process goes on.
 func (p *Peers) Serve(ctx context.Context, answer func(ctx context.Context, question []byte) []byte) error {
-	s := &server{peers: p, answer: answer, list: p.db.engine.keys.questions(p.Self()), turns: make(chan struct{}, answersAtOnce)}
+	s := &serving{peers: p, answer: answer, list: p.db.engine.keys.questions(p.Self()), turns: make(chan struct{}, answersAtOnce)}
 	defer s.under.Wait()
-	defer context.AfterFunc(ctx, s.wake)()
+	defer context.AfterFunc(ctx, s.interrupt)()
 	slots := make(chan struct{}, maxWaiting)
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(listenFirst), backoff.WithMaxInterval(listenMax), backoff.WithMaxElapsedTime(0))
@@ -42,13 +42,13 @@ func (p *Peers) Serve(ctx context.Context, answer func(ctx context.Context, ques
 		}
 		<-slots
 		if err != nil {
-			rest(ctx, pause.NextBackOff())
+			sleep(ctx, pause.NextBackOff())
 		}
 	}
 }
 
-// rest waits, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -57,8 +57,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// server is one run of Serve.
-type server struct {
+// serving is one run of Serve.
+type serving struct {
 	peers  *Peers
 	answer func(ctx context.Context, question []byte) []byte
 	list   string
@@ -68,7 +68,7 @@ type server struct {
 }
 
 // show logs that questions cannot be heard, and that they can again, once each.
-func (s *server) show(err error) {
+func (s *serving) show(err error) {
 	log := s.peers.db.engine.log
 	switch {
 	case err != nil && !s.deaf:
@@ -82,8 +82,8 @@ func (s *server) show(err error) {
 // wakeTime bounds how long the server may take to wake Serve.
 const wakeTime = time.Second
 
-// wake ends the wait for a question.
-func (s *server) wake() {
+// interrupt ends the wait for a question.
+func (s *serving) interrupt() {
 	ctx, cancel := context.WithTimeout(context.Background(), wakeTime)
 	defer cancel()
 	// Where it fails, the wait ends by itself.
@@ -91,7 +91,7 @@ func (s *server) wake() {
 }
 
 // reply answers one question. What is none is not heeded.
-func (s *server) reply(ctx context.Context, message string) {
+func (s *serving) reply(ctx context.Context, message string) {
 	e := s.peers.db.engine
 	q, err := parseAsked(message)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *server) reply(ctx context.Context, message string) {
 }
 
 // send puts a message on the list of the question.
-func (s *server) send(ctx context.Context, q asked, a answered) {
+func (s *serving) send(ctx context.Context, q asked, a answered) {
 	e := s.peers.db.engine
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), silenceTime)
 	defer cancel()
@@ -121,7 +121,7 @@ func (s *server) send(ctx context.Context, q asked, a answered) {
 }
 
 // ask lets the question be answered.
-func (s *server) ask(ctx context.Context, q asked) (a answered) {
+func (s *serving) ask(ctx context.Context, q asked) (a answered) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.peers.db.engine.log.Error("answering another process has panicked", "panic", r, "stack", string(debug.Stack()))

@@ -55,7 +55,7 @@ func (db *DB) Ready(ctx context.Context) error {
 		err = e.identity(ctx)
 	}
 	// Also those of a server that was fit once, and is so no more.
-	if !unseen && (err == nil || evicts(err) && e.known()) {
+	if !unseen && (err == nil || evicts(err) && e.wasThere()) {
 		slices.Sort(warnings) // primaries answer in any order
 		e.settle(warnings)
 	}
@@ -63,12 +63,6 @@ func (db *DB) Ready(ctx context.Context) error {
 		return fmt.Errorf("the store at %s: %w", e.url, e.refusal(ctx, err))
 	}
 	return nil
-}
-
-// evicts tells that the settings were read, and the policy is refused.
-func evicts(err error) bool {
-	_, ok := errors.AsType[EvictionError](err)
-	return ok
 }
 
 // primaries calls look for every server that takes writes.
@@ -120,15 +114,6 @@ func (e *engine) refusal(ctx context.Context, err error) error {
 	return e.failed(ctx, err)
 }
 
-// refusal is an error that waiting does not mend.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
-const errNoCluster refusal = "it is not a node of a Cluster: the URL must begin with redis:// or rediss://"
-
-func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
-
 // facts are what a server says of itself.
 type facts struct {
 	policy      string // maxmemory-policy
@@ -150,9 +135,9 @@ func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) 
 		return facts{}, err
 	}
 	found := facts{policy: info["maxmemory_policy"], appendOnly: info["aof_enabled"] == "1"}
-	config, err := e.config(ctx, server)
+	config, err := e.readConfig(ctx, server)
 	if _, answered := errors.AsType[redis.Error](err); answered {
-		e.unread(err)
+		e.noteUnread(err)
 	} else if err != nil {
 		return facts{}, err
 	} else if config != nil {
@@ -175,9 +160,9 @@ func (e *engine) look(ctx context.Context, server *redis.Client) (facts, error) 
 // checked are the settings that only CONFIG GET shows.
 var checked = []string{"appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy", "proto-max-bulk-len"}
 
-// config reads those settings; nil where it was refused before. That is not tried again, as
+// readConfig reads those settings; nil where it was refused before. That is not tried again, as
 // Redis notes in its ACL LOG each time.
-func (e *engine) config(ctx context.Context, server *redis.Client) (map[string]string, error) {
+func (e *engine) readConfig(ctx context.Context, server *redis.Client) (map[string]string, error) {
 	e.mu.Lock()
 	refused := e.closed
 	e.mu.Unlock()
@@ -195,8 +180,8 @@ func (e *engine) config(ctx context.Context, server *redis.Client) (map[string]s
 	return all, nil
 }
 
-// unread notes that the settings may not be read, and says once what is not looked at.
-func (e *engine) unread(err error) {
+// noteUnread notes that the settings may not be read, and says once what is not looked at.
+func (e *engine) noteUnread(err error) {
 	e.mu.Lock()
 	first := !e.closed
 	e.closed = true
@@ -315,20 +300,20 @@ func (e *engine) identity(ctx context.Context) error {
 	if before != "" && before != id {
 		e.log.Error("the store was emptied, or replaced by another: what was acknowledged before is lost",
 			"store", e.url, "was", before, "is", id)
-		e.emptied("the store was found emptied, or replaced by another")
+		e.noteEmptied("the store was found emptied, or replaced by another")
 	}
 	return nil
 }
 
-// known tells that the store was found here before.
-func (e *engine) known() bool {
+// wasThere reports that the store was found here before.
+func (e *engine) wasThere() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.id != ""
 }
 
-// emptied counts, and warns, that what was acknowledged is gone.
-func (e *engine) emptied(how string) {
+// noteEmptied counts, and warns, that what was acknowledged is gone.
+func (e *engine) noteEmptied(how string) {
 	now := time.Now()
 	e.mu.Lock()
 	e.lost = now

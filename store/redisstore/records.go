@@ -29,12 +29,12 @@ const tokenLen = 16
 func encodeSubscription(s subscription.Subscription) []byte {
 	e := encoder{recordVersion}
 	e.raw(sortable(s.Expires))
-	e.text(s.Topic)
-	e.text(s.Callback)
-	e.text(string(s.Secret))
+	e.words(s.Topic)
+	e.words(s.Callback)
+	e.words(string(s.Secret))
 	e.uint(s.Start)
-	e.int(int64(s.Lease))
-	e.time(s.Created)
+	e.signed(int64(s.Lease))
+	e.instant(s.Created)
 	return e
 }
 
@@ -42,12 +42,12 @@ func decodeSubscription(id subscription.ID, record string) (subscription.Subscri
 	d := decode(record)
 	s := subscription.Subscription{ID: id}
 	s.Expires = d.sortable()
-	s.Topic = d.text()
-	s.Callback = d.text()
-	s.Secret = subscription.Secret(d.text())
+	s.Topic = d.words()
+	s.Callback = d.words()
+	s.Secret = subscription.Secret(d.words())
 	s.Start = d.uint()
-	s.Lease = time.Duration(d.int())
-	s.Created = d.time()
+	s.Lease = time.Duration(d.signed())
+	s.Created = d.instant()
 	if err := d.done(); err != nil {
 		return subscription.Subscription{}, err
 	}
@@ -59,16 +59,16 @@ func decodeSubscription(id subscription.ID, record string) (subscription.Subscri
 func encodeRequest(r subscription.Request) []byte {
 	e := encoder{recordVersion}
 	e.raw(string(r.Token[:]))
-	e.text(string(r.Mode))
-	e.text(r.Topic)
-	e.text(r.Callback)
-	e.text(string(r.Secret))
-	e.int(int64(r.Lease))
-	e.time(r.Received)
+	e.words(string(r.Mode))
+	e.words(r.Topic)
+	e.words(r.Callback)
+	e.words(string(r.Secret))
+	e.signed(int64(r.Lease))
+	e.instant(r.Received)
 	if !r.Since.IsZero() || r.Start != 0 || r.VerifyToken != "" {
-		e.time(r.Since)
+		e.instant(r.Since)
 		e.uint(r.Start)
-		e.text(string(r.VerifyToken))
+		e.words(string(r.VerifyToken))
 	}
 	return e
 }
@@ -77,16 +77,16 @@ func decodeRequest(id subscription.ID, record string) (subscription.Request, err
 	d := decode(record)
 	r := subscription.Request{ID: id}
 	copy(r.Token[:], d.take(tokenLen))
-	r.Mode = subscription.Mode(d.text())
-	r.Topic = d.text()
-	r.Callback = d.text()
-	r.Secret = subscription.Secret(d.text())
-	r.Lease = time.Duration(d.int())
-	r.Received = d.time()
+	r.Mode = subscription.Mode(d.words())
+	r.Topic = d.words()
+	r.Callback = d.words()
+	r.Secret = subscription.Secret(d.words())
+	r.Lease = time.Duration(d.signed())
+	r.Received = d.instant()
 	if d.rest != "" {
-		r.Since = d.time()
+		r.Since = d.instant()
 		r.Start = d.uint()
-		r.VerifyToken = subscription.Secret(d.text())
+		r.VerifyToken = subscription.Secret(d.words())
 	}
 	if err := d.done(); err != nil {
 		return subscription.Request{}, err
@@ -146,14 +146,14 @@ func appendID(b []byte, id subscription.ID) []byte {
 // before them.
 type encoder []byte
 
-func (e *encoder) uint(n uint64) { *e = binary.AppendUvarint(*e, n) }
-func (e *encoder) int(n int64)   { *e = binary.AppendVarint(*e, n) }
-func (e *encoder) raw(s string)  { *e = append(*e, s...) }
-func (e *encoder) text(s string) { e.uint(uint64(len(s))); e.raw(s) }
+func (e *encoder) uint(n uint64)  { *e = binary.AppendUvarint(*e, n) }
+func (e *encoder) signed(n int64) { *e = binary.AppendVarint(*e, n) }
+func (e *encoder) raw(s string)   { *e = append(*e, s...) }
+func (e *encoder) words(s string) { e.uint(uint64(len(s))); e.raw(s) }
 
 // time keeps every instant to the nanosecond.
-func (e *encoder) time(t time.Time) {
-	e.int(t.Unix())
+func (e *encoder) instant(t time.Time) {
+	e.signed(t.Unix())
 	e.uint(uint64(t.Nanosecond()))
 }
 
@@ -199,7 +199,7 @@ func (d *decoder) take(n uint64) string {
 	return text
 }
 
-func (d *decoder) text() string { return d.take(d.uint()) }
+func (d *decoder) words() string { return d.take(d.uint()) }
 
 func (d *decoder) uint() uint64 {
 	n, size := binary.Uvarint([]byte(d.rest[:min(len(d.rest), binary.MaxVarintLen64)]))
@@ -211,13 +211,13 @@ func (d *decoder) uint() uint64 {
 	return n
 }
 
-func (d *decoder) int() int64 {
+func (d *decoder) signed() int64 {
 	n := d.uint()
 	return int64(n>>1) ^ -int64(n&1) // as encoding/binary writes signed numbers
 }
 
-func (d *decoder) time() time.Time {
-	seconds, nanos := d.int(), d.uint()
+func (d *decoder) instant() time.Time {
+	seconds, nanos := d.signed(), d.uint()
 	if nanos >= uint64(time.Second) {
 		d.fail("an instant has too many nanoseconds")
 	}

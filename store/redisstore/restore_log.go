@@ -154,7 +154,7 @@ func (r *Restore) putNotifications(ctx context.Context, notifications []*deliver
 func putNote(key string, n *delivery.Notification, log, times, head, bytes string) call {
 	return call{putNoteScript, []string{log, times, head}, []any{
 		key, uint64(n.Seq), uint64(n.After), n.ID.String(), n.Until, digestOf(n.Publication),
-		order(n.Accepted), encodeNote(n.Publication, n.ID, n.Accepted), n.Body, bytes,
+		timeOrder(n.Accepted), encodeNote(n.Publication, n.ID, n.Accepted), n.Body, bytes,
 		encodeSummary(n.Publication, n.ID),
 	}}
 }
@@ -182,7 +182,7 @@ func (r *Restore) putLogs(ctx context.Context, topics []string, calls []call) (d
 // merge puts notifications among those of the log of the topic with the key, by
 // making it anew, as a stream takes what is behind all others only.
 func (r *Restore) merge(ctx context.Context, key string, notifications []*delivery.Notification) error {
-	notifications, err := r.missing(ctx, key, notifications)
+	notifications, err := r.withoutStored(ctx, key, notifications)
 	if err != nil || len(notifications) == 0 {
 		return err
 	}
@@ -220,8 +220,8 @@ func (r *Restore) merge(ctx context.Context, key string, notifications []*delive
 	return err
 }
 
-// missing leaves out what the log has already.
-func (r *Restore) missing(
+// withoutStored leaves out what the log has already.
+func (r *Restore) withoutStored(
 	ctx context.Context, key string, notifications []*delivery.Notification,
 ) (missing []*delivery.Notification, err error) {
 	for _, n := range notifications {

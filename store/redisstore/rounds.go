@@ -12,11 +12,25 @@ import (
 	"carillon/subscription"
 )
 
+// schedule is when rounds are due, and how the last ones went.
+type schedule struct {
+	next     time.Time // when the next round is due
+	begun    time.Time // when the first one was sent
+	last     time.Time // when the last one was sent
+	looked   bool      // the last one asked about the shards of others
+	failing  bool      // the last one did not succeed
+	trouble  time.Time // since when
+	failures int       // how many since then
+	mercy    time.Time // until when others may find back to a server that was away
+	proven   bool      // one succeeded, so that Sure was told
+	renewal  time.Time // when the last one that succeeded was sent
+}
+
 // ask begins an exchange with the server, if there is something to ask: a round,
 // when one is due, or what should not wait for the next.
 func (k *keeper) ask(ctx context.Context, answered chan<- round) {
 	r := round{sent: time.Now()}
-	if r.full = !r.sent.Before(k.next); r.full {
+	if r.full = !r.sent.Before(k.rounds.next); r.full {
 		k.everything(&r)
 	} else {
 		k.errands(&r)
@@ -41,23 +55,23 @@ func (k *keeper) ask(ctx context.Context, answered chan<- round) {
 
 // everything asks about all that a round is about.
 func (k *keeper) everything(r *round) {
-	if k.begun.IsZero() {
-		k.begun = r.sent
+	if k.rounds.begun.IsZero() {
+		k.rounds.begun = r.sent
 	}
-	k.last, k.next = r.sent, r.sent.Add(k.takeover/4)
-	young := r.sent.Sub(k.begun) < k.takeover
+	k.rounds.last, k.rounds.next = r.sent, r.sent.Add(k.takeover/4)
+	young := r.sent.Sub(k.rounds.begun) < k.takeover
 	if young {
-		k.next = r.sent.Add(k.takeover / 8) // before it ceases to be a member
+		k.rounds.next = r.sent.Add(k.takeover / 8) // before it ceases to be a member
 	}
 	if !k.ending {
 		r.add(ask{verb: join, young: young})
 	} else if !k.left {
 		r.add(ask{verb: leave})
 	}
-	r.looked = !k.ending && (!k.proven || k.count() < k.fair)
+	r.looked = !k.ending && (!k.rounds.proven || k.owned() < k.fair)
 	for s := range subscription.Shard(subscription.Shards) {
 		switch l := &k.leases[s]; {
-		case l.phase == away:
+		case l.phase == afar:
 			if l.known = false; r.looked {
 				r.add(ask{verb: look, shard: s})
 			}
@@ -96,8 +110,8 @@ func (k *keeper) errands(r *round) {
 	}
 }
 
-// apply goes on after an exchange.
-func (k *keeper) apply(r round) {
+// applyRound goes on after an exchange.
+func (k *keeper) applyRound(r round) {
 	k.asking = false
 	err, reached := r.err, r.reached()
 	var news tidings
@@ -110,8 +124,8 @@ func (k *keeper) apply(r round) {
 		case leave:
 			k.left = a.err == nil
 		case renew:
-			if l := &k.leases[a.shard]; l.epoch == a.epoch && l.phase != away && l.phase != givenUp {
-				err = cmp.Or(err, k.renewed(a, l, r.sent, reached, &news))
+			if l := &k.leases[a.shard]; l.epoch == a.epoch && l.phase != afar && l.phase != givenUp {
+				err = cmp.Or(err, k.afterRenewal(a, l, r.sent, reached, &news))
 			}
 		default:
 			k.answered(a, r.sent, &news)
@@ -122,21 +136,21 @@ func (k *keeper) apply(r round) {
 	if !r.full {
 		return
 	}
-	k.looked = r.looked
+	k.rounds.looked = r.looked
 	switch {
 	case err != nil:
 		k.failed(r, err)
-	case k.failing:
-		k.failing = false
-		k.mercy = time.Now().Add(k.takeover / 4)
-		k.log.Info("the leases of the shards are renewed again", "failed", k.failures, "after", r.sent.Sub(k.trouble).Round(time.Millisecond))
+	case k.rounds.failing:
+		k.rounds.failing = false
+		k.rounds.mercy = time.Now().Add(k.takeover / 4)
+		k.log.Info("the leases of the shards are renewed again", "failed", k.rounds.failures, "after", r.sent.Sub(k.rounds.trouble).Round(time.Millisecond))
 	}
 	if err == nil {
-		k.renewal = r.sent
+		k.rounds.renewal = r.sent
 	}
 	// Where a part of a Cluster is away the shards of the others are as sure as ever. The first
 	// time all must be there, as this process knows its part by that.
-	if err == nil || k.proven && reached && errors.Is(err, subscription.ErrUnavailable) {
+	if err == nil || k.rounds.proven && reached && errors.Is(err, subscription.ErrUnavailable) {
 		sure := k.vouch(r.sent)
 		if k.engine.url.kind == cluster {
 			k.engine.absence.note(r.sent, sure, err)
@@ -166,10 +180,10 @@ func (t tidings) tell(log *slog.Logger) {
 	}
 }
 
-// renewed applies the answer to a renewal. The error is that of one that leaves
+// afterRenewal applies the answer to a renewal. The error is that of one that leaves
 // open whether the shard is still this process's. reached tells that another server of a
 // Cluster has answered.
-func (k *keeper) renewed(a *answer, l *lease, sent time.Time, reached bool, news *tidings) error {
+func (k *keeper) afterRenewal(a *answer, l *lease, sent time.Time, reached bool, news *tidings) error {
 	switch {
 	case a.err != nil:
 		if !reached || sent.Sub(l.renewed) <= k.takeover {
@@ -191,7 +205,7 @@ func (k *keeper) renewed(a *answer, l *lease, sent time.Time, reached bool, news
 	default:
 		l.fenced, news.fenced = true, append(news.fenced, a.shard)
 	}
-	k.part(l)
+	k.partWith(l)
 	return nil
 }
 
@@ -209,13 +223,13 @@ func (k *keeper) missed(gone []subscription.Shard) {
 		return
 	}
 	k.log.Error("a part of the store was emptied: what was acknowledged before is lost", "store", k.engine.url, "shards", fmt.Sprint(gone))
-	k.engine.emptied(fmt.Sprintf("the shards %v were found emptied, as of a node that lost its data", gone))
+	k.engine.noteEmptied(fmt.Sprintf("the shards %v were found emptied, as of a node that lost its data", gone))
 }
 
 // failed goes on after a round that was not answered, or not wholly.
 func (k *keeper) failed(r round, err error) {
-	if !k.failing {
-		k.failing, k.trouble, k.failures = true, r.sent, 0
+	if !k.rounds.failing {
+		k.rounds.failing, k.rounds.trouble, k.rounds.failures = true, r.sent, 0
 		missed := 0
 		for _, a := range r.answers {
 			if a.verb == renew && a.err != nil {
@@ -224,9 +238,9 @@ func (k *keeper) failed(r round, err error) {
 		}
 		k.log.Warn("the leases of shards could not be renewed; their deliveries pause before these run out", "shards", missed, "error", err)
 	}
-	k.failures++
-	if next := r.sent.Add(k.takeover / 10); next.Before(k.next) {
-		k.next = next
+	k.rounds.failures++
+	if next := r.sent.Add(k.takeover / 10); next.Before(k.rounds.next) {
+		k.rounds.next = next
 	}
 }
 
@@ -239,7 +253,7 @@ func (k *keeper) vouch(sent time.Time) (sure int) {
 	for s := range k.leases {
 		l := &k.leases[s]
 		switch doubtful := l.fenced || l.renewed.Before(sent); {
-		case !l.told():
+		case !l.entrusted():
 		case doubtful:
 			doubted = append(doubted, subscription.Shard(s))
 		default:
@@ -247,7 +261,7 @@ func (k *keeper) vouch(sent time.Time) (sure int) {
 		}
 	}
 	k.holder.Sure(sent.Add(k.takeover-k.takeover/10), doubted...)
-	k.proven = true
+	k.rounds.proven = true
 	return sure
 }
 
@@ -269,8 +283,8 @@ func (k *keeper) joined(members []member) {
 	k.processes, k.fair, k.first = n, fair, me*subscription.Shards/n
 	// A process that stays silent has lost its part when its membership ends.
 	for _, m := range members {
-		if at := k.spaced(time.Now().Add(m.left + time.Millisecond)); at.Before(k.next) {
-			k.next = at
+		if at := k.spaced(time.Now().Add(m.left + time.Millisecond)); at.Before(k.rounds.next) {
+			k.rounds.next = at
 		}
 	}
 }
@@ -280,10 +294,10 @@ func (k *keeper) answered(a *answer, sent time.Time, news *tidings) {
 	l := &k.leases[a.shard]
 	switch a.verb {
 	case look:
-		if l.phase == away {
+		if l.phase == afar {
 			l.known, l.freeAt = a.err == nil, free(a.left)
-			if a.left < 0 && l.freeAt.Before(k.mercy) {
-				l.freeAt = k.mercy
+			if a.left < 0 && l.freeAt.Before(k.rounds.mercy) {
+				l.freeAt = k.rounds.mercy
 			}
 		}
 	case take:

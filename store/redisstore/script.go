@@ -176,7 +176,7 @@ func (e *engine) pipeline(
 			value, err = nil, nil
 		}
 		if err == nil && calls[i].script.grows {
-			e.noteRoom()
+			e.full.noteRoom(e.log, e.url)
 		}
 		if err == nil && calls[i].script.changes {
 			err = received()
@@ -210,7 +210,7 @@ func (e *engine) await(ctx context.Context, pipe redis.Pipeliner, changes bool) 
 	return func() error {
 		got, err := wait.Int64()
 		if err == nil && got < want {
-			e.metrics.failures.WithLabelValues(string(replicas)).Inc()
+			e.metrics.failures.WithLabelValues(string(laggard)).Inc()
 			err = fmt.Errorf("%w: %d of %d replicas have what was written", subscription.ErrUnavailable, got, want)
 		}
 		return err

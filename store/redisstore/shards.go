@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"carillon/delivery"
@@ -47,19 +46,6 @@ func (s *Shards) Run(ctx context.Context, h delivery.Holder) error {
 	return nil
 }
 
-// ShardState is how the shards are shared at the moment, as far as this process
-// knows. It is zero while Shards.Run does not run.
-type ShardState struct {
-	Processes int // that share the store; 0 while that is not known
-	Fair      int // how many shards are this process's part
-	Owned     int // how many it works on
-	// Joined: the process was heard of within Config.Takeover, so that the
-	// others leave it its part.
-	Joined bool
-	// LastRenewal is when all leases were renewed last.
-	LastRenewal time.Time
-}
-
 // State tells how the shards are shared.
 func (s *Shards) State() ShardState {
 	state := s.db.sharing.get()
@@ -80,37 +66,26 @@ func (db *DB) nudge() {
 	}
 }
 
-// sharing is what the running Shards.Run shows, if one runs.
-type sharing struct {
-	mu    sync.Mutex
-	wake  chan struct{} // guarded by mu; nil: none runs
-	state ShardState    // guarded by mu
-}
+// countScript counts the members.
+//
+//	KEYS  1 members
+//	ARGV  none
+//
+// It returns how many have not been silent for too long.
+var countScript = reads("count members", `
+return redis.call('ZCOUNT', KEYS[1], '(' .. string.format('%.0f', now()), '+inf')
+`)
 
-func (s *sharing) begin() (wake <-chan struct{}, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wake != nil {
-		return nil, false
+// Processes tells how many processes share the work on the store at the moment:
+// those that run Shards.Run. One that died counts until its Takeover is over.
+func (db *DB) Processes(ctx context.Context) (int, error) {
+	value, err := db.engine.run(ctx, countScript, []string{db.engine.keys.members()})
+	if err != nil {
+		return 0, fmt.Errorf("count the processes: %w", err)
 	}
-	s.wake = make(chan struct{}, 1)
-	return s.wake, true
-}
-
-func (s *sharing) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wake, s.state = nil, ShardState{}
-}
-
-func (s *sharing) set(state ShardState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state = state
-}
-
-func (s *sharing) get() ShardState {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state
+	n, ok := value.(int64)
+	if !ok {
+		return 0, fmt.Errorf("count the processes: an answer of the type %T", value)
+	}
+	return int(n), nil
 }

@@ -25,20 +25,11 @@ func (e EvictionError) Error() string {
 		"is full; set it by CONFIG SET maxmemory-policy noeviction and in redis.conf, or allow eviction and lose them", e.Policy)
 }
 
-// handshakeError is a TLS connection that was not made, though somebody listens.
-type handshakeError struct {
-	addr string
-	err  error
+// evicts tells that the settings were read, and the policy is refused.
+func evicts(err error) bool {
+	_, ok := errors.AsType[EvictionError](err)
+	return ok
 }
-
-func (e *handshakeError) Error() string {
-	if errors.Is(e.err, context.DeadlineExceeded) {
-		return fmt.Sprintf("TLS handshake with %s: no answer in time; a server without TLS gives none", e.addr)
-	}
-	return fmt.Sprintf("TLS handshake with %s: %v", e.addr, e.err)
-}
-
-func (e *handshakeError) Unwrap() error { return e.err }
 
 // slip recognizes a URL that names another kind of server than the one that is
 // there, which waiting does not mend; nil where it is something else.

@@ -157,11 +157,11 @@ func (s *Sources) about(what, name string, err error) error {
 func encodeSource(s source.Source) []byte {
 	e := encoder{recordVersion}
 	e.raw(string(s.TokenHash[:]))
-	e.time(s.Created)
-	e.time(s.Issued)
+	e.instant(s.Created)
+	e.instant(s.Issued)
 	e.uint(uint64(len(s.Prefixes)))
 	for _, p := range s.Prefixes {
-		e.text(p)
+		e.words(p)
 	}
 	return e
 }
@@ -170,9 +170,9 @@ func decodeSource(name, record string) (source.Source, error) {
 	d := decode(record)
 	s := source.Source{Name: name}
 	copy(s.TokenHash[:], d.take(uint64(len(s.TokenHash))))
-	s.Created, s.Issued = d.time(), d.time()
+	s.Created, s.Issued = d.instant(), d.instant()
 	for n := d.uint(); n > 0 && d.err == nil; n-- {
-		s.Prefixes = append(s.Prefixes, d.text())
+		s.Prefixes = append(s.Prefixes, d.words())
 	}
 	if err := d.done(); err != nil {
 		return source.Source{}, err

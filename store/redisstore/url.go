@@ -22,6 +22,9 @@ const (
 	maxDatabase         = 1<<31 - 1
 )
 
+// maxReplicas bounds replicas= of the URL, and Config.Replicas.
+const maxReplicas = 100
+
 // kind is how servers are arranged.
 type kind int
 
