@@ -58,7 +58,7 @@ func (m *Mirror) BaselineAt(
 		done, err = m.takeDumped(ctx, from, set, &seen)
 	}
 	if err == nil {
-		err = m.bring(ctx, &seen, held, done)
+		err = m.bring(ctx, &seen, held, done.settled)
 	}
 	if err != nil {
 		return Seen{}, err
@@ -67,26 +67,26 @@ func (m *Mirror) BaselineAt(
 }
 
 // expectAt puts what the Source had at a moment into the Ledger.
-func (m *Mirror) expectAt(
+func (src *source) expectAt(
 	ctx context.Context, from Past, set lists.Set, at time.Time,
 ) (Seen, error) {
-	if m.cfg.Ledger == nil {
+	if src.cfg.Ledger == nil {
 		return Seen{}, errors.New("there is no ledger")
 	}
 	if ahead(at) || at.After(time.Now()) {
 		return Seen{}, fmt.Errorf("%w: %s lies in the future", ErrReach, payload.FormatDatetime(at))
 	}
-	all, err := m.statesBefore(ctx, from, set, at)
+	all, err := src.statesBefore(ctx, from, set, at)
 	if err != nil {
 		return Seen{}, err
 	}
 	var why error
 	for _, s := range all.newest {
-		seen, err := m.expectFrom(ctx, from, set, s, at)
+		seen, err := src.expectFrom(ctx, from, set, s, at)
 		if err == nil || !passesOver(err) {
 			return seen, err
 		}
-		m.cfg.Logger.Warn("a state of the Source does not lead to the moment that is asked for",
+		src.cfg.Logger.Warn("a state of the Source does not lead to the moment that is asked for",
 			"uri", legible.Cut(s.uri), "at", s.at, "moment", at, "reason", legible.Cut(err.Error()))
 		why = cmp.Or(why, err)
 	}
@@ -114,7 +114,7 @@ type states struct {
 }
 
 // statesBefore returns the states of a Source at or before a moment.
-func (m *Mirror) statesBefore(
+func (src *source) statesBefore(
 	ctx context.Context, from Past, set lists.Set, moment time.Time,
 ) (states, error) {
 	var all states
@@ -139,7 +139,7 @@ func (m *Mirror) statesBefore(
 	var dumps []state
 	err := eachState(ctx, from, set.ResourceList, set.ResourceListArchive,
 		payload.CapResourceListArchive, collect(&all.newest, false))
-	if err == nil && m.dumps() {
+	if err == nil && src.dumps() {
 		err = eachState(ctx, from, set.ResourceDump, set.ResourceDumpArchive,
 			payload.CapResourceDumpArchive, collect(&dumps, true))
 		if len(all.newest) > 0 && passesOver(err) {
@@ -194,14 +194,14 @@ func (s *states) tooEarly(moment time.Time) error {
 }
 
 // expectFrom puts a state into the Ledger, and what changed from then up to a moment.
-func (m *Mirror) expectFrom(
+func (src *source) expectFrom(
 	ctx context.Context, from Past, set lists.Set, s state, moment time.Time,
 ) (Seen, error) {
-	if err := m.cfg.Ledger.Clear(ctx); err != nil {
+	if err := src.cfg.Ledger.Clear(ctx); err != nil {
 		return Seen{}, err
 	}
 	forget(from)
-	n := noting{ctx: ctx, m: m}
+	n := noting{ctx: ctx, m: src}
 	var snapshot lists.Snapshot
 	var err error
 	if s.dump {
@@ -222,7 +222,7 @@ func (m *Mirror) expectFrom(
 		At: s.at, Position: moment,
 		Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong,
 	}
-	c := changesUntil{noting: noting{ctx: ctx, m: m}, moment: moment}
+	c := changesUntil{noting: noting{ctx: ctx, m: src}, moment: moment}
 	if err := c.read(from, set, s.at); err != nil {
 		return Seen{}, err
 	}
@@ -235,25 +235,4 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// bring brings the copies to what the Ledger has. It leaves out what is done.
-func (m *Mirror) bring(ctx context.Context, seen *Seen, held error, done *memory) error {
-	p := m.newPool(ctx)
-	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
-		switch {
-		case r != nil && done.settled(r, c):
-			return nil
-		case r != nil:
-			return p.submit(&job{loc: r.Loc, told: r.Told})
-		case seen.partial() > 0, c.State == Gone && (!m.cfg.Delete || held != nil):
-			return nil
-		}
-		gone := deletion(seen.Position)
-		return p.submit(&job{loc: c.Loc, told: gone, unlisted: true, keep: held != nil})
-	})
-	if waited := p.wait(); waited != nil {
-		err = waited
-	}
-	return err
 }

@@ -9,10 +9,6 @@ import (
 	"carillon/payload"
 )
 
-// undecided marks, in the Ledger only, a resource with a change that may have been before the wanted
-// moment or after it.
-const undecided payload.Change = "undecided"
-
 // maxUndated is how many changes without a datetime are held until a later one shows that they were
 // before the moment.
 const maxUndated = 10_000

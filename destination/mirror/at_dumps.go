@@ -15,7 +15,7 @@ import (
 
 // wanted is how one BaselineAt takes content from dumps.
 type wanted struct {
-	m      *Mirror
+	m      *source
 	from   Past
 	set    lists.Set
 	moment time.Time
@@ -34,21 +34,21 @@ type wanted struct {
 var errEnough = errors.New("enough was read")
 
 // dumps reports whether packages are used.
-func (m *Mirror) dumps() bool {
-	if m.cfg.ReadOnly && m.cfg.Packages == "" {
+func (src *source) dumps() bool {
+	if src.cfg.ReadOnly && src.cfg.Packages == "" {
 		return false // they have no directory
 	}
-	return m.cfg.Dump == DumpAuto || m.cfg.Dump == DumpOnly
+	return src.cfg.Dump == DumpAuto || src.cfg.Dump == DumpOnly
 }
 
 // takeDumped takes from dumps what the Ledger has: from the newest Resource Dump before the moment,
 // from the Change Dumps up to it, and from the first Resource Dump after it. It reports a dump that
 // cannot be read, and skips it: its resources are fetched one by one. It returns the resources that
 // packages had.
-func (m *Mirror) takeDumped(
+func (src *source) takeDumped(
 	ctx context.Context, from Past, set lists.Set, seen *Seen,
 ) (done *memory, err error) {
-	w := &wanted{m: m, from: from, set: set, moment: seen.Position, begun: time.Unix(0, 0)}
+	w := &wanted{m: src, from: from, set: set, moment: seen.Position, begun: time.Unix(0, 0)}
 	if err := w.count(ctx); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (m *Mirror) takeDumped(
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return &w.done, errors.Join(err, m.EndDumps())
+	return &w.done, errors.Join(err, src.EndDumps())
 }
 
 // count counts what is missing.

@@ -117,20 +117,20 @@ func (m *Mirror) Audit(
 }
 
 // expectNow puts what the copies should be into the Ledger.
-func (m *Mirror) expectNow(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
-	at := m.Moment()
-	if at.IsZero() {
-		seen, err := m.expect(ctx, from, set)
+func (src *source) expectNow(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
+	at := src.moment.Load()
+	if at == nil {
+		seen, err := src.expect(ctx, from, set)
 		if err == nil && set.ResourceList == "" {
-			seen, err = m.expectDumped(ctx, from, set)
+			seen, err = src.expectDumped(ctx, from, set)
 		}
 		return seen, err
 	}
 	past, is := from.(Past)
 	if !is {
-		return Seen{}, m.free()
+		return Seen{}, src.free()
 	}
-	return m.expectAt(ctx, past, set, at)
+	return src.expectAt(ctx, past, set, *at)
 }
 
 type audit struct {

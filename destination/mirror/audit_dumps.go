@@ -11,12 +11,12 @@ import (
 
 // expectDumped puts the set of a Source without a Resource List into the Ledger: what the manifests
 // of its Resource Dump list, and the changes since, from the Change List or the Change Dump.
-func (m *Mirror) expectDumped(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
+func (src *source) expectDumped(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
 	past, is := from.(Past)
 	if !is {
 		return Seen{}, fmt.Errorf("%w: a Resource List", lists.ErrNone)
 	}
-	n := noting{ctx: ctx, m: m}
+	n := noting{ctx: ctx, m: src}
 	snapshot, err := n.noteDump(past, set.ResourceDump)
 	if err == nil {
 		err = n.flush()
@@ -33,16 +33,16 @@ func (m *Mirror) expectDumped(ctx context.Context, from Lists, set lists.Set) (S
 	}
 	switch {
 	case set.ChangeList != "":
-		err = m.expectChanges(ctx, from, set.ChangeList, &seen)
+		err = src.expectChanges(ctx, from, set.ChangeList, &seen)
 	case set.ChangeDump != "":
-		err = m.expectChanges(ctx, changesOfDumps{m, past}, set.ChangeDump, &seen)
+		err = src.expectChanges(ctx, changesOfDumps{src, past}, set.ChangeDump, &seen)
 	}
 	return seen, err
 }
 
 // changesOfDumps has Changes read the manifests of a Change Dump.
 type changesOfDumps struct {
-	m *Mirror
+	m *source
 	Past
 }
 

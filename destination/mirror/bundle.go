@@ -19,7 +19,7 @@ import (
 type Bundle struct {
 	// Entries are the changes of the manifest, sorted by datetime.
 	Entries []payload.Entry
-	m       *Mirror
+	m       *worker
 	from    *packages.Package
 	packed  map[string]bool // the paths of files in the package
 }
@@ -28,13 +28,13 @@ var _ follow.Taker = (*Bundle)(nil)
 
 // OpenChanges downloads and opens a package of a Change Dump, and reads its whole manifest. The
 // caller ends it with Close or Discard. The error is ErrUnusable if the package is at fault.
-func (m *Mirror) OpenChanges(ctx context.Context, p lists.Package) (*Bundle, error) {
-	m.counts.packageTotal.Add(max(p.Length, 0))
-	from, err := m.packages.Open(ctx, p)
+func (src *source) OpenChanges(ctx context.Context, p lists.Package) (*Bundle, error) {
+	src.counts.packageTotal.Add(max(p.Length, 0))
+	from, err := src.packages.Open(ctx, p)
 	if err != nil {
-		return nil, m.unusable(ctx, err)
+		return nil, src.unusable(ctx, err)
 	}
-	b := &Bundle{m: m, from: from, packed: map[string]bool{}}
+	b := &Bundle{m: src.worker, from: from, packed: map[string]bool{}}
 	head := payload.Header{}
 	visit := func(h payload.Header, e packages.Entry) error {
 		head = h
@@ -51,10 +51,10 @@ func (m *Mirror) OpenChanges(ctx context.Context, p lists.Package) (*Bundle, err
 		err = covers(&head, &p)
 	}
 	if err != nil {
-		return nil, m.unusable(ctx, errors.Join(err, from.Close()))
+		return nil, src.unusable(ctx, errors.Join(err, from.Close()))
 	}
 	inOrder(b.Entries)
-	m.counts.packages.Add(1)
+	src.counts.packages.Add(1)
 	return b, nil
 }
 
@@ -100,11 +100,11 @@ var ErrUnusable = errors.New("a package of the dump cannot be used")
 
 // unusable wraps an error of a package in ErrUnusable, and counts it. The end of ctx and a full
 // disk are not the package's fault, and are returned as they are.
-func (m *Mirror) unusable(ctx context.Context, err error) error {
+func (src *source) unusable(ctx context.Context, err error) error {
 	if err = roomError(err); ctx.Err() != nil || errors.Is(err, ErrRoom) {
 		return err
 	}
-	m.counts.unusable.Add(1)
+	src.counts.unusable.Add(1)
 	return fmt.Errorf("%w: %w", ErrUnusable, err)
 }
 
@@ -126,4 +126,4 @@ func (b *Bundle) Close() error { return b.from.Close() }
 func (b *Bundle) Discard() error { return b.from.Discard() }
 
 // EndDumps removes the files that are left of packages. No package may be open.
-func (m *Mirror) EndDumps() error { return m.packages.Sweep() }
+func (src *source) EndDumps() error { return src.packages.Sweep() }

@@ -48,22 +48,22 @@ type Dumps interface {
 	ResourceDump(ctx context.Context, uri string, visit func(lists.Package) error) (lists.Snapshot, error)
 }
 
-func (m *Mirror) newPackages() *packages.Client {
-	dir, room := filepath.Join(m.cfg.Dir, ownName, packagesName), m.tree.room
-	if m.cfg.Packages != "" {
-		dir, room = m.cfg.Packages, newRoom(filepath.Dir(m.cfg.Packages), m.cfg.MinFree)
+func newPackages(w *worker) *packages.Client {
+	dir, room := filepath.Join(w.cfg.Dir, ownName, packagesName), w.tree.room
+	if w.cfg.Packages != "" {
+		dir, room = w.cfg.Packages, newRoom(filepath.Dir(w.cfg.Packages), w.cfg.MinFree)
 	}
 	return packages.New(packages.Config{
-		Dir: dir, Transport: m.cfg.Transport, UserAgent: m.cfg.UserAgent, Trusts: m.cfg.Trusts,
-		Logger: m.cfg.Logger, Room: room.take,
-		Came:   func(n int64) { m.counts.packageBytes.Add(n) },
+		Dir: dir, Transport: w.cfg.Transport, UserAgent: w.cfg.UserAgent, Trusts: w.cfg.Trusts,
+		Logger: w.cfg.Logger, Room: room.take,
+		Came:   func(n int64) { w.counts.packageBytes.Add(n) },
 		Limits: unpack.Limits{Bytes: maxPackageBytes, EntryBytes: maxPackageBytes},
 	})
 }
 
 // listedByDump reports whether a Source without a Resource List has its Resource Dump say what it has.
-func (m *Mirror) listedByDump(set lists.Set) bool {
-	return set.ResourceDump != "" && m.dumps()
+func (src *source) listedByDump(set lists.Set) bool {
+	return set.ResourceDump != "" && src.dumps()
 }
 
 // packed is a content in a package.
@@ -77,24 +77,24 @@ type packed struct {
 
 // takePacked has the copy be what the package has, if that is what the Source told. done is false
 // where the content must come from elsewhere.
-func (m *Mirror) takePacked(ctx context.Context, j *job) (done bool, err error) {
-	got, err := m.unpack(ctx, j)
+func (w *worker) takePacked(ctx context.Context, j *job) (done bool, err error) {
+	got, err := w.unpack(ctx, j)
 	if err == nil {
-		if err = m.put(j, got); err == nil {
-			m.counts.unpacked.Add(1)
+		if err = w.put(j, got); err == nil {
+			w.counts.unpacked.Add(1)
 		}
 		return true, err
 	}
 	if ctx.Err() != nil || errors.Is(err, ErrRoom) {
 		return false, err
 	}
-	m.counts.spoiled.Add(1)
-	if m.lines.may(m.cfg.Logger) {
+	w.counts.spoiled.Add(1)
+	if w.lines.may(w.cfg.Logger) {
 		next := "it is fetched by GET"
-		if m.cfg.Dump == DumpOnly {
+		if w.cfg.Dump == DumpOnly {
 			next = "it is not mirrored"
 		}
-		m.cfg.Logger.Warn("the content in a package is not used", "loc", legible.Cut(j.loc), "package", legible.Cut(j.packed.from.URI),
+		w.cfg.Logger.Warn("the content in a package is not used", "loc", legible.Cut(j.loc), "package", legible.Cut(j.packed.from.URI),
 			"reason", legible.Cut(err.Error()), "next", next)
 	}
 	return false, nil
@@ -102,7 +102,7 @@ func (m *Mirror) takePacked(ctx context.Context, j *job) (done bool, err error) 
 
 // unpack writes the content of a package into a file, and compares it with what the Source told and
 // with what the manifest tells.
-func (m *Mirror) unpack(ctx context.Context, j *job) (*fetched, error) {
+func (w *worker) unpack(ctx context.Context, j *job) (*fetched, error) {
 	p := j.packed
 	want := j.told
 	size, manifest := want.size(), p.told.size()
@@ -112,8 +112,8 @@ func (m *Mirror) unpack(ctx context.Context, j *job) (*fetched, error) {
 	case size < 0:
 		want.Length = p.told.Length
 	}
-	if size = want.size(); size > m.cfg.MaxBytes {
-		return nil, failed("it has %d bytes, more than the limit of %d", size, m.cfg.MaxBytes)
+	if size = want.size(); size > w.cfg.MaxBytes {
+		return nil, failed("it has %d bytes, more than the limit of %d", size, w.cfg.MaxBytes)
 	}
 	if want.Hash != p.told.Hash {
 		want.Hash += " " + p.told.Hash
@@ -124,7 +124,7 @@ func (m *Mirror) unpack(ctx context.Context, j *job) (*fetched, error) {
 	}
 	defer content.Close()
 	got := &fetched{modified: p.told.modified(), encoding: p.told.Encoding}
-	if err = m.fetch.write(got, onlyReader{ctx, content}, -1, &want); err != nil {
+	if err = w.fetch.write(got, onlyReader{ctx, content}, -1, &want); err != nil {
 		if got.file != nil {
 			got.file.discard()
 		}
@@ -135,7 +135,7 @@ func (m *Mirror) unpack(ctx context.Context, j *job) (*fetched, error) {
 
 // dumped is how one Baseline takes content from a Resource Dump.
 type dumped struct {
-	m    *Mirror
+	m    *source
 	seen *Seen
 	// listed: a Resource List says what the set is. Otherwise the manifests do.
 	listed bool
@@ -148,37 +148,37 @@ type dumped struct {
 }
 
 // fromDump takes what a Resource Dump has of the set, where it is to be used; nil where it is not.
-func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *Seen) (*dumped, error) {
-	d := &dumped{m: m, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: m}}
+func (src *source) fromDump(ctx context.Context, from Lists, set lists.Set, seen *Seen) (*dumped, error) {
+	d := &dumped{m: src, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: src}}
 	dumps, able := from.(Dumps)
 	switch {
 	case set.ResourceDump == "" || !able:
-		if m.cfg.Dump == DumpOnly {
+		if src.cfg.Dump == DumpOnly {
 			return nil, fmt.Errorf("%w: a Resource Dump", lists.ErrNone)
 		}
 		return nil, nil
-	case m.cfg.Dump == DumpNever || m.cfg.Dump == "":
+	case src.cfg.Dump == DumpNever || src.cfg.Dump == "":
 		return nil, nil
 	}
-	worth := m.cfg.Dump == DumpOnly || !d.listed
+	worth := src.cfg.Dump == DumpOnly || !d.listed
 	if !worth {
 		var begun bool
 		var err error
-		if worth, err = m.worthDump(ctx); err == nil && !worth {
-			begun, err = m.packages.Begun()
+		if worth, err = src.worthDump(ctx); err == nil && !worth {
+			begun, err = src.packages.Begun()
 		}
 		if err != nil || !worth && !begun {
 			return nil, err
 		}
 	}
-	all, snapshot, err := m.packagesOf(ctx, dumps, set.ResourceDump)
+	all, snapshot, err := src.packagesOf(ctx, dumps, set.ResourceDump)
 	switch {
-	case err != nil && (ctx.Err() != nil || m.cfg.Dump == DumpOnly || !d.listed):
+	case err != nil && (ctx.Err() != nil || src.cfg.Dump == DumpOnly || !d.listed):
 		return nil, err
 	case err != nil:
-		m.cfg.Logger.Warn("the Resource Dump cannot be read: resources are fetched one by one", "error", legible.Cut(err.Error()))
+		src.cfg.Logger.Warn("the Resource Dump cannot be read: resources are fetched one by one", "error", legible.Cut(err.Error()))
 		return nil, nil
-	case !worth && !slices.ContainsFunc(all, m.packages.Has):
+	case !worth && !slices.ContainsFunc(all, src.packages.Has):
 		return nil, nil // what was begun is of another dump
 	}
 	if !d.listed {
@@ -194,7 +194,7 @@ func (m *Mirror) fromDump(ctx context.Context, from Lists, set lists.Set, seen *
 }
 
 // packagesOf returns the packages that a Resource Dump lists, each once.
-func (m *Mirror) packagesOf(ctx context.Context, from Dumps, uri string) (all []lists.Package, snapshot lists.Snapshot, err error) {
+func (src *source) packagesOf(ctx context.Context, from Dumps, uri string) (all []lists.Package, snapshot lists.Snapshot, err error) {
 	known := map[string]bool{}
 	snapshot, err = from.ResourceDump(ctx, uri, func(p lists.Package) error {
 		switch {
@@ -211,9 +211,9 @@ func (m *Mirror) packagesOf(ctx context.Context, from Dumps, uri string) (all []
 }
 
 // worthDump reports whether more than half of the set is missing here.
-func (m *Mirror) worthDump(ctx context.Context) (bool, error) {
+func (src *source) worthDump(ctx context.Context) (bool, error) {
 	all, missing := 0, 0
-	err := m.pairs(ctx, func(r *Resource, c *Copy) error {
+	err := src.pairs(ctx, func(r *Resource, c *Copy) error {
 		if r == nil {
 			return nil
 		}

@@ -14,27 +14,6 @@ import (
 	"carillon/internal/fetch"
 )
 
-// trouble is why a resource was not fetched.
-type trouble struct {
-	state  State // Missing, Failed, Refused or Invalid
-	reason string
-	cause  error // a *fetch.Trouble, or nil
-	// host: it is its host's trouble, not that of the resource; after is how long that asks to be
-	// left alone.
-	host  bool
-	after time.Duration
-	// final: trying again is of no use.
-	final bool
-}
-
-func (t *trouble) Error() string { return t.reason }
-
-func (t *trouble) Unwrap() error { return t.cause }
-
-func failed(format string, args ...any) error {
-	return &trouble{state: Failed, reason: fmt.Sprintf(format, args...)}
-}
-
 // errUnchanged: the server says that the file is what it has.
 var errUnchanged = errors.New("not modified")
 

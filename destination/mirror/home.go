@@ -125,14 +125,14 @@ func homeOf(dir string) (string, error) {
 }
 
 // settleIn has both know each other: the directory first.
-func (m *Mirror) settleIn(ctx context.Context, h Home) error {
+func settleIn(ctx context.Context, cfg *Config, t *tree, h Home) error {
 	if h.ID == "" {
 		h.ID = rand.Text()
-		if err := m.tree.writeHome(h.ID); err != nil {
-			return fmt.Errorf("mirror directory %s: %w", m.cfg.Dir, err)
+		if err := t.writeHome(h.ID); err != nil {
+			return fmt.Errorf("mirror directory %s: %w", cfg.Dir, err)
 		}
 	}
-	return m.cfg.Homes.SetHome(ctx, h)
+	return cfg.Homes.SetHome(ctx, h)
 }
 
 func (t *tree) writeHome(id string) error {

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"net/url"
+	"sync"
 	"time"
 
 	"carillon/internal/digests"
@@ -15,8 +17,8 @@ import (
 
 // prepare looks at what is known of a resource, and gives it a path. It returns the host at whose
 // turn the job is done; empty if there is nothing to do any more.
-func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
-	j.copy, err = m.cfg.Catalog.Copy(ctx, j.loc)
+func (w *worker) prepare(ctx context.Context, j *job) (host string, err error) {
+	j.copy, err = w.cfg.Catalog.Copy(ctx, j.loc)
 	if errors.Is(err, ErrNone) {
 		j.copy, err = Copy{Loc: j.loc}, nil
 	}
@@ -29,9 +31,9 @@ func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
 		return "", nil // it was seen to meanwhile
 	case j.retry:
 		j.told = j.copy.Told
-	case !m.kept() && earlier(j.told.Datetime, j.copy.Told.Datetime):
+	case !w.kept() && earlier(j.told.Datetime, j.copy.Told.Datetime):
 		j.finished = true // handed on again, after what came later
-		m.counts.unchanged.Add(1)
+		w.counts.unchanged.Add(1)
 		return "", nil
 	case j.packed != nil && j.told.Change == "" && !j.packed.listed.IsZero() && j.copy.Told.Datetime.After(j.packed.listed):
 		return "", nil // what it was changed to since is known already
@@ -39,19 +41,19 @@ func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
 	if j.told.Change == payload.Deleted {
 		if !known {
 			j.finished = true
-			m.counts.unchanged.Add(1)
+			w.counts.unchanged.Add(1)
 			return "", nil
 		}
 		return localHost, nil
 	}
-	if j.url, err = m.allowed(j.loc); err == nil && j.copy.Path == "" {
-		j.copy.Path, j.claimed, err = m.claims.give(ctx, j.loc, naturalPath(j.url))
+	if j.url, err = w.allowed(j.loc); err == nil && j.copy.Path == "" {
+		j.copy.Path, j.claimed, err = w.claims.give(ctx, j.loc, naturalPath(j.url))
 	}
 	if fatal(err) {
 		return "", err
 	}
 	if err != nil {
-		m.fail(j, err)
+		w.fail(j, err)
 		return "", nil
 	}
 	if j.packed != nil {
@@ -59,9 +61,6 @@ func (m *Mirror) prepare(ctx context.Context, j *job) (host string, err error) {
 	}
 	return fetch.Authority(j.url), nil
 }
-
-// localHost is the queue of what needs no host; none has the name.
-const localHost = "-"
 
 // earlier tells whether a change was before another; one without a datetime was not.
 func earlier(told, known time.Time) bool {
@@ -73,11 +72,11 @@ var errNotPacked = errors.New("the package does not have it")
 
 // do does a job, as far as that is done at one host. It returns the host at which the job goes on,
 // empty if it has ended. An error is trouble of the mirror itself, and the job is not done.
-func (m *Mirror) do(ctx context.Context, host string, j *job) (next string, err error) {
+func (w *worker) do(ctx context.Context, host string, j *job) (next string, err error) {
 	if j.told.Change == payload.Deleted {
-		err = m.remove(ctx, j)
+		err = w.remove(ctx, j)
 	} else {
-		err = m.keep(ctx, host, j)
+		err = w.keep(ctx, host, j)
 	}
 	switch {
 	case errors.Is(err, errNotPacked):
@@ -86,20 +85,20 @@ func (m *Mirror) do(ctx context.Context, host string, j *job) (next string, err 
 	case fatal(err):
 		return "", err
 	case err != nil:
-		m.fail(j, err)
+		w.fail(j, err)
 	}
 	return "", nil
 }
 
 // fail records why a job failed.
-func (m *Mirror) fail(j *job, err error) {
+func (w *worker) fail(j *job, err error) {
 	var t *trouble
 	errors.As(err, &t)
 	c := &j.copy
 	if !j.retry {
 		c.Tries = 0
 	}
-	if m.kept() && t.state == Missing {
+	if w.kept() && t.state == Missing {
 		t = &trouble{state: Failed, reason: t.reason, after: t.after} // it was there at the moment
 	}
 	c.Told, c.State, c.Reason = j.told, t.state, legible.Cut(t.reason)
@@ -107,24 +106,24 @@ func (m *Mirror) fail(j *job, err error) {
 	c.Next = time.Time{}
 	switch t.state {
 	case Refused:
-		m.counts.refused.Add(1)
+		w.counts.refused.Add(1)
 	case Invalid:
-		m.counts.invalid.Add(1)
+		w.counts.invalid.Add(1)
 	case Missing:
-		m.counts.missing.Add(1)
-		c.Next = m.again(c.Tries, t.after)
+		w.counts.missing.Add(1)
+		c.Next = w.again(c.Tries, t.after)
 	default:
-		m.counts.failed.Add(1)
+		w.counts.failed.Add(1)
 		if !t.final {
-			c.Next = m.again(c.Tries, t.after)
+			c.Next = w.again(c.Tries, t.after)
 		}
 	}
 	j.save, j.finished = true, true
-	m.tell(c, t.after > 0 && !t.host)
+	w.tell(c, t.after > 0 && !t.host)
 }
 
 // done records that a copy is what was told.
-func (m *Mirror) done(j *job) {
+func (w *worker) done(j *job) {
 	c := &j.copy
 	changed := c.State != Whole || c.Told != j.told || j.claimed != "" || !c.Next.IsZero() || j.save
 	c.Told, c.State, c.Tries, c.Next, c.Reason = j.told, Whole, 0, time.Time{}, ""
@@ -132,20 +131,20 @@ func (m *Mirror) done(j *job) {
 }
 
 // remove carries out a deletion, or records that the file was kept.
-func (m *Mirror) remove(ctx context.Context, j *job) error {
+func (w *worker) remove(ctx context.Context, j *job) error {
 	c := &j.copy
-	if m.cfg.Delete && !j.keep && c.Path != "" {
-		if err := m.tree.remove(c.Path); err != nil {
+	if w.cfg.Delete && !j.keep && c.Path != "" {
+		if err := w.tree.remove(c.Path); err != nil {
 			return failed("its file cannot be removed: %v", err)
 		}
 		c.File = nil
-	} else if err := m.lookAgain(ctx, c); err != nil {
+	} else if err := w.lookAgain(ctx, c); err != nil {
 		return err
 	}
 	j.finished = true
 	if c.File == nil {
 		j.forget = true
-		m.counts.deleted.Add(1)
+		w.counts.deleted.Add(1)
 		return nil
 	}
 	links := c.Told.Links
@@ -157,22 +156,22 @@ func (m *Mirror) remove(ctx context.Context, j *job) error {
 		c.Told.Datetime = time.Time{} // a list that has it again is believed, of whatever moment it is
 	}
 	j.save = true
-	m.counts.kept.Add(1)
+	w.counts.kept.Add(1)
 	return nil
 }
 
 // lookAgain records what the file of a kept copy is where it is not as recorded: a crash came between
 // a later file and its record, or somebody has touched it.
-func (m *Mirror) lookAgain(ctx context.Context, c *Copy) error {
-	if c.File == nil || m.tree.intact(c) {
+func (w *worker) lookAgain(ctx context.Context, c *Copy) error {
+	if c.File == nil || w.tree.intact(c) {
 		return nil
 	}
-	info := m.tree.regular(c.Path)
+	info := w.tree.regular(c.Path)
 	if info == nil {
 		c.File = nil
 		return nil
 	}
-	h, n, err := m.hash(ctx, c.Path, nil)
+	h, n, err := w.hash(ctx, c.Path, nil)
 	if fatal(err) {
 		return err
 	}
@@ -184,67 +183,67 @@ func (m *Mirror) lookAgain(ctx context.Context, c *Copy) error {
 
 // keep has the copy be what was told: as it is, or by what stands in its place, or
 // by fetching it.
-func (m *Mirror) keep(ctx context.Context, host string, j *job) error {
+func (w *worker) keep(ctx context.Context, host string, j *job) error {
 	c := &j.copy
 	if j.told.Change == undecided {
 		return errUndecided
 	}
-	intact := m.tree.intact(c)
+	intact := w.tree.intact(c)
 	if !intact && j.packed == nil { // what a package has costs no more than looking at what is there
-		if adopted, err := m.adopt(ctx, j); adopted || err != nil {
+		if adopted, err := w.adopt(ctx, j); adopted || err != nil {
 			return err
 		}
 	}
 	if !intact {
 		c.File = nil
 	}
-	if intact && c.State == Whole && m.same(c, &j.told) {
-		m.counts.unchanged.Add(1)
-		return m.asTold(j)
+	if intact && c.State == Whole && w.same(c, &j.told) {
+		w.counts.unchanged.Add(1)
+		return w.asTold(j)
 	}
 	if j.packed != nil {
-		if done, err := m.takePacked(ctx, j); done || err != nil || j.packedOnly {
+		if done, err := w.takePacked(ctx, j); done || err != nil || j.packedOnly {
 			return err
 		}
 		return errNotPacked
 	}
-	if known, _ := digests.Parse(j.told.Hash); m.kept() && len(known) == 0 {
+	if known, _ := digests.Parse(j.told.Hash); w.kept() && len(known) == 0 {
 		return errUnproven
 	}
 	old := c.File
-	got, err := m.ask(ctx, host, j, old, j.retry)
+	got, err := w.ask(ctx, host, j, old, j.retry)
 	if errors.Is(err, errUnchanged) {
-		ok, hashErr := m.verify(ctx, c.Path, &j.told)
+		ok, hashErr := w.verify(ctx, c.Path, &j.told)
 		if hashErr != nil {
 			return hashErr
 		}
 		if ok {
-			m.counts.unchanged.Add(1)
-			return m.asTold(j)
+			w.counts.unchanged.Add(1)
+			return w.asTold(j)
 		}
-		got, err = m.ask(ctx, host, j, nil, true) // it is not, whatever the server says
+		got, err = w.ask(ctx, host, j, nil, true) // it is not, whatever the server says
 	}
 	if err != nil {
 		return err
 	}
-	return m.put(j, got)
+	return w.put(j, got)
 }
 
 // ask fetches at the host's turn.
-func (m *Mirror) ask(ctx context.Context, host string, j *job, old *File, fresh bool) (*fetched, error) {
-	if m.cfg.Dump == DumpOnly {
+func (w *worker) ask(ctx context.Context, host string, j *job, old *File, fresh bool) (*fetched, error) {
+	if w.cfg.Dump == DumpOnly {
 		return nil, failed("no package of the dump has it as the Source tells it, and with --dump only it is not fetched")
 	}
-	h := m.hosts.Of(host)
+	h := w.hosts.Of(host)
 	if err := h.Enter(ctx); err != nil {
 		return nil, troubleOf(err)
 	}
 	defer h.Leave()
-	if err := m.slot(ctx); err != nil {
+	if err := w.slot(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { <-m.slots }()
-	got, err := m.fetch.fetch(ctx, j.url, &j.told, old, fresh)
+	defer func() { <-w.slots }()
+	got, err := w.fetch.fetch(ctx, j.url, &j.told, old, fresh)
 	var t *trouble
 	if errors.As(err, &t) || err == nil || errors.Is(err, errUnchanged) {
 		h.Note(err)
@@ -252,9 +251,9 @@ func (m *Mirror) ask(ctx context.Context, host string, j *job, old *File, fresh 
 	return got, err
 }
 
-func (m *Mirror) slot(ctx context.Context) error {
+func (w *worker) slot(ctx context.Context) error {
 	select {
-	case m.slots <- struct{}{}:
+	case w.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -262,7 +261,7 @@ func (m *Mirror) slot(ctx context.Context) error {
 }
 
 // put moves what was fetched to its place.
-func (m *Mirror) put(j *job, got *fetched) error {
+func (w *worker) put(j *job, got *fetched) error {
 	defer got.file.discard()
 	c := &j.copy
 	modified := j.told.modified()
@@ -276,15 +275,15 @@ func (m *Mirror) put(j *job, got *fetched) error {
 	c.File = fileOf(info, got.hashes.SHA256())
 	c.File.ETag, c.File.LastModified, c.File.Encoding = got.etag, got.told, got.encoding
 	j.save = true
-	m.counts.fetched.Add(1)
-	m.counts.bytes.Add(got.size)
-	m.done(j)
+	w.counts.fetched.Add(1)
+	w.counts.bytes.Add(got.size)
+	w.done(j)
 	return nil
 }
 
 // same is the function same. Of copies that are kept at a moment only a hash tells.
-func (m *Mirror) same(c *Copy, told *Told) bool {
-	if known, _ := digests.Parse(told.Hash); m.kept() && len(known) == 0 {
+func (w *worker) same(c *Copy, told *Told) bool {
+	if known, _ := digests.Parse(told.Hash); w.kept() && len(known) == 0 {
 		return false
 	}
 	return same(c, told)
@@ -315,31 +314,31 @@ func same(c *Copy, told *Told) bool {
 }
 
 // asTold gives the file the time of modification that is told, and records what is told.
-func (m *Mirror) asTold(j *job) error {
+func (w *worker) asTold(j *job) error {
 	c := &j.copy
 	if modified := j.told.modified(); !modified.IsZero() && !modified.Equal(j.copy.Told.modified()) {
-		info, err := m.tree.touch(c.Path, modified)
+		info, err := w.tree.touch(c.Path, modified)
 		if err != nil {
 			return failed("its file cannot be given its time: %v", err)
 		}
 		c.File.ModTime = info.ModTime().UTC()
 		j.save = true
 	}
-	m.done(j)
+	w.done(j)
 	return nil
 }
 
 // verify reads the file and tells whether it has what is told of length and hashes.
-func (m *Mirror) verify(ctx context.Context, at string, told *Told) (bool, error) {
+func (w *worker) verify(ctx context.Context, at string, told *Told) (bool, error) {
 	known, _ := digests.Parse(told.Hash)
-	info := m.tree.regular(at)
+	info := w.tree.regular(at)
 	if size := told.size(); info == nil || size >= 0 && size != info.Size() {
 		return false, nil
 	}
 	if len(known) == 0 {
 		return true, nil
 	}
-	h, _, err := m.hash(ctx, at, known)
+	h, _, err := w.hash(ctx, at, known)
 	if err != nil {
 		return false, err
 	}
@@ -348,12 +347,12 @@ func (m *Mirror) verify(ctx context.Context, at string, told *Told) (bool, error
 }
 
 // hash reads a file at its turn. What cannot be read is *trouble.
-func (m *Mirror) hash(ctx context.Context, at string, need []digests.Digest) (*digests.Hashing, int64, error) {
-	if err := m.slot(ctx); err != nil {
+func (w *worker) hash(ctx context.Context, at string, need []digests.Digest) (*digests.Hashing, int64, error) {
+	if err := w.slot(ctx); err != nil {
 		return nil, 0, err
 	}
-	defer func() { <-m.slots }()
-	h, n, err := m.tree.hash(ctx, at, need)
+	defer func() { <-w.slots }()
+	h, n, err := w.tree.hash(ctx, at, need)
 	if err != nil && ctx.Err() == nil {
 		err = failed("its file cannot be read: %v", err)
 	}
@@ -362,14 +361,14 @@ func (m *Mirror) hash(ctx context.Context, at string, need []digests.Digest) (*d
 
 // adopt takes a file that stands in the copy's place for the copy, where it has a hash that is
 // told: the Catalog is new, or was lost, or somebody has touched the file.
-func (m *Mirror) adopt(ctx context.Context, j *job) (bool, error) {
+func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 	c := &j.copy
 	known, _ := digests.Parse(j.told.Hash)
-	info := m.tree.regular(c.Path)
+	info := w.tree.regular(c.Path)
 	if size := j.told.size(); info == nil || len(known) == 0 || size >= 0 && size != info.Size() {
 		return false, nil
 	}
-	h, n, err := m.hash(ctx, c.Path, known)
+	h, n, err := w.hash(ctx, c.Path, known)
 	if fatal(err) {
 		return false, err
 	}
@@ -381,14 +380,72 @@ func (m *Mirror) adopt(ctx context.Context, j *job) (bool, error) {
 	}
 	if modified := j.told.modified(); !modified.IsZero() {
 		var touched fs.FileInfo
-		if touched, err = m.tree.touch(c.Path, modified); err != nil {
+		if touched, err = w.tree.touch(c.Path, modified); err != nil {
 			return false, nil
 		}
 		info = touched
 	}
 	c.File = fileOf(info, h.SHA256())
 	j.save = true
-	m.counts.unchanged.Add(1)
-	m.done(j)
+	w.counts.unchanged.Add(1)
+	w.done(j)
 	return true, nil
+}
+
+// job is what is to be done for one resource.
+type job struct {
+	loc  string
+	told Told
+	// retry: it is tried again; told is what was told before.
+	retry bool
+	// unlisted: it is deleted since it is not listed, by the datetime up to which that is known; nobody told so.
+	// keep: its file stays, whatever Config.Delete says.
+	unlisted, keep bool
+
+	// packed is the content that a package has; nil: it is fetched.
+	packed *packed
+	// packedOnly: nothing becomes of it where that is not what was told. Another package may have it.
+	packedOnly bool
+
+	copy    Copy // what is known; its State is empty if nothing is
+	url     *url.URL
+	claimed string
+
+	// What came of it.
+	save, forget bool
+	finished     bool // for good: the Catalog has it; read after pool.wait
+}
+
+// keys are locks by name.
+type keys struct {
+	mu   sync.Mutex
+	held map[string]chan struct{} // closed when it is free; guarded by mu
+}
+
+func (k *keys) lock(ctx context.Context, name string) error {
+	for {
+		k.mu.Lock()
+		held := k.held[name]
+		if held == nil {
+			if k.held == nil {
+				k.held = map[string]chan struct{}{}
+			}
+			k.held[name] = make(chan struct{})
+			k.mu.Unlock()
+			return nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (k *keys) unlock(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(k.held[name])
+	delete(k.held, name)
 }

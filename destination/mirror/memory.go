@@ -1,6 +1,8 @@
 package mirror
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+)
 
 // maxRemembered bounds how many resources a memory has: 8 bytes each, and what the map adds.
 const maxRemembered = 1 << 20

@@ -4,43 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
-	"net/url"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"carillon/destination/follow"
-	"carillon/destination/packages"
-	"carillon/internal/fetch"
-	"carillon/internal/legible"
 	"carillon/payload"
 )
 
-// maxTake is how many changes one Take is done with at most: what is done is told the
-// sooner.
-const maxTake = 1000
-
 // Mirror keeps the copies. Take, Baseline, Audit and Settle are called by one goroutine; Run runs
 // beside them.
-type Mirror struct {
-	cfg   Config
-	bases []base
-	tree  *tree
-	fetch *fetcher
-	// packages are those of dumps that are being read.
-	packages *packages.Client
-	hosts    *fetch.Hosts
-	slots    chan struct{} // that fetch, or read files
-	busy     keys
-	claims   claims
-	counts   counters
-	lines    quiet
-	wake     chan struct{} // something is due that was not
-	moment   atomic.Pointer[time.Time]
-}
+type Mirror struct{ *source }
 
 var _ follow.Taker = (*Mirror)(nil)
 
@@ -53,35 +24,31 @@ func New(cfg Config) (*Mirror, error) {
 		return nil, errors.New("there is no catalog")
 	}
 	cfg = cfg.withDefaults()
-	m := &Mirror{
-		cfg: cfg, hosts: newHosts(&cfg), slots: make(chan struct{}, cfg.Parallel),
-		claims: claims{catalog: cfg.Catalog}, wake: make(chan struct{}, 1),
-	}
+	w := newWorker(cfg)
 	for _, raw := range cfg.Bases {
 		b, err := parseBase(raw)
 		if err != nil {
 			return nil, err
 		}
-		m.bases = append(m.bases, b)
+		w.bases = append(w.bases, b)
 	}
 	home, moved, err := atHome(context.Background(), &cfg)
 	if err != nil {
 		return nil, err
 	}
-	if m.tree, err = openTree(cfg.Dir, cfg.ReadOnly, cfg.Sync, cfg.MinFree); err != nil {
+	if w.tree, err = openTree(cfg.Dir, cfg.ReadOnly, cfg.Sync, cfg.MinFree); err != nil {
 		return nil, err
 	}
 	if moved {
-		if err := m.settleIn(context.Background(), home); err != nil {
-			return nil, errors.Join(err, m.tree.close())
+		if err := settleIn(context.Background(), &cfg, w.tree, home); err != nil {
+			return nil, errors.Join(err, w.tree.close())
 		}
 	}
 	if !home.Moment.IsZero() {
-		m.moment.Store(&home.Moment)
+		w.moment.Store(&home.Moment)
 	}
-	m.fetch = newFetcher(&m.cfg, m.tree, m.below)
-	m.packages = m.newPackages()
-	return m, nil
+	w.fetch = newFetcher(&w.cfg, w.tree, w.below)
+	return &Mirror{&source{worker: w, packages: newPackages(w)}}, nil
 }
 
 // Close gives the directory back. Nothing else may be running.
@@ -98,136 +65,6 @@ func (m *Mirror) Close() error {
 // room, its Catalog is away; ErrKept.
 func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, err error) {
 	return m.take(ctx, changes, func(*payload.Entry) *packed { return nil })
-}
-
-// take is Take with a content that a package may have of a change.
-func (m *Mirror) take(
-	ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed,
-) (done int, err error) {
-	if err := m.free(); err != nil {
-		return 0, err
-	}
-	changes = changes[:min(len(changes), maxTake)]
-	last := make(map[string]*job, len(changes))
-	for i := range changes {
-		e := &changes[i].Entry
-		last[e.Loc] = &job{loc: e.Loc, told: m.told(e), packed: content(e)}
-	}
-	p := m.newPool(ctx)
-	submitted := make(map[string]bool, len(last))
-	for i := range changes {
-		loc := changes[i].Loc
-		if submitted[loc] {
-			continue
-		}
-		submitted[loc] = true
-		if m.overlong(loc) {
-			last[loc].finished = true
-			continue
-		}
-		if err = p.submit(last[loc]); err != nil {
-			break
-		}
-	}
-	err = p.wait()
-	for done < len(changes) && last[changes[done].Loc].finished {
-		done++
-	}
-	return done, err
-}
-
-// told is what an entry says, with a line on what of it is not believed.
-func (m *Mirror) told(e *payload.Entry) Told {
-	t := toldBy(e)
-	if t != (Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, t.Links}) && m.lines.may(m.cfg.Logger) {
-		m.cfg.Logger.Warn("what a Source tells of a resource is passed over: a datetime in the future, or a text that is too long",
-			"loc", legible.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
-	}
-	return t
-}
-
-// overlong tells whether a loc is too long to be asked for. It is not even recorded: the Catalog would
-// grow by what a stranger likes.
-func (m *Mirror) overlong(loc string) bool {
-	if len(loc) <= maxLoc {
-		return false
-	}
-	m.counts.invalid.Add(1)
-	if m.lines.may(m.cfg.Logger) {
-		m.cfg.Logger.Warn("a resource is not mirrored: its loc is too long",
-			"loc", legible.Cut(loc), "bytes", len(loc), "limit_bytes", maxLoc)
-	}
-	return true
-}
-
-// allowed tells why a resource is not mirrored, if it is not.
-func (m *Mirror) allowed(loc string) (*url.URL, error) {
-	u, err := parseLoc(loc)
-	if err != nil {
-		return nil, &trouble{state: Invalid, reason: err.Error()}
-	}
-	if !m.below(u) {
-		return nil, &trouble{state: Refused, reason: "it is outside of what is mirrored (--base)"}
-	}
-	return u, nil
-}
-
-// below tells whether a URL is below one of the bases.
-func (m *Mirror) below(u *url.URL) bool {
-	return slices.ContainsFunc(m.bases, func(b base) bool { return b.has(u) })
-}
-
-// again is when something that failed for so many times in a row is tried again; its server may ask for
-// a longer wait, up to RetryMax.
-func (m *Mirror) again(tries int, after time.Duration) time.Time {
-	wait := m.cfg.RetryMax
-	if shift := min(tries-1, 30); m.cfg.RetryFirst<<shift>>shift == m.cfg.RetryFirst {
-		wait = min(m.cfg.RetryFirst<<shift, m.cfg.RetryMax)
-	}
-	wait = wait/2 + rand.N(wait/2+1)
-	return time.Now().Add(min(max(wait, after), m.cfg.RetryMax)).UTC().Truncate(time.Microsecond)
-}
-
-// tell logs what became of a resource, the first time that it failed.
-func (m *Mirror) tell(c *Copy, aside bool) {
-	level := slog.LevelWarn
-	switch {
-	case aside || c.Tries > 1:
-		level = slog.LevelDebug
-	case c.State == Missing, c.State == Refused && m.cfg.Chosen:
-		level = slog.LevelInfo
-	}
-	if level > slog.LevelDebug && !m.lines.may(m.cfg.Logger) {
-		return
-	}
-	what := []any{"loc", legible.Cut(c.Loc), "state", string(c.State), "reason", legible.Cut(c.Reason), "tries", c.Tries}
-	if !c.Next.IsZero() {
-		what = append(what, "next", c.Next)
-	}
-	m.cfg.Logger.Log(context.Background(), level, "a resource was not mirrored", what...)
-}
-
-// quiet bounds how many lines there are about single resources.
-type quiet struct {
-	mu    sync.Mutex
-	from  time.Time // of the minute; guarded by mu
-	lines int       // in it; guarded by mu
-}
-
-// maxLines is how many lines a minute there are about single resources.
-const maxLines = 100
-
-func (q *quiet) may(logger *slog.Logger) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if now := time.Now(); now.Sub(q.from) >= time.Minute {
-		q.from, q.lines = now, 0
-	}
-	q.lines++
-	if q.lines == maxLines+1 {
-		logger.Warn("more resources were not mirrored: no further lines for a minute; an audit lists them all")
-	}
-	return q.lines <= maxLines
 }
 
 // Progress is what was done since the Mirror was made. A resource that was tried several
@@ -251,11 +88,6 @@ type Progress struct {
 // Done is how many were looked at.
 func (p Progress) Done() int64 {
 	return p.Fetched + p.Unchanged + p.Deleted + p.Kept + p.Missing + p.Failed + p.Refused + p.Invalid
-}
-
-type counters struct {
-	total, fetched, unchanged, deleted, kept, missing, failed, refused, invalid, bytes atomic.Int64
-	unpacked, spoiled, packages, unusable, packageBytes, packageTotal                  atomic.Int64
 }
 
 // Progress may be asked at any time.
@@ -298,6 +130,3 @@ func (m *Mirror) EachFailed(ctx context.Context, each func(*Copy) error) error {
 	}
 	return nil
 }
-
-// deletion tells what the Source says of a resource that it has deleted.
-func deletion(at time.Time) Told { return Told{Change: payload.Deleted, Datetime: at} }

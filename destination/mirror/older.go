@@ -22,18 +22,18 @@ type Positions interface {
 }
 
 // position returns up to when the copies have every change; zero if that is unknown.
-func (m *Mirror) position(ctx context.Context) (time.Time, error) {
-	if m.cfg.Positions == nil {
+func (src *source) position(ctx context.Context) (time.Time, error) {
+	if src.cfg.Positions == nil {
 		return time.Time{}, nil
 	}
-	if m.cfg.Homes != nil {
+	if src.cfg.Homes != nil {
 		// Unless it is begun, other programs took the changes up to the position. A mirror of a
 		// moment is brought to any other, as BaselineAt does.
-		if h, err := m.cfg.Homes.Home(ctx); err != nil || !h.Begun || !h.Moment.IsZero() {
+		if h, err := src.cfg.Homes.Home(ctx); err != nil || !h.Begun || !h.Moment.IsZero() {
 			return time.Time{}, err
 		}
 	}
-	at, err := m.cfg.Positions.Position(ctx)
+	at, err := src.cfg.Positions.Position(ctx)
 	return at.At, err
 }
 

@@ -2,9 +2,6 @@ package mirror
 
 import (
 	"context"
-	"errors"
-	"net/url"
-	"runtime"
 	"sync"
 	"time"
 )
@@ -19,34 +16,10 @@ const (
 	saveWithin = 10 * time.Second
 )
 
-// job is what is to be done for one resource.
-type job struct {
-	loc  string
-	told Told
-	// retry: it is tried again; told is what was told before.
-	retry bool
-	// unlisted: it is deleted since it is not listed, by the datetime up to which that is known; nobody told so.
-	// keep: its file stays, whatever Config.Delete says.
-	unlisted, keep bool
-
-	// packed is the content that a package has; nil: it is fetched.
-	packed *packed
-	// packedOnly: nothing becomes of it where that is not what was told. Another package may have it.
-	packedOnly bool
-
-	copy    Copy // what is known; its State is empty if nothing is
-	url     *url.URL
-	claimed string
-
-	// What came of it.
-	save, forget bool
-	finished     bool // for good: the Catalog has it; read after pool.wait
-}
-
 // pool works on jobs until it is waited for. Those of one host wait in a queue of their own. Jobs are
 // submitted and the end is waited for by one goroutine.
 type pool struct {
-	m        *Mirror
+	m        *worker
 	ctx      context.Context // of one call: it ends with wait
 	cancel   context.CancelCauseFunc
 	places   chan struct{}
@@ -63,10 +36,10 @@ type queue struct {
 	workers int
 }
 
-func (m *Mirror) newPool(ctx context.Context) *pool {
+func (w *worker) newPool(ctx context.Context) *pool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &pool{
-		m: m, ctx: ctx, cancel: cancel,
+		m: w, ctx: ctx, cancel: cancel,
 		places: make(chan struct{}, maxOutstanding), results: make(chan *job, maxSaved),
 		gathered: make(chan struct{}), queues: map[string]*queue{},
 	}
@@ -113,15 +86,6 @@ func (p *pool) enqueue(host string, j *job) {
 		q.workers++
 		p.workers.Go(func() { p.work(host, q) })
 	}
-}
-
-// workersOf is how many jobs of a host are in work at a time. What waits for no host and no disk waits
-// for processors: more workers would be in each other's way.
-func (m *Mirror) workersOf(host string) int {
-	if host == localHost && !m.cfg.Sync {
-		return min(m.cfg.PerHost, runtime.GOMAXPROCS(0))
-	}
-	return m.cfg.PerHost
 }
 
 // work does the jobs of one host until there are none.
@@ -218,44 +182,4 @@ func (p *pool) wait() error {
 	err := context.Cause(p.ctx)
 	p.cancel(nil)
 	return err
-}
-
-// keys are locks by name.
-type keys struct {
-	mu   sync.Mutex
-	held map[string]chan struct{} // closed when it is free; guarded by mu
-}
-
-func (k *keys) lock(ctx context.Context, name string) error {
-	for {
-		k.mu.Lock()
-		held := k.held[name]
-		if held == nil {
-			if k.held == nil {
-				k.held = map[string]chan struct{}{}
-			}
-			k.held[name] = make(chan struct{})
-			k.mu.Unlock()
-			return nil
-		}
-		k.mu.Unlock()
-		select {
-		case <-held:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (k *keys) unlock(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	close(k.held[name])
-	delete(k.held, name)
-}
-
-// fatal tells what is trouble of the mirror itself from that of one resource.
-func fatal(err error) bool {
-	t := (*trouble)(nil)
-	return err != nil && !errors.As(err, &t)
 }
