@@ -59,8 +59,9 @@ func newVillage(t *testing.T, store string) *village {
 	}
 	v.good.await(t, "the deliveries", func() bool { return v.good.has("good", "two") })
 	eventually(t, "a failure, and a delivery that is settled", func() bool {
-		_, text := look(v.hub.ready["admin"], "/api/v1/notifications/"+v.published[0])
-		return strings.Contains(text, `"delivered":1`) && strings.Contains(text, `"failing":1`)
+		_, first := look(v.hub.ready["admin"], "/api/v1/notifications/"+v.published[0])
+		_, last := look(v.hub.ready["admin"], "/api/v1/notifications/"+v.published[1])
+		return strings.Contains(first, `"failing":1`) && strings.Contains(last, `"delivered":1`)
 	})
 	return v
 }
@@ -118,6 +119,7 @@ func (v *village) looked(t *testing.T) {
 // Commands see and repair what a hub on Pebble does while it runs, and see the same in its store
 // when it does not.
 func TestCommandsOfAnOperator(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t, "pebble:"+t.TempDir())
 	v.looked(t)
 	v.says(t, "show "+v.ids["bad"], "ATTEMPT ENDED")
@@ -161,6 +163,7 @@ func TestCommandsOfAnOperator(t *testing.T) {
 
 // What is printed with --json is what the API answers.
 func TestCommandsPrintTheAPI(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t, "pebble:"+t.TempDir())
 	for line, path := range map[string]string{
 		"show " + v.published[1]: "/notifications/" + v.published[1],
@@ -228,6 +231,7 @@ func timeless(doc any) any {
 
 // A store that no hub works on says the same, and what it is told is done when a hub runs.
 func TestCommandsOnAStoreAtRest(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t, "pebble:"+t.TempDir())
 	if err := v.hub.stop(t); err != nil {
 		t.Fatal(err)
@@ -245,6 +249,7 @@ func TestCommandsOnAStoreAtRest(t *testing.T) {
 
 // A command on a Redis asks the hubs that work on it.
 func TestCommandsOnRedis(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t, redistest.Start(t).URL())
 	v.looked(t)
 	v.refuses(t, "log-level", "each has its own: say which with --ask URL")
@@ -293,6 +298,7 @@ func TestCommandsAskElsewhere(t *testing.T) {
 
 // Whoever has no token gets no more than health, and a changed file ends what the one before opened.
 func TestOperatorsToken(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("first-token-of-16\n"), 0o604); err != nil {
 		t.Fatal(err)
@@ -392,6 +398,7 @@ func TestOperatorsListenerIsGuarded(t *testing.T) {
 
 // A certificate that nobody vouches for can be named.
 func TestAskNamesTheCertificate(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

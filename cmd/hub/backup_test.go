@@ -24,6 +24,7 @@ import (
 // acknowledged before; the hub on what is restored delivers what was waiting, and goes
 // on.
 func TestBackupOfARunningHub(t *testing.T) {
+	t.Parallel()
 	s := newSink(t)
 	port := freePort(t)
 	hub := fmt.Sprintf("http://127.0.0.1:%d/websub/", port)
@@ -91,6 +92,7 @@ func TestBackupOfARunningHub(t *testing.T) {
 // Where no hub runs the command makes the backup itself; standard output takes it
 // too, and so does standard input.
 func TestBackupWithoutAHub(t *testing.T) {
+	t.Parallel()
 	store := aStore(t)
 	code, stream, told := runCommand(t.Context(), "backup", "--store", store, "--output", "-")
 	if code != 0 || strings.Contains(told, `"ERROR"`) || strings.Contains(told, "broken off") {
@@ -117,6 +119,7 @@ func TestBackupWithoutAHub(t *testing.T) {
 // What cannot be backed up or restored is one line that says what to do, and changes
 // nothing.
 func TestBackupRefusals(t *testing.T) {
+	t.Parallel()
 	store, dir := aStore(t), t.TempDir()
 	whole, cut, other := filepath.Join(dir, "whole"), filepath.Join(dir, "cut"), filepath.Join(dir, "other")
 	mustRun(t, "backup", "--store", store, "--output", whole)
@@ -169,6 +172,7 @@ func TestBackupRefusals(t *testing.T) {
 // One backup at a time; one that nobody reads does not hold up the end of the hub, and
 // what it has left is gone with the next start.
 func TestBackupUnderWayAtTheEnd(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + dir}
 	p := startHub(t, args...)

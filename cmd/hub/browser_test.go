@@ -30,6 +30,7 @@ const hostileText = `"><script>alert(1)</script>`
 
 // TestPageInBrowser goes over the operator's page of a real hub as an operator would.
 func TestPageInBrowser(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Start(t)
 	signedIn := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(t.TempDir(), "store"), "--admin-token-file", tokenFile(t))
 	w := newBrowserHub(t, b)

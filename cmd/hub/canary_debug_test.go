@@ -23,6 +23,7 @@ import (
 // TestNoSecretInDebugOutput formats every part of a hub that knows secrets, by the verbs
 // for values and as JSON, as somebody does who looks for a mistake.
 func TestNoSecretInDebugOutput(t *testing.T) {
+	t.Parallel()
 	t.Run("pebble", func(t *testing.T) {
 		noSecretInDebugOutput(t, "pebble:"+filepath.Join(t.TempDir(), "store"))
 	})

@@ -288,6 +288,7 @@ func (c *cluster) reach(marker string, through int) {
 // TestClusterHandsOver ends one of three hub processes as an operator does, and
 // starts it again: nothing comes twice, as shards change hands with their cursors.
 func TestClusterHandsOver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.subscribe()
 	c.during(func() {
@@ -309,6 +310,7 @@ func TestClusterHandsOver(t *testing.T) {
 // TestClusterSurvivesAKilledProcess kills one of three hub processes in the middle
 // of the deliveries; its part is taken over by the others.
 func TestClusterSurvivesAKilledProcess(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.subscribe()
 	c.during(func() {
@@ -330,6 +332,7 @@ func TestClusterSurvivesAKilledProcess(t *testing.T) {
 // TestClusterSurvivesAStoppedProcess stops one of three hub processes for three
 // lease times and lets it go on: it finds itself fenced and joins again.
 func TestClusterSurvivesAStoppedProcess(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.subscribe()
 	c.during(func() {
@@ -351,6 +354,7 @@ func TestClusterSurvivesAStoppedProcess(t *testing.T) {
 // TestClusterSurvivesAKilledRedis kills Redis without warning and starts it again
 // on its files.
 func TestClusterSurvivesAKilledRedis(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.subscribe()
 	c.during(func() {
@@ -376,6 +380,7 @@ func TestClusterSurvivesAKilledRedis(t *testing.T) {
 // Sentinels promote the replica that has most, and with it everything that was
 // answered 200, as --redis-replicas asks for.
 func TestClusterSurvivesAFailover(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Sentinel(t, 2)
 	c := newClusterOn(t, servers.URL(), "--redis-replicas", "1")
 	c.subscribe()
@@ -393,6 +398,7 @@ func TestClusterSurvivesAFailover(t *testing.T) {
 // TestClusterOnAnEmptiedRedis starts Redis again without its files: what it held is
 // gone, which the hubs say, and they work on with what comes then.
 func TestClusterOnAnEmptiedRedis(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.subscribe()
 	c.redis.Kill(t)

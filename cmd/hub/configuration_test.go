@@ -13,6 +13,7 @@ import (
 
 // docs/configuration.md has what the code says of every flag: go generate ./cmd/... writes it.
 func TestConfigurationReference(t *testing.T) {
+	t.Parallel()
 	var out, stderr bytes.Buffer
 	if status := run(t.Context(), []string{"config", "reference"}, &out, &stderr); status != 0 {
 		t.Fatalf("status %d: %s", status, &stderr)
@@ -28,6 +29,7 @@ func TestConfigurationReference(t *testing.T) {
 
 // The ranges that the reference tells are those that a start knows.
 func TestRanges(t *testing.T) {
+	t.Parallel()
 	parser, err := kong.New(&commands{}, kong.Vars{"version": ""})
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +106,7 @@ func edges(t *testing.T, of any, span string) (good, bad []string) {
 
 // config check says all that a start would refuse, shows no password, and makes nothing.
 func TestConfigCheck(t *testing.T) {
+	t.Parallel()
 	store, token := t.TempDir()+"/store", t.TempDir()+"/token"
 	for line, want := range map[string][]string{
 		"": {"hub: the configuration is good\n"},

@@ -12,6 +12,7 @@ import (
 
 // The bounds of connections that operators see are those of the files and of --connection-bytes.
 func TestConnectionLimits(t *testing.T) {
+	t.Parallel()
 	want := map[string]float64{
 		"carillon_delivery_connection_limit":            float64(partsOf(program.OpenFiles()).conns),
 		"carillon_delivery_idle_connection_limit_bytes": 6 << 20,

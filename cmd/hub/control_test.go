@@ -17,6 +17,7 @@ import (
 // While a hub runs a command asks it; else the command opens the store. A hub that was
 // killed leaves its socket, which the next replaces.
 func TestControlSocket(t *testing.T) {
+	t.Parallel()
 	long := filepath.Join(t.TempDir(), strings.Repeat("deep/", 40))
 	for name, dir := range map[string]string{"short": t.TempDir(), "longer than a socket's name": long} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +77,7 @@ func list(t *testing.T, dir string) (names []string) {
 
 // A store that is in use by what answers no commands is one line.
 func TestControlOfNobody(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	db, err := pebblestore.Open(pebblestore.Config{Dir: dir})
 	if err != nil {
@@ -109,6 +111,7 @@ func TestControlOfNobody(t *testing.T) {
 
 // What is asked wrongly, and of a hub that knows less, is an error that says so.
 func TestControlRefusals(t *testing.T) {
+	t.Parallel()
 	c, err := (&storeFlags{Store: "pebble:" + t.TempDir()}).openClient(t.Context(), ask.Settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

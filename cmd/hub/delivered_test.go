@@ -24,6 +24,7 @@ import (
 // callbacks of 37 refuse, what became of a notification: by the API, the page and the
 // command. Under the race detector there are a tenth as many.
 func TestWasItDeliveredToAll(t *testing.T) {
+	t.Parallel()
 	subscribers := 50_000
 	if slowness > 1 {
 		subscribers /= 10
@@ -38,6 +39,7 @@ func TestWasItDeliveredToAll(t *testing.T) {
 // TestWasItDeliveredToAllOfTwoHubs asks each of two that share a Redis, and then the one that
 // is left when the other is stopped in the middle of its work.
 func TestWasItDeliveredToAllOfTwoHubs(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	w := newCrowd(t, redis.URL(), 2000, 37)
 	w.url = "http://127.0.0.1:9/websub/" // as behind a load balancer

@@ -32,6 +32,7 @@ import (
 // TestListenToARealHub hears by the API what is published, of either of two hubs, and leaves
 // nothing behind. Nobody outside can have such a callback.
 func TestListenToARealHub(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	s := newSink(t)
 	const hub = "http://127.0.0.1:9/websub/"
@@ -108,6 +109,7 @@ func listenAt(t *testing.T, p *process, topic string) (heard func(kind string) o
 // TestCheckAsksNoThirdHost looks at a Source whose documents lead to another host: a Source cannot
 // have a hub send requests to whom it likes. The hub that its topic names gets one.
 func TestCheckAsksNoThirdHost(t *testing.T) {
+	t.Parallel()
 	var asked, hubAsked atomic.Int64
 	third := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hub" {
@@ -177,6 +179,7 @@ func TestCheckKeepsPackagesInTheStore(t *testing.T) {
 
 // TestALeftOverListener says 410 to what comes, and so is ended.
 func TestALeftOverListener(t *testing.T) {
+	t.Parallel()
 	s := newSink(t)
 	store := "pebble:" + t.TempDir()
 	e, err := openEngine(storeFlags{Store: store}, slog.New(slog.DiscardHandler), nil)
@@ -204,6 +207,7 @@ func TestALeftOverListener(t *testing.T) {
 
 // TestASourceAsks what became of what it published, where a publication told it to ask.
 func TestASourceAsks(t *testing.T) {
+	t.Parallel()
 	s := newSink(t)
 	store := "pebble:" + t.TempDir()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--publishers", "registered", "--retry-first", "1h", "--retry-max", "1h")
@@ -300,6 +304,7 @@ func request(t *testing.T, method, address, token, link, body string) *http.Resp
 // TestDeskOfAStoppedHub looks at a store on which no hub runs: the same is said as before, and
 // what is told to be done is done when a hub runs again.
 func TestDeskOfAStoppedHub(t *testing.T) {
+	t.Parallel()
 	w := newCrowd(t, "pebble:"+t.TempDir(), 200, 3)
 	p := w.hub(t)
 	id := w.publish(t, p)

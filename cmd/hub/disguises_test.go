@@ -166,6 +166,7 @@ var disguises = []disguise{
 // TestDisguises: whatever a forbidden address is disguised as, and wherever the URL
 // stands in a request, it gets what the table says, and nobody is connected to.
 func TestDisguises(t *testing.T) {
+	t.Parallel()
 	town := newTown(t)
 	hub := town.startHub(t, "--allow-net", "127.0.0.2/32")
 	t.Logf("%-62s %-28s %-28s %-9s %s", "URL", "as callback", "as topic", "published", "pinged")
@@ -186,6 +187,7 @@ func TestDisguises(t *testing.T) {
 // TestCanarySings: where the addresses are allowed, the same disguises in the same places
 // do reach the canary; so its silence above means something.
 func TestCanarySings(t *testing.T) {
+	t.Parallel()
 	town := newTown(t)
 	hub := town.startHub(t, "--allow-net", "127.0.0.0/8", "--allow-net", "::1/128", "--allow-port", "1-65535")
 	for _, raw := range []string{
@@ -209,6 +211,7 @@ func TestCanarySings(t *testing.T) {
 // Names that change their mind after they were looked at: the address is judged each time
 // that it is dialed.
 func TestRebindingReachesNobody(t *testing.T) {
+	t.Parallel()
 	town := newTown(t)
 	hub := town.startHub(t, "--allow-net", "127.0.0.2/32")
 	at := func(path string) string { return town.url("http://turns.test:{port}" + path) }
@@ -245,6 +248,7 @@ func TestRebindingReachesNobody(t *testing.T) {
 
 // A callback that was confirmed and answers deliveries with a redirect is not followed.
 func TestDeliveriesFollowNoRedirect(t *testing.T) {
+	t.Parallel()
 	town := newTown(t)
 	hub := town.startHub(t, "--allow-net", "127.0.0.2/32")
 	for _, status := range []string{"301", "302", "303", "307", "308"} {

@@ -53,6 +53,7 @@ func (d *fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 // with Retry-After, goes on to deliver what it has as far as its memory goes, and is as
 // before when there is room, with nothing lost of what it acknowledged.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	s, disk := newSink(t), newFullDisk()
 	dir := filepath.Join(t.TempDir(), "store")
 	hub, log, stop := houseOn(t, disk, dir)

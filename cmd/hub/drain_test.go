@@ -21,6 +21,7 @@ import (
 // After SIGTERM a hub says that it is stopping, and serves on: each answer closes its
 // connection. A second signal ends the drain, with status 0.
 func TestDrainServesOn(t *testing.T) {
+	t.Parallel()
 	s := newSink(t)
 	topic := s.topicURL("t")
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(), "--drain", maxDrain.String())
@@ -53,6 +54,7 @@ func TestDrainServesOn(t *testing.T) {
 // Without a drain a second signal ends the process at once, as it does if no one listens for
 // signals.
 func TestASecondSignalEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
 	startUpload(t, p)
 	p.signal(t, syscall.SIGINT)
@@ -66,6 +68,7 @@ func TestASecondSignalEndsTheProcess(t *testing.T) {
 
 // Whatever the drain is, the end is within its bound.
 func TestTheEndIsWithinItsBound(t *testing.T) {
+	t.Parallel()
 	for _, drain := range []time.Duration{0, 5 * time.Second, 10 * time.Second, maxDrain} {
 		stage := (&serveCommand{Drain: drain}).stageWithin()
 		if whole := drain + 2*stage + forPositions; whole > program.StopWithin || stage < 5*time.Second {
@@ -161,6 +164,7 @@ func (b *balancer) next() (address string, done func()) {
 // /readyz, while Sources publish over kept connections and over new ones: no publication
 // fails.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	const hub = "http://127.0.0.1:9/websub/"
 	s := newSink(t)
@@ -242,6 +246,7 @@ func startDoor(t *testing.T, store string) (listen string, log *lines, ready <-c
 // The public port is closed until the store is attached, so that a balancer gives the
 // requests to others meanwhile.
 func TestThePublicPortWaitsForTheStore(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	redis.Stop(t)
 	listen, log, ready := startDoor(t, redis.URL())

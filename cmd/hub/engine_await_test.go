@@ -193,6 +193,7 @@ func TestReachStoreKeepsTheReason(t *testing.T) {
 // What /readyz says of a store that fails is about the store, not about the
 // subscription that was asked for to see it.
 func TestStoreReadyTellsTheStoresTrouble(t *testing.T) {
+	t.Parallel()
 	h, _ := awaiting(nil)
 	h.missing.Store(nil)
 	h.store.Subscriptions = failing{}

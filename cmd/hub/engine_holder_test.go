@@ -38,6 +38,7 @@ func (r *recorder) workers(names ...string) (workers []worker) {
 
 // A shard is handed from the ground up, and taken back from the top down.
 func TestHolderOrder(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	h := &holder{workers: r.workers("a", "b", "c")}
 	if err := h.Gained(t.Context(), delivery.Tenure{Shard: 7, Epoch: 3}); err != nil {
@@ -59,6 +60,7 @@ func TestHolderOrder(t *testing.T) {
 // Where one fails, those above it hear nothing of the shard, and it and those
 // below are told that it is lost, once.
 func TestHolderFailure(t *testing.T) {
+	t.Parallel()
 	r := &recorder{fail: "b"}
 	h := &holder{workers: r.workers("a", "b", "c")}
 	if err := h.Gained(t.Context(), delivery.Tenure{Shard: 7, Epoch: 3}); !errors.Is(err, errWorker) {
@@ -76,6 +78,7 @@ func TestHolderFailure(t *testing.T) {
 }
 
 func TestHolderTellsSure(t *testing.T) {
+	t.Parallel()
 	var told time.Time
 	h := &holder{tell: func(until time.Time, _ ...subscription.Shard) { told = until }}
 	if _, until := h.counts(); !until.IsZero() {

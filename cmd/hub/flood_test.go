@@ -10,6 +10,7 @@ import (
 // A flood of connections that say nothing leaves the hub room for its store and
 // its operator: the process may open 200 files here, and 300 connections come.
 func TestFloodOfConnections(t *testing.T) {
+	t.Parallel()
 	p := startHubBy(t, []string{"sh", "-c", `ulimit -n 200 && exec "$0" "$@"`},
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
 	eventually(t, "readiness", p.isReady)

@@ -11,6 +11,7 @@ import (
 // A callback that answers 410 has its subscription ended for good; when it
 // subscribes again it gets what is published from then on.
 func TestGoneAndBack(t *testing.T) {
+	t.Parallel()
 	listen, store := fmt.Sprintf("127.0.0.1:%d", freePort(t)), "pebble:"+t.TempDir()
 	hub := "http://" + listen + "/websub/"
 	mux := http.NewServeMux()

@@ -12,6 +12,7 @@ import (
 // The help of every command is whole: nothing in it stands for a text that was to be put
 // in its place.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	parser, err := kong.New(&commands{}, kong.Vars{"version": ""})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,7 @@ func TestHelp(t *testing.T) {
 
 // What is missing, or wrong, is said in one line that names the command.
 func TestErrorsOfCommands(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"source add": "missing flags: --topic-prefix=URL (hub source add --help",
 		"source add --topic-prefix https://a.test/": `expected "<name>" (hub source add --help`,
@@ -57,6 +59,7 @@ func TestErrorsOfCommands(t *testing.T) {
 
 // Proxies that are trusted although they may be anybody are worth a warning.
 func TestTrustingEverybody(t *testing.T) {
+	t.Parallel()
 	for network, warns := range map[string]bool{"0.0.0.0/0": true, "128.0.0.0/1": true, "::/0": true, "10.0.0.1": false, "10.0.0.0/8": false} {
 		var out bytes.Buffer
 		args := []string{"--trusted-proxy", network, "--listen", "none", "--store", "pebble:" + t.TempDir()}

@@ -29,6 +29,7 @@ const (
 // what comes twice had come just before a kill; and a subscription that was
 // answered 202 just before a kill is verified after it.
 func TestKilledHubLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := newSink(t)
 	port := freePort(t)
 	hub := fmt.Sprintf("http://127.0.0.1:%d/websub/", port)

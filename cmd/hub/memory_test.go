@@ -6,6 +6,7 @@ import (
 )
 
 func TestCollectorPercent(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		live uint64
 		want int

@@ -38,6 +38,7 @@ func gather(t *testing.T, store string, args ...string) []*dto.MetricFamily {
 
 // Metrics have the names, units and helps that Prometheus' own linter asks for.
 func TestMetricsLint(t *testing.T) {
+	t.Parallel()
 	for name, store := range engines(t) {
 		t.Run(name, func(t *testing.T) {
 			families := gather(t, store, "--publishers", "registered")

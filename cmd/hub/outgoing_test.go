@@ -9,6 +9,7 @@ import (
 )
 
 func TestPartsOf(t *testing.T) {
+	t.Parallel()
 	full := outgoing{inFlight: 512, slow: 2048, verifying: 256, slowVerifying: 1024, fetching: 8}
 	out := func(conns int, o outgoing) outgoing { o.conns = conns; return o }
 	some := func(inFlight, slow, verifying, slowVerifying, fetching int) outgoing {
@@ -40,6 +41,7 @@ func TestPartsOf(t *testing.T) {
 // However many files there are, the parts are no more than them, and connections for all that
 // is under way are among those that go out.
 func TestPartsFit(t *testing.T) {
+	t.Parallel()
 	for files := leastFiles; files <= 1<<30; files += 1 + files/50 {
 		p := partsOf(files)
 		if all := p.public + p.operator + p.questions + p.other + p.conns; all > files {
@@ -56,6 +58,7 @@ func TestPartsFit(t *testing.T) {
 
 // What nothing else needs is for connections that go out: there is no other bound on them.
 func TestConnectionsByFiles(t *testing.T) {
+	t.Parallel()
 	for files, least := range map[int]int{
 		256: 115, 1024: 460, 20_000: 10_900, 65_536: 47_000, 1_000_000: 980_000,
 	} {
@@ -67,6 +70,7 @@ func TestConnectionsByFiles(t *testing.T) {
 
 // Connections are kept for longer where there are many.
 func TestIdleTimeout(t *testing.T) {
+	t.Parallel()
 	for files, want := range map[int]time.Duration{64: 90 * time.Second, 4096: 90 * time.Second, 16384: 10 * time.Minute, 1 << 30: 10 * time.Minute} {
 		if got := partsOf(files).idleTimeout(); got != want {
 			t.Errorf("%d files: idle connections are kept for %s, want %s", files, got, want)

@@ -12,6 +12,7 @@ import (
 // TestNearestDirectory: the owner of a directory that is to be made is that of the
 // nearest one that is there.
 func TestNearestDirectory(t *testing.T) {
+	t.Parallel()
 	there := t.TempDir()
 	for _, dir := range []string{there, filepath.Join(there, "new"), filepath.Join(there, "new", "newer")} {
 		if got, info, err := nearest(dir); got != there || err != nil || !info.IsDir() {
@@ -23,6 +24,7 @@ func TestNearestDirectory(t *testing.T) {
 // TestDirectoryOfAnother: as root no command makes a store in another user's directory,
 // nor below it, and none says that it has. Other users may not make such a directory.
 func TestDirectoryOfAnother(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Chown(dir, 1234, 1234); err != nil {
 		t.Logf("as root only: %v", err)

@@ -3,13 +3,16 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +30,19 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beHub) != "" {
 		os.Exit(program.Main(hubUnderTest))
 	}
+	waitTogether()
 	os.Exit(m.Run())
+}
+
+// waitTogether lets more tests run at a time than there are processors: most of them wait for
+// processes and for timers. -parallel is obeyed.
+func waitTogether() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
+	}
 }
 
 // process is a hub in a process of its own.

@@ -234,6 +234,7 @@ func answered(t *testing.T, p *scraper) {
 
 // The rules are valid, and fire when deploy/alerts_test.yml says, which has all of them.
 func TestAlertRules(t *testing.T) {
+	t.Parallel()
 	needPrometheus(t)
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), "promtool", args...)

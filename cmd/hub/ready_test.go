@@ -9,6 +9,7 @@ import (
 
 // Strangers who ask /readyz cost the store one question a second, whatever the engine is.
 func TestReadyzSparesTheStore(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	for name, store := range map[string]string{"pebble": "pebble:" + t.TempDir(), "redis": redis.URL()} {
 		t.Run(name, func(t *testing.T) {

@@ -60,6 +60,7 @@ func (r *round) await(t *testing.T, body string, callbacks ...string) {
 // A hub on Redis does what a hub does, and goes on after a restart: also with
 // what was published in between to be delivered, and with a ping.
 func TestRedisWholeRound(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	r := newRound(t, redis.URL())
 	p := startHub(t, r.args...)
@@ -92,6 +93,7 @@ func TestRedisWholeRound(t *testing.T) {
 // While Redis has no memory left, publishing is answered 503 with Retry-After and
 // nothing of it is kept; it goes on by itself when there is room.
 func TestRedisMemoryFull(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	r := newRound(t, redis.URL())
 	p := startHub(t, r.args...)
@@ -134,6 +136,7 @@ func (r *round) post(t *testing.T, body string) *http.Response {
 
 // The user that docs/redis.md proposes may do all that a hub does, and no more is asked.
 func TestRedisUserOfTheDocs(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
@@ -212,6 +215,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 // Redis goes away for a while in the middle: publishing is answered 503, the hub
 // is not ready, and all goes on by itself.
 func TestRedisAwayInTheMiddle(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	r := newRound(t, redis.URL())
 	p := startHub(t, r.args...)

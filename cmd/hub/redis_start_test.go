@@ -92,6 +92,7 @@ func TestRedisDownThenUp(t *testing.T) {
 
 // SIGTERM ends a hub that waits for its Redis, in order.
 func TestStopWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	redis.Stop(t)
 	p := launchHub(t, nil, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", redis.URL())
@@ -104,6 +105,7 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 // What waiting does not mend ends the hub with one line that says what to do, and
 // no password in it.
 func TestRedisRefusals(t *testing.T) {
+	t.Parallel()
 	const secret = "open-sesame"
 	locked := redistest.Start(t, "requirepass "+secret)
 	evicting := redistest.Start(t, "maxmemory-policy allkeys-lru")
@@ -156,6 +158,7 @@ func checkRefusal(t *testing.T, stderr, secret string, want ...string) {
 
 // With --allow-eviction the hub starts on such a Redis, and warns.
 func TestRedisAllowEviction(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "maxmemory-policy allkeys-lru")
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", redis.URL(), "--allow-eviction")
 	eventually(t, "readiness", p.isReady)
@@ -167,6 +170,7 @@ func TestRedisAllowEviction(t *testing.T) {
 // A Redis that keeps nothing on disk is warned of in the log, in /readyz, which
 // is ready all the same, and in the metrics.
 func TestRedisWithoutAppendOnlyFile(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "appendonly no")
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", redis.URL())
 	eventually(t, "readiness", p.isReady)
@@ -203,6 +207,7 @@ func TestRedisPassword(t *testing.T) {
 }
 
 func TestRedisByTLS(t *testing.T) {
+	t.Parallel()
 	redis := redistest.StartTLS(t, redistest.NewTLS(t), "tls-auth-clients no")
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", redis.URL())
 	eventually(t, "readiness", p.isReady)

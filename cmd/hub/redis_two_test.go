@@ -17,6 +17,7 @@ const heardWithin = 5 * time.Second
 // What one of two hubs takes in, the other hears of at once: a request, a
 // publication and a ping each come to whoever owns what they concern.
 func TestTwoHubsHearEachOther(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	s := newSink(t)
 	const hub = "http://127.0.0.1:9/websub/" // as behind a load balancer

@@ -12,6 +12,7 @@ import (
 // Every refusal to start is one line on stderr that names what to change, and a
 // status that is not 0.
 func TestRefusesToStart(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +75,7 @@ func TestRefusesToStart(t *testing.T) {
 // What a refusal opened is closed again: the next start finds port and
 // directory free.
 func TestARefusalLeavesNothingOpen(t *testing.T) {
+	t.Parallel()
 	port, dir := freePort(t), t.TempDir()
 	args := func(extra string) []string {
 		return []string{"--listen", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "--admin", "127.0.0.1:0", "--store", "pebble:" + dir, extra}

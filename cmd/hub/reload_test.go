@@ -18,6 +18,7 @@ import (
 // SIGHUP has a hub take what can change, and tells the rest; a broken file changes
 // nothing, and the hub goes on.
 func TestSIGHUP(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "hub.yaml")
 	const base = "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nlease-min: 5m\n"

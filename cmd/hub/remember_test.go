@@ -131,6 +131,7 @@ func readChanges(t *testing.T, address string) string {
 
 // What is kept for the memory follows --retry-for, --keep-bytes and the engine.
 func TestWhatIsRemembered(t *testing.T) {
+	t.Parallel()
 	const gibi = 1 << 30
 	for args, want := range map[string]dispatch.Config{
 		"--log-level=info":                            {RememberFor: 96 * time.Hour, RememberBytes: gibi},

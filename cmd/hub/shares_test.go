@@ -15,6 +15,7 @@ import (
 const mebi = 1 << 20
 
 func TestSharesWithin(t *testing.T) {
+	t.Parallel()
 	full := shares{
 		sending: dispatch.DefaultMaxBytes, latest: dispatch.DefaultCacheBytes, taking: hub.DefaultMaxBodiesBytes,
 		fetching: 400 * mebi, blocks: pebblestore.DefaultCacheBytes, table: pebblestore.DefaultMemTableBytes,
@@ -47,6 +48,7 @@ func TestSharesWithin(t *testing.T) {
 // However little the limit is, what is shared out is not more than it, as long as a body
 // of the largest kind is not more than its part; and connections have something of it.
 func TestSharesFit(t *testing.T) {
+	t.Parallel()
 	for limit := int64(256 * mebi); limit <= 1<<40; limit += limit / 7 {
 		for _, kept := range []int64{minConnectionBytes, 256 * mebi, math.MaxInt64} {
 			s := sharesWithin(limit, limit/takingPart, kept)
@@ -62,6 +64,7 @@ func TestSharesFit(t *testing.T) {
 
 // The more memory there is, the more of it is for connections that are kept.
 func TestSharesOfConnections(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ limit, maxBody, kept, least int64 }{
 		{400 * mebi, 50 * mebi, 256 * mebi, 6 * mebi},
 		{1024 * mebi, 50 * mebi, 256 * mebi, 64 * mebi},

@@ -14,6 +14,7 @@ import (
 )
 
 func TestByteSize(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]byteSize{
 		"0": 0, "1": 1, "1000000": 1e6, "5B": 5, "2KB": 2000, "2KiB": 2048, "500 MB": 5e8, "100MiB": 100 << 20,
 		"10GiB": 10 << 30, "1.5GiB": 3 << 29, "3GB": 3e9, "2TB": 2e12, "4TiB": 4 << 40,
@@ -68,6 +69,7 @@ func TestKeepFlags(t *testing.T) {
 
 // --max-body takes the units that --keep-bytes takes, or none.
 func TestMaxBodyFlag(t *testing.T) {
+	t.Parallel()
 	for arg, want := range map[string]byteSize{"--log-level=info": 50 << 20, "--max-body=1000": 1000, "--max-body=1GiB": 1 << 30, "--max-body=2MB": 2e6} {
 		if got := parseServe(t, arg).MaxBody; got != want {
 			t.Errorf("%s: %d bytes; want %d", arg, got, want)
@@ -82,6 +84,7 @@ func TestMaxBodyFlag(t *testing.T) {
 
 // 0 is no bound, in --keep-for as in --keep-bytes; what is not said is the default.
 func TestKeepNoBound(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]dispatch.Config{
 		"--log-level=info":               {KeepBytes: 10 << 30},
 		"--keep-for=0":                   {KeepBytes: 10 << 30, KeepFor: -1},
@@ -97,6 +100,7 @@ func TestKeepNoBound(t *testing.T) {
 
 // Who keeps notifications for a shorter time than they are retried hears of it at the start.
 func TestKeepShorterThanRetriesIsTold(t *testing.T) {
+	t.Parallel()
 	for flag, want := range map[string]int{
 		"--keep-for=71h59m": 1, "--keep-for=72h": 0, "--keep-for=0": 0, "--log-level=info": 0, "--retry-for=1000h": 0,
 	} {

@@ -45,6 +45,7 @@ var slowKinds = []struct {
 // A publication and a subscription go through while 2,500 clients are slow at the same time,
 // over TLS, and what they cost is given back when they are gone.
 func TestSlowClientsBesideHealthyOnes(t *testing.T) {
+	t.Parallel()
 	files := selfSigned(t)
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(),
 		"--tls-cert", files+".crt", "--tls-key", files+".key")

@@ -85,6 +85,7 @@ var smuggling = []struct {
 
 // The hub answers once, closes, and never answers the mark.
 func TestRequestSmuggling(t *testing.T) {
+	t.Parallel()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--host", "hub", "--host", "other", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
 	for _, test := range smuggling {
 		t.Run(test.name, func(t *testing.T) {
@@ -102,6 +103,7 @@ func TestRequestSmuggling(t *testing.T) {
 // What two readers understand in the same way may be followed by another request,
 // which is answered as such.
 func TestRequestsThatAreClear(t *testing.T) {
+	t.Parallel()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--host", "hub", "--host", "other", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
 	for name, test := range map[string]struct {
 		sent string

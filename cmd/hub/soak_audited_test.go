@@ -35,6 +35,7 @@ func audited(topic string, n int, came ...int) (*soak, *soakSubscriber, time.Tim
 // The audit holds the order of the log, which is the same for all, against that of
 // acceptance.
 func TestSoakAuditOrder(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		topic string
 		came  []int
@@ -64,6 +65,7 @@ func TestSoakAuditOrder(t *testing.T) {
 // two senders soon after the first was sent, or the first sender's report that it lost the
 // subscriber's shard.
 func TestSoakAuditDuplicates(t *testing.T) {
+	t.Parallel()
 	const soon = soakUnsaved / 2
 	one, two, three := &soakSender{place: 0}, &soakSender{place: 1}, &soakSender{place: 2}
 	for _, c := range []struct {
@@ -124,6 +126,7 @@ func TestSoakAuditDuplicates(t *testing.T) {
 // The processes of a soak sign by methods that tell them apart, also from the process before
 // each, and their logs say which shards they lost.
 func TestSoakSenders(t *testing.T) {
+	t.Parallel()
 	s := &soak{hubs: make([]*process, 3), random: rand.New(rand.NewPCG(1, 2))}
 	for n := range 50 {
 		sender := &soakSender{place: n % 3, method: s.freeMethod()}

@@ -64,6 +64,7 @@ func addSource(t *testing.T, store, name string, prefixes ...string) (token stri
 // Sources are registered, rotated and revoked while a hub on Pebble runs, and count at once.
 // No token is told anywhere.
 func TestSourcesOfARunningHub(t *testing.T) {
+	t.Parallel()
 	s := newSink(t)
 	store := "pebble:" + t.TempDir()
 	hub := fmt.Sprintf("http://127.0.0.1:%d/websub/", freePort(t))
@@ -195,6 +196,7 @@ func TestSourcesOfTwoHubs(t *testing.T) {
 
 // What cannot be done is one line that says what to do, and tells no token.
 func TestSourceRefusals(t *testing.T) {
+	t.Parallel()
 	store, dir := "pebble:"+t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, "token")
 	said := mustRun(t, "source", "add", "one", "--topic-prefix", "https://a.example/x,y", "--store", store, "--token-file", file)
@@ -251,6 +253,7 @@ func TestSourceRefusals(t *testing.T) {
 
 // Tokens that others could read on their way are worth a warning.
 func TestPublishersWithoutTLS(t *testing.T) {
+	t.Parallel()
 	for hub, warns := range map[string]bool{"http://hub.example/": true, "https://hub.example/": false, "http://127.0.0.1:1/": false} {
 		p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(), "--url", hub, "--publishers", "registered")
 		if err := p.stop(t); err != nil { // all of its log is here then
@@ -265,6 +268,7 @@ func TestPublishersWithoutTLS(t *testing.T) {
 // Who registers a Source at a hub that lets everybody publish is told, and also where it cannot
 // be known. A token that is in a file is not said to be shown.
 func TestSourcesMeanNothingToAnOpenHub(t *testing.T) {
+	t.Parallel()
 	store, dir := "pebble:"+t.TempDir(), t.TempDir()
 	said := func(args ...string) string {
 		t.Helper()

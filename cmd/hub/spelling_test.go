@@ -12,6 +12,7 @@ import (
 // A topic is one topic as an IRI, as a URI, and with its scheme in capitals (RFC 3987 §3.1,
 // RFC 3986 §3.1): subscribers by each spelling get what is published or pinged by another.
 func TestTopicsInOtherSpellings(t *testing.T) {
+	t.Parallel()
 	for engine, store := range map[string]func() string{
 		"pebble": func() string { return "pebble:" + t.TempDir() },
 		"redis":  func() string { return redistest.Start(t).URL() },

@@ -19,6 +19,7 @@ import (
 // While a hub that was told to stop finishes an upload, the operator's listener
 // says that it lives and is not ready; then it ends with status 0.
 func TestTheOperatorSeesTheEnd(t *testing.T) {
+	t.Parallel()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
 	upload := startUpload(t, p)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

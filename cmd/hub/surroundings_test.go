@@ -13,6 +13,7 @@ import (
 
 // The least limit counts, of the process's own group and of those above.
 func TestGroupLimit(t *testing.T) {
+	t.Parallel()
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	for name, test := range map[string]struct {
 		files fstest.MapFS
@@ -39,6 +40,7 @@ func TestGroupLimit(t *testing.T) {
 
 // A store that everybody can write to is a warning of /readyz.
 func TestReadyWarnsOfExposedStore(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		return // modes say nothing there
 	}

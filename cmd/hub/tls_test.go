@@ -63,6 +63,7 @@ func TestTLS(t *testing.T) {
 
 // Both flags, or none.
 func TestTLSWithoutKey(t *testing.T) {
+	t.Parallel()
 	files := selfSigned(t)
 	for _, flags := range [][]string{{"--tls-cert", files + ".crt"}, {"--admin-tls-key", files + ".key"}} {
 		var out bytes.Buffer

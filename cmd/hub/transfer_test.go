@@ -46,6 +46,7 @@ const (
 // A hub grows from Pebble to two processes on Redis and shrinks again: what was
 // owed to each subscriber comes, in order and once, and nothing that it had.
 func TestAHubMoves(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	s := newSink(t)
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -181,6 +182,7 @@ func aStore(t *testing.T) string {
 // A file with an export is its owner's alone, is there when it is whole, and
 // leaves nothing beside it.
 func TestExportToAFile(t *testing.T) {
+	t.Parallel()
 	store, dir := aStore(t), t.TempDir()
 	file := filepath.Join(dir, "export.jsonl")
 	if err := os.WriteFile(file, []byte("an older one"), 0o644); err != nil {
@@ -227,6 +229,7 @@ func TestExportToAFile(t *testing.T) {
 
 // What cannot be exported or imported is one line on stderr that says what to do.
 func TestTransferRefusals(t *testing.T) {
+	t.Parallel()
 	store, dir := aStore(t), t.TempDir()
 	whole, cut := filepath.Join(dir, "whole"), filepath.Join(dir, "cut")
 	mustRun(t, "export", "--store", store, "--output", whole)
@@ -278,6 +281,7 @@ func TestTransferRefusals(t *testing.T) {
 
 // From a pipe the damage shows only when a part is written: the operator is told.
 func TestImportFromAPipe(t *testing.T) {
+	t.Parallel()
 	stream := mustRun(t, "export", "--store", aStore(t))
 	importing := func(ctx context.Context, stdin io.Reader, store string, more ...string) (string, error) {
 		var out bytes.Buffer
@@ -317,6 +321,7 @@ func TestImportFromAPipe(t *testing.T) {
 
 // An output that nobody reads does not hold up the end.
 func TestExportThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	store := aStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	from, to := io.Pipe()

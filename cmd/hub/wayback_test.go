@@ -17,6 +17,7 @@ import (
 // TestAskBack: only this hub's own answer will do, or where a store is shared, that of another process
 // of the same URL.
 func TestAskBack(t *testing.T) {
+	t.Parallel()
 	const hubURL = "https://hub.example/websub/"
 	client, err := backClient("")
 	if err != nil {
@@ -92,6 +93,7 @@ func TestWayBack(t *testing.T) {
 // TestWarningsOfChoices: /readyz and the page warn of a --url that leads elsewhere, and of proxies that
 // may be anybody. A hub that is reached by its --url is not warned of.
 func TestWarningsOfChoices(t *testing.T) {
+	t.Parallel()
 	handler := http.NotFoundHandler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	defer server.Close()

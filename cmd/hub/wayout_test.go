@@ -93,6 +93,7 @@ func TestProxyIsToldOf(t *testing.T) {
 
 // A proxy that is dead is a warning of /readyz, when nothing was reached by it.
 func TestADeadProxyIsToldOf(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +117,7 @@ func TestADeadProxyIsToldOf(t *testing.T) {
 
 // Callbacks are offered the key exchanges that --key-exchange says, the post-quantum one by itself.
 func TestKeyExchange(t *testing.T) {
+	t.Parallel()
 	classic := []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	for name, tt := range map[string]struct {
 		args  []string
