@@ -1,6 +1,8 @@
 package payload
 
-import "time"
+import (
+	"time"
+)
 
 // Joint is how a document of changes follows on the one before it (core §12.2).
 type Joint int

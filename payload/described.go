@@ -1,6 +1,8 @@
 package payload
 
-import "strings"
+import (
+	"strings"
+)
 
 // DocumentName returns what the documents of a capability are called, such as "Resource List"
 // or "Resource List Index". It is empty for an unknown capability.

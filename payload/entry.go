@@ -1,6 +1,8 @@
 package payload
 
-import "time"
+import (
+	"time"
+)
 
 // Limits of one document (core §7; sitemaps.org).
 const (

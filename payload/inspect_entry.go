@@ -1,6 +1,8 @@
 package payload
 
-import "strings"
+import (
+	"strings"
+)
 
 // Entry takes the next entry, and keeps nothing of it but the name of a capability, the media
 // type of a package, and of each resource of a Resource List eight bytes.

@@ -19,13 +19,11 @@ import (
 // Call Head with the Header before the first entry, Entry with each entry in turn, and End
 // with the Header after the last, when it is complete. It is for one goroutine.
 type Inspector struct {
-	capability string // as the document says, or as it should
-	kind       *kind  // of the capability; nil for an unknown one
-	index      bool   // the root is sitemapindex
-	judged     bool   // the head's rs:md was
-	head       struct{ from, until time.Time }
-	entries    int
-	now        moment // the entry that is judged; entry 0 for the document
+	subject
+	judged  bool // the head's rs:md was
+	head    struct{ from, until time.Time }
+	entries int
+	now     moment // the entry that is judged; entry 0 for the document
 	// last is the datetime of the entry before, or the beginning of the part
 	// before; oldest and newest are the extremes so far.
 	last, oldest, newest moment
@@ -41,7 +39,7 @@ type Inspector struct {
 // NewInspector returns an Inspector of a document that should have the capability,
 // such as CapChangeList; empty for any.
 func NewInspector(capability string) *Inspector {
-	return &Inspector{capability: capability, kind: kindOf(capability)}
+	return &Inspector{subject: subject{capability: capability, kind: kindOf(capability)}}
 }
 
 // Head takes what the document says of itself before its first entry.
@@ -279,55 +277,4 @@ func (i *Inspector) datetime(k oddity, name, told string) (at time.Time) {
 			"%s should be complete and in UTC (YYYY-MM-DDThh:mm:ss[.s]Z), not %.60q", what, told)
 	}
 	return w.time
-}
-
-// What kind of document it is.
-
-func (i *Inspector) isNotification() bool {
-	return strings.HasSuffix(i.capability,
-		notificationSuffix)
-}
-
-// times returns which times the document states as a whole.
-func (i *Inspector) times() timesOf {
-	if i.kind == nil {
-		return noTimes
-	}
-	return i.kind.times
-}
-
-// lists returns what the entries are; 0 for those of an index, or if it is unknown.
-func (i *Inspector) lists() listed {
-	if i.kind == nil || i.index && i.kind.index != "" && i.kind.lists != capabilities {
-		return 0
-	}
-	return i.kind.lists
-}
-
-// place is where the entries stand.
-func (i *Inspector) place() place {
-	switch l := i.lists(); {
-	case i.kind == nil:
-		return ofChange
-	case l == resources:
-		return ofResource
-	case l == changes:
-		return ofChange
-	case l == bitstreams && i.kind.times == interval:
-		return ofPackagedChange
-	case l == bitstreams:
-		return ofPackagedResource
-	}
-	return ofDocument
-}
-
-// clause is where the document is described.
-func (i *Inspector) clause() string {
-	switch {
-	case i.kind == nil:
-		return clauseCore
-	case i.index && i.kind.index != "":
-		return i.kind.index
-	}
-	return i.kind.clause
 }

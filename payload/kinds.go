@@ -1,6 +1,8 @@
 package payload
 
-import "strings"
+import (
+	"strings"
+)
 
 // Capabilities, as documents name their own and those that they list (core §7). An index
 // has the capability of its parts. That of a channel is ChangeNotification.

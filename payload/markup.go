@@ -46,13 +46,6 @@ func (s *scanner) declaration() (tokenKind, error) {
 	return 0, s.syntax("<! begins neither a comment nor CDATA")
 }
 
-// begins tells whether the input goes on with prefix.
-func (s *scanner) begins(prefix string) bool {
-	// The end of the input, or trouble, shows up where the token is read.
-	_ = s.need(len(prefix))
-	return bytes.HasPrefix(s.buf[s.pos:], []byte(prefix))
-}
-
 func (s *scanner) comment() error {
 	const open, end = len("<!--"), "-->"
 	n, err := s.index(end, open)

@@ -1,6 +1,8 @@
 package payload
 
-import "time"
+import (
+	"time"
+)
 
 // Part is a document or a package that another document lists: a list of an index, a package
 // of a dump, a document of an archive. What is empty or zero is left out.

@@ -1,6 +1,8 @@
 package payload
 
-import "time"
+import (
+	"time"
+)
 
 // This file validates entries as most are, in one pass: a field passes whose bytes show at
 // once that it is valid. All other fields go by the rules, which know every case; neither takes

@@ -1,6 +1,8 @@
 package payload
 
-import "strings"
+import (
+	"strings"
+)
 
 // isRegistered reports whether a relation is a URI, or one that IANA had registered when this
 // was written (core §7). The registry grows: an unknown one may be right.

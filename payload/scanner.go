@@ -3,12 +3,8 @@ package payload
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 )
-
-// errEnd is the end of the input; whether that is an error depends on the place.
-var errEnd = errors.New("end of input")
 
 // tokenKind is the kind of a token.
 type tokenKind uint8
@@ -55,16 +51,8 @@ type attr struct {
 // fast, and it holds to what encoding/xml lets pass (two roots, attributes twice,
 // undeclared prefixes).
 type scanner struct {
-	src   io.Reader // nil: all input is in buf
-	lim   Limits
-	buf   []byte // buf[pos:] is read and not consumed
-	pos   int
-	eof   bool
-	total int64 // bytes read from src
-	line  int   // of buf[counted]
-
-	counted int // buf[:counted] is in line
-	tag     int // length of the start tag read last, up to pos
+	input
+	tag int // length of the start tag read last, up to pos
 
 	begun    bool // the byte order mark was looked for
 	prolog   bool // nothing was consumed yet: an XML declaration may come
@@ -96,7 +84,9 @@ func newScanner(r io.Reader, lim Limits) *scanner {
 	if known, ok := r.(interface{ Len() int }); ok {
 		size = min(size, max(minBuffer, known.Len()+1)) // one more, so that the end is seen without more room
 	}
-	return &scanner{src: r, lim: lim, line: 1, prolog: true, buf: make([]byte, 0, size)}
+	return &scanner{
+		input: input{src: r, lim: lim, line: 1, buf: make([]byte, 0, size)}, prolog: true,
+	}
 }
 
 // newBytesScanner returns a scanner of doc, which it does not copy and does not change.
@@ -104,7 +94,7 @@ func newBytesScanner(doc []byte, lim Limits) *scanner {
 	if int64(len(doc)) > lim.Bytes {
 		return newScanner(bytes.NewReader(doc), lim) // it will stop at the limit
 	}
-	return &scanner{lim: lim, line: 1, prolog: true, buf: doc, eof: true}
+	return &scanner{input: input{lim: lim, line: 1, buf: doc, eof: true}, prolog: true}
 }
 
 // depth is the number of open elements. At a start and an end tag the element
@@ -209,112 +199,8 @@ func (s *scanner) begin() error {
 	return nil
 }
 
-// need makes sure that n bytes of the current token are in the buffer.
-func (s *scanner) need(n int) error {
-	for len(s.buf)-s.pos < n {
-		if err := s.more(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// index returns where end first stands in the input, counted from pos, at or
-// after from; the input up to there is in the buffer then.
-func (s *scanner) index(end string, from int) (int, error) {
-	if len(end) == 1 { // most often
-		if i := bytes.IndexByte(s.buf[min(s.pos+from, len(s.buf)):], end[0]); i >= 0 {
-			return s.within(from + i)
-		}
-	}
-	for {
-		have := s.buf[s.pos:]
-		if i := bytes.Index(have[min(from, len(have)):], []byte(end)); i >= 0 {
-			return s.within(from + i)
-		}
-		from = max(from, len(have)-len(end)+1)
-		if err := s.more(); err != nil {
-			return 0, s.inToken(err)
-		}
-	}
-}
-
-// within lets the length n of a token pass if it is within the limit.
-func (s *scanner) within(n int) (int, error) {
-	if n > s.lim.EntryBytes {
-		return 0, s.fail(ErrTooLarge,
-			fmt.Sprintf("one part of it has more than %d bytes", s.lim.EntryBytes))
-	}
-	return n, nil
-}
-
-// inToken turns the end of the input into what it is inside a token.
-func (s *scanner) inToken(err error) error {
-	if errors.Is(err, errEnd) {
-		return s.syntax("the document ends too early")
-	}
-	return err
-}
-
-// more reads on. What is in the buffer from pos stays; everything before it is
-// given up. It returns errEnd when there is no more.
-func (s *scanner) more() error {
-	if s.eof {
-		return errEnd
-	}
-	if _, err := s.within(len(s.buf) - s.pos); err != nil {
-		return err
-	}
-	s.countLines()
-	s.buf = s.buf[:copy(s.buf, s.buf[s.pos:])]
-	s.pos, s.counted = 0, 0
-	if len(s.buf) == cap(s.buf) {
-		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
-	}
-	for range 100 {
-		n, err := s.src.Read(s.buf[len(s.buf):cap(s.buf)])
-		s.buf = s.buf[:len(s.buf)+n]
-		s.total += int64(n)
-		switch {
-		case s.total > s.lim.Bytes:
-			return s.fail(ErrTooLarge, fmt.Sprintf("it has more than %d bytes", s.lim.Bytes))
-		case err != nil && !errors.Is(err, io.EOF):
-			return fmt.Errorf("reading XML: %w", err)
-		}
-		s.eof = err != nil
-		if n > 0 {
-			return nil
-		}
-		if s.eof {
-			return errEnd
-		}
-	}
-	return io.ErrNoProgress
-}
-
-// countLines brings line up to pos. It is put off until the bytes are given up or somebody
-// wants to know.
-func (s *scanner) countLines() { s.countTo(s.pos) }
-
-func (s *scanner) countTo(pos int) {
-	s.line += bytes.Count(s.buf[s.counted:pos], []byte{'\n'})
-	s.counted = pos
-}
-
 // tagLine returns the line where the start tag begins that was read last, as the last token.
 func (s *scanner) tagLine() int {
 	s.countTo(s.pos - s.tag)
 	return s.line
-}
-
-// consume passes over the next n bytes.
-func (s *scanner) consume(n int) {
-	s.pos += n
-}
-
-func (s *scanner) syntax(reason string) error { return s.fail(ErrSyntax, reason) }
-
-func (s *scanner) fail(kind error, reason string) error {
-	s.countLines()
-	return fmt.Errorf("%w, line %d: %s", kind, s.line, reason)
 }

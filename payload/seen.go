@@ -1,6 +1,8 @@
 package payload
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+)
 
 // seen remembers which texts were there, as hashes of 64 bits in an open table. It holds
 // MaxEntries at most, and takes eight to 32 bytes for each.
