@@ -16,7 +16,7 @@ const archivedName = "dump.xml"
 
 // Archives implements notifier.Archiver: each Resource Dump, and each part of the Change Dump, can
 // be kept as a dump of its own.
-func (s *set) Archives() []notifier.Archivable {
+func (s *site) Archives() []notifier.Archivable {
 	of := func(kind Kind, capability string) notifier.Archivable {
 		return notifier.Archivable{
 			Capability: capability, Document: archivedName, Sparse: kind == Resources,
@@ -56,7 +56,7 @@ func (g *generation) linkTo(ctx context.Context, dir string) error {
 }
 
 // serveArchived answers with an archived dump, a package of it, or a copy of a manifest.
-func (s *set) serveArchived(
+func (s *site) serveArchived(
 	w http.ResponseWriter, r *http.Request, kind Kind, one notifier.ArchivedFiles, name string,
 ) error {
 	g := &generation{dir: one.Dir}

@@ -4,24 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"carillon/notifier"
 	"carillon/payload"
 )
 
-func (s *set) runChanges(ctx context.Context) {
-	s.loop(ctx, s.wakeChanges, nil, Changes, s.stepChanges)
+// changeDump makes the parts of the Change Dump of a set.
+type changeDump struct {
+	*shelf
+	wake     chan struct{} // holds one token
+	progress progress      // nobody looks at it
 }
 
-// stepChanges packs the next Change List that was closed, and drops what belongs to lists that are
+func (s *changeDump) run(ctx context.Context) {
+	s.loop(ctx, s.wake, nil, Changes, s.step)
+}
+
+// step packs the next Change List that was closed, and drops what belongs to lists that are
 // not kept any more.
-func (s *set) stepChanges(ctx context.Context) (time.Duration, error) {
+func (s *changeDump) step(ctx context.Context) (time.Duration, error) {
 	lists, err := s.d.cfg.Store.ChangeLists(ctx, s.name)
 	if err != nil {
 		return 0, err
 	}
-	s.forgetChanges(lists)
+	s.forget(lists)
 	next := s.nextList(lists)
 	if next == nil {
 		return longestLook, nil
@@ -33,24 +41,24 @@ func (s *set) stepChanges(ctx context.Context) (time.Duration, error) {
 		s.drop(Changes, 1)
 		return 0, nil
 	}
-	for err == nil && s.packages(Changes) > s.most {
+	for err == nil && s.packages() > s.most {
 		s.log.Warn("the oldest part of the Change Dump is dropped before its time, as a document can list no more packages",
-			"packages", s.packages(Changes), "most", s.most)
+			"packages", s.packages(), "most", s.most)
 		s.drop(Changes, 1)
 	}
 	return 0, err
 }
 
-// packages returns how many packages the generations of a kind have.
-func (s *set) packages(kind Kind) (n int) {
-	for _, g := range s.of(kind) {
+// packages returns how many packages the Change Dump has.
+func (s *changeDump) packages() (n int) {
+	for _, g := range s.of(Changes) {
 		n += len(g.Packages)
 	}
 	return n
 }
 
-// forgetChanges drops the parts of lists that are not kept any more.
-func (s *set) forgetChanges(lists []notifier.ChangeList) {
+// forget drops the parts of lists that are not kept any more.
+func (s *changeDump) forget(lists []notifier.ChangeList) {
 	all, drop := s.of(Changes), 0
 	for drop < len(all) && !all[drop].Until.After(lists[0].From) {
 		drop++
@@ -60,7 +68,7 @@ func (s *set) forgetChanges(lists []notifier.ChangeList) {
 
 // nextList returns the closed list that is to be packed; nil: none is. What was closed
 // long before the first part has no content of its time any more.
-func (s *set) nextList(lists []notifier.ChangeList) *notifier.ChangeList {
+func (s *changeDump) nextList(lists []notifier.ChangeList) *notifier.ChangeList {
 	closed := lists[:len(lists)-1]
 	if len(closed) == 0 {
 		return nil
@@ -87,7 +95,7 @@ func (s *set) nextList(lists []notifier.ChangeList) *notifier.ChangeList {
 
 // firstList is the list that the Change Dump begins with: the first that was closed in this run, else
 // the newest.
-func (s *set) firstList(closed []notifier.ChangeList) *notifier.ChangeList {
+func (s *changeDump) firstList(closed []notifier.ChangeList) *notifier.ChangeList {
 	for i := range closed {
 		if !closed[i].Closed.Before(s.started) {
 			return &closed[i]
@@ -97,7 +105,7 @@ func (s *set) firstList(closed []notifier.ChangeList) *notifier.ChangeList {
 }
 
 // packList makes the part of the Change Dump for one list.
-func (s *set) packList(ctx context.Context, l notifier.ChangeList) error {
+func (s *changeDump) packList(ctx context.Context, l notifier.ChangeList) error {
 	dir, p, begun, err := s.begun(ctx, Changes)
 	if err != nil {
 		return err
@@ -109,18 +117,18 @@ func (s *set) packList(ctx context.Context, l notifier.ChangeList) error {
 		begun = false
 	}
 	if !begun {
-		if dir, p, err = s.planChanges(ctx, l); err != nil {
+		if dir, p, err = s.takePlan(ctx, l); err != nil {
 			return err
 		}
 	}
-	_, err = s.make(ctx, dir, p, &s.changing)
+	_, err = s.complete(ctx, dir, p, &s.progress)
 	return err
 }
 
-// planChanges writes down what the package of a list will have: each change in order, but for those
+// takePlan writes down what the package of a list will have: each change in order, but for those
 // of a resource that the same list deletes later, whose content nobody can have. All changes of a
 // resource have its content at the end.
-func (s *set) planChanges(ctx context.Context, l notifier.ChangeList) (dir string, p plan, err error) {
+func (s *changeDump) takePlan(ctx context.Context, l notifier.ChangeList) (dir string, p plan, err error) {
 	last := map[string]payload.Entry{}
 	count := 0
 	if err := s.eachChange(ctx, l, func(e *payload.Entry) error {
@@ -157,7 +165,7 @@ func (s *set) planChanges(ctx context.Context, l notifier.ChangeList) (dir strin
 	return w.end(err)
 }
 
-func (s *set) eachChange(
+func (s *changeDump) eachChange(
 	ctx context.Context, l notifier.ChangeList, visit func(*payload.Entry) error,
 ) error {
 	for event, err := range s.d.cfg.Store.Events(ctx, s.name, l.From) {
@@ -172,4 +180,11 @@ func (s *set) eachChange(
 		}
 	}
 	return nil
+}
+
+// withoutPatches drops links that need content of their own in a package (core §14.4).
+func withoutPatches(links []payload.Link) []payload.Link {
+	return slices.DeleteFunc(slices.Clone(links), func(l payload.Link) bool {
+		return l.Rel == payload.RelPatch
+	})
 }

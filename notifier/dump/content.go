@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"carillon/payload"
 )
@@ -74,4 +75,21 @@ type Content struct {
 	Own bool
 	// Check is called when all was read: an error means that it was not one state. Nil: none.
 	Check func() error
+}
+
+// heldError is ErrHeld, and how long until the making goes on without what cannot be reached.
+type heldError struct {
+	wait time.Duration
+	error
+}
+
+func (e *heldError) Unwrap() error { return e.error }
+
+// shown is a stranger's text in a log line.
+func shown(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,7 +20,7 @@ type Dumps struct {
 	cfg  Config
 	log  *slog.Logger
 	room *room
-	sets map[string]*set
+	sets map[string]*site
 	// making has a slot for one Resource Dump, packaging one for a part of a Change Dump: what is
 	// made at a time bounds memory and the disk.
 	making, packaging chan struct{}
@@ -44,7 +43,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	d := &Dumps{
-		cfg: cfg, log: cfg.Logger, sets: map[string]*set{}, pause: firstPause,
+		cfg: cfg, log: cfg.Logger, sets: map[string]*site{}, pause: firstPause,
 		room:     &room{limit: cfg.Bytes, dir: cfg.Dir, minFree: cfg.MinFree},
 		finished: func(*generation) {}, making: make(chan struct{}, 1), packaging: make(chan struct{}, 1),
 	}
@@ -59,20 +58,21 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		if err := knows(ctx, cfg.Store, one.Name); err != nil {
 			return nil, err
 		}
-		s := newSet(d, one, all.of(one.Name))
+		s := newShelf(d, one, all.of(one.Name))
 		if one.Source == nil {
 			s.source, s.workers = fetch, workersFetching
 		}
 		if err := s.load(ctx); err != nil {
 			return nil, fmt.Errorf("dump %s: %w", one.Name, err)
 		}
-		if err := cfg.Notifier.Attach(one.Name, s); err != nil {
+		served := &site{s, newResourceDump(s), &changeDump{shelf: s, wake: make(chan struct{}, 1)}}
+		if err := cfg.Notifier.Attach(one.Name, served); err != nil {
 			return nil, fmt.Errorf("dump: %w", err)
 		}
-		if s.most, err = s.mostPackages(); err != nil {
+		if s.most, err = served.mostPackages(); err != nil {
 			return nil, fmt.Errorf("dump %s: %w", one.Name, err)
 		}
-		d.sets[one.Name] = s
+		d.sets[one.Name] = served
 	}
 	return d, d.tellUnused()
 }
@@ -118,8 +118,8 @@ func knows(ctx context.Context, store notifier.Store, name string) error {
 func (d *Dumps) Run(ctx context.Context) error {
 	var g errgroup.Group
 	for _, s := range d.sets {
-		g.Go(func() error { s.runResources(ctx); return nil })
-		g.Go(func() error { s.runChanges(ctx); return nil })
+		g.Go(func() error { s.resources.run(ctx); return nil })
+		g.Go(func() error { s.changes.run(ctx); return nil })
 	}
 	return g.Wait()
 }
@@ -141,16 +141,5 @@ func within(ctx context.Context, slots chan struct{}, f func() error) error {
 		return f()
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-func newSet(d *Dumps, one Set, m *metrics) *set {
-	return &set{
-		d: d, name: one.Name, source: one.Source, workers: max(2, runtime.GOMAXPROCS(0)),
-		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
-		log: d.log.With("set", one.Name), metrics: m, started: d.cfg.Notifier.Now(),
-		wakeResources: make(chan struct{}, 1), wakeChanges: make(chan struct{}, 1),
-		urgent:      make(chan struct{}, 1),
-		generations: map[Kind][]*generation{}, touched: map[Kind]time.Time{},
 	}
 }

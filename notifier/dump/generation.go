@@ -2,11 +2,9 @@ package dump
 
 import (
 	"compress/flate"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -165,24 +163,6 @@ func document(
 	return doc
 }
 
-// mostPackages returns how many packages a dump of the set can list, live or archived, by the bytes
-// of the longest entry.
-func (s *set) mostPackages() (int, error) {
-	long := &generation{Kind: Changes, Packages: make([]zipFile, payload.MaxEntries)}
-	n := len(long.Packages)
-	long.Packages[n-1] = zipFile{
-		Bytes: math.MaxInt64, Hash: fmt.Sprintf("sha-256:%x", [sha256.Size]byte{}),
-	}
-	part := long.listed(n, s.uri(long, n), s.manifestURI(long, n))
-	part.From, part.Until = s.started, s.started
-	entry, err := payload.AppendListed(nil, &part)
-	const (
-		head     = 16 << 10
-		archived = 2 * len("archive/resource") // an archived dump has longer addresses
-	)
-	return min(s.d.cfg.Packages, (payload.MaxBytes-head)/(len(entry)+archived)), err
-}
-
 // resourceHead is the head of a Resource Dump. links must have rel=up.
 func (g *generation) resourceHead(links []payload.Link) payload.Head {
 	return payload.Head{
@@ -219,3 +199,6 @@ func (g *generation) load() error {
 	}
 	return nil
 }
+
+// nextMicro is the first microsecond after t.
+func nextMicro(t time.Time) time.Time { return t.Add(time.Microsecond) }

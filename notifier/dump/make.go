@@ -41,7 +41,7 @@ var errMostLeftOut = errors.New("more than half of the content could not be had"
 
 // maker makes one generation.
 type maker struct {
-	set    *set
+	shelf  *shelf
 	dir    string // of moments.Begin
 	plan   plan
 	packer packer
@@ -94,7 +94,7 @@ func (m *maker) run(ctx context.Context) (*generation, error) {
 	if err := m.resume(); err != nil {
 		return nil, err
 	}
-	m.progress()
+	m.shown.begin(m.plan.Kind, m.plan.Entries, m.plan.Content, m.gen)
 	err := m.pipeline(ctx)
 	if m.out != nil {
 		err = errors.Join(err, m.out.close())
@@ -163,7 +163,7 @@ func (m *maker) sweep(n int) error {
 		if keep[entry.Name()] {
 			continue
 		}
-		if err := m.set.d.room.remove(filepath.Join(m.dir, entry.Name())); err != nil {
+		if err := m.shelf.d.room.remove(filepath.Join(m.dir, entry.Name())); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (m *maker) pipeline(ctx context.Context) error {
 		defer close(order)
 		return m.read(ctx, work, order)
 	})
-	for range m.set.workers {
+	for range m.shelf.workers {
 		g.Go(func() error {
 			for j := range work {
 				j.item = m.packer.pack(ctx, &j.Entry)
@@ -191,7 +191,7 @@ func (m *maker) pipeline(ctx context.Context) error {
 	var unused []*job // after an error; sweep removes files that are left
 	g.Go(func() error {
 		for j := range order {
-			if err := m.await(ctx, j); err != nil {
+			if err := m.take(ctx, j); err != nil {
 				return err
 			}
 		}
@@ -206,7 +206,7 @@ func (m *maker) pipeline(ctx context.Context) error {
 	}
 	for _, j := range unused {
 		if j.item != nil {
-			j.item.discard(m.set.d.room)
+			j.item.discard(m.shelf.d.room)
 		}
 	}
 	return err
@@ -250,8 +250,8 @@ func (m *maker) read(ctx context.Context, work, order chan<- *job) error {
 	return ctx.Err()
 }
 
-// await waits for the content of an entry, and places the entry.
-func (m *maker) await(ctx context.Context, j *job) error {
+// take waits for the content of an entry, and places the entry.
+func (m *maker) take(ctx context.Context, j *job) error {
 	if j.done != nil {
 		select {
 		case <-j.done:
@@ -298,7 +298,7 @@ func (m *maker) put(ctx context.Context, e *payload.Entry, it *item) error {
 		var content *member
 		if it != nil {
 			content = &it.member
-			e.Path = "/" + m.out.next()
+			e.Path = "/" + m.out.nextName()
 		}
 		var err error
 		if m.scratch, err = payload.AppendBitstream(m.scratch[:0], e); err != nil {
@@ -314,7 +314,9 @@ func (m *maker) put(ctx context.Context, e *payload.Entry, it *item) error {
 			return m.repack(ctx, e)
 		}
 	}
+	bytes := int64(0)
 	if it != nil {
+		bytes = it.size
 		if err := m.out.add(it); err != nil {
 			return err
 		}
@@ -323,7 +325,7 @@ func (m *maker) put(ctx context.Context, e *payload.Entry, it *item) error {
 		}
 	}
 	m.packed++
-	m.shown.entry(it)
+	m.shown.entry(bytes)
 	return m.out.list(m.scratch)
 }
 
@@ -345,13 +347,13 @@ func (m *maker) leaveOut(it *item) error {
 		return it.err
 	}
 	m.gen.LeftOut[left.Reason]++
-	m.set.metrics.leftOut[left.Reason].Inc()
+	m.shelf.metrics.leftOut[left.Reason].Inc()
 	m.shown.leftOut()
 	if m.lines++; m.lines <= leftOutLines {
-		m.set.log.Warn("a resource is left out of the dump",
+		m.shelf.log.Warn("a resource is left out of the dump",
 			"loc", shown(it.entry.Loc), "reason", string(left.Reason), "error", left.Text)
 	} else if m.lines == leftOutLines+1 {
-		m.set.log.Warn("more resources are left out of the dump; the metric counts them")
+		m.shelf.log.Warn("more resources are left out of the dump; the metric counts them")
 	}
 	if left.Reason != Unreachable {
 		m.row = 0
@@ -370,35 +372,27 @@ func (m *maker) leaveOut(it *item) error {
 	}
 	m.row = 0
 	m.givenUp.Store(host, nil)
-	m.set.log.Warn("a server is given up for this dump, which goes on without its other resources",
+	m.shelf.log.Warn("a server is given up for this dump, which goes on without its other resources",
 		"host", shown(host), "error", left.Text)
 	return nil
 }
-
-// heldError is ErrHeld, and how long until the making goes on without what cannot be reached.
-type heldError struct {
-	wait time.Duration
-	error
-}
-
-func (e *heldError) Unwrap() error { return e.error }
 
 // holdLeft returns how long the making still waits for servers that cannot be reached; 0 or less:
 // it goes on without them. A Resource Dump waits for as long as the one before is less than two
 // intervals old, and not at all where that had to do without many, too. A part of the Change Dump
 // waits for one interval, as the parts behind it wait as well.
 func (m *maker) holdLeft() time.Duration {
-	cfg := &m.set.d.cfg
-	newest := m.set.newest()
+	cfg := &m.shelf.d.cfg
+	newest := m.shelf.newest()
 	switch {
 	case m.plan.Kind == Changes:
 		return cfg.Every - cfg.Notifier.Now().Sub(m.plan.Until)
 	case newest == nil:
-		return cfg.Every - cfg.Notifier.Now().Sub(m.set.started)
+		return cfg.Every - cfg.Notifier.Now().Sub(m.shelf.started)
 	case newest.LeftOut[Unreachable] >= unreachableAtMost:
 		return 0
 	}
-	return 2*cfg.Every - m.set.age(newest)
+	return 2*cfg.Every - m.shelf.age(newest)
 }
 
 // unasked returns an error for a resource of a server that was given up.
@@ -412,8 +406,8 @@ func (m *maker) unasked(loc string) error {
 func (m *maker) begin() error {
 	m.in = map[string]place{}
 	m.out = &packageWriter{
-		dir: m.dir, room: m.set.d.room,
-		bytes: m.set.d.cfg.PackageBytes, entries: m.set.d.cfg.PackageEntries,
+		dir: m.dir, room: m.shelf.d.room,
+		bytes: m.shelf.d.cfg.PackageBytes, entries: m.shelf.d.cfg.PackageEntries,
 		modified: m.plan.At,
 	}
 	if m.plan.Kind == Changes {
@@ -425,11 +419,11 @@ func (m *maker) begin() error {
 // endPackage finishes the package. until is what it covers of changes.
 func (m *maker) endPackage(until time.Time) error {
 	n := len(m.gen.Packages) + 1
-	if n > m.set.most {
-		return fmt.Errorf("the dump needs %w; allow larger packages with --dump-package-bytes", m.set.tooMany())
+	if n > m.shelf.most {
+		return fmt.Errorf("the dump needs %w; allow larger packages with --dump-package-bytes", m.shelf.tooMany())
 	}
-	head := payload.Head{Links: []payload.Link{{Rel: "up", Href: m.set.up}}}
-	completed := m.set.d.completed(m.gen)
+	head := payload.Head{Links: []payload.Link{{Rel: "up", Href: m.shelf.up}}}
+	completed := m.shelf.d.completed(m.gen)
 	if m.plan.Kind == Changes {
 		head.Capability, head.From, head.Until = payload.CapChangeDumpManifest, m.from, until
 	} else {
@@ -453,15 +447,15 @@ func (m *maker) endPackage(until time.Time) error {
 	m.gen.Packages = append(m.gen.Packages, p)
 	m.offset = m.consumed
 	m.shown.finished(p)
-	return m.set.d.room.writeJSON(m.note(n), finished{
+	return m.shelf.d.room.writeJSON(m.note(n), finished{
 		zipFile: p, Next: m.offset, Last: m.last, LeftOut: m.gen.LeftOut, Packed: m.packed,
 	})
 }
 
 // finish makes the generation whole: it removes the plan and the notes, and gives it its name.
 func (m *maker) finish() error {
-	m.gen.Completed = m.set.d.completed(m.gen)
-	if err := m.set.d.room.writeJSON(filepath.Join(m.dir, generationName), m.gen); err != nil {
+	m.gen.Completed = m.shelf.d.completed(m.gen)
+	if err := m.shelf.d.room.writeJSON(filepath.Join(m.dir, generationName), m.gen); err != nil {
 		return err
 	}
 	drop := []string{filepath.Join(m.dir, planName), filepath.Join(m.dir, planInfo)}
@@ -469,7 +463,7 @@ func (m *maker) finish() error {
 		drop = append(drop, m.note(n+1))
 	}
 	for _, name := range drop {
-		if err := m.set.d.room.remove(name); err != nil {
+		if err := m.shelf.d.room.remove(name); err != nil {
 			return err
 		}
 	}
@@ -479,18 +473,4 @@ func (m *maker) finish() error {
 	}
 	m.gen.dir, m.gen.since = whole, time.Now()
 	return nil
-}
-
-func (m *maker) progress() { m.shown.begin(m.plan, m.gen) }
-
-// nextMicro is the first microsecond after t.
-func nextMicro(t time.Time) time.Time { return t.Add(time.Microsecond) }
-
-// shown is a stranger's text in a log line.
-func shown(s string) string {
-	const most = 200
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
 }

@@ -127,12 +127,12 @@ func (w *packageWriter) fits(entry []byte, m *member) bool {
 	return body+directory+manifest+fixedBytes <= w.bytes
 }
 
-// next is the name that the next member gets.
-func (w *packageWriter) next() string { return memberName(len(w.members) + 1) }
+// nextName is the name that the next member gets.
+func (w *packageWriter) nextName() string { return memberName(len(w.members) + 1) }
 
 // add puts a member into the package, and takes what the item holds.
 func (w *packageWriter) add(it *item) error {
-	it.name, it.offset = w.next(), w.offset
+	it.name, it.offset = w.nextName(), w.offset
 	header := it.appendLocal(nil, w.modified)
 	from := w.spool.size
 	if _, err := w.spool.Write(header); err != nil {

@@ -60,7 +60,7 @@ type planWriter struct {
 }
 
 // newPlan begins a generation: it creates its directory, and the plan in it.
-func (s *set) newPlan(p plan) (*planWriter, error) {
+func (s *shelf) newPlan(p plan) (*planWriter, error) {
 	p.Version, p.Set = versionKnown, s.name
 	if err := s.d.room.look(); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package dump
 
 import (
 	"sync"
-	"time"
 )
 
 // Progress is how far the making of a dump has come.
@@ -23,14 +22,6 @@ type Progress struct {
 	Earlier bool `json:"earlier,omitempty"`
 }
 
-// outcome is how the making of a Resource Dump has ended.
-type outcome struct {
-	Progress
-	At time.Time
-	// Err is why there is no new dump; nil if there is one.
-	Err error
-}
-
 // progress is the Progress of what is being made of a set.
 type progress struct {
 	mu   sync.Mutex
@@ -38,11 +29,11 @@ type progress struct {
 	now  Progress // guarded by mu
 }
 
-func (p *progress) begin(of plan, g *generation) {
+func (p *progress) begin(kind Kind, total int, content int64, g *generation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kind = of.Kind
-	p.now = Progress{Total: of.Entries, Content: of.Content, Entries: g.Entries(), LeftOut: g.LeftOutTotal()}
+	p.kind = kind
+	p.now = Progress{Total: total, Content: content, Entries: g.Entries(), LeftOut: g.LeftOutTotal()}
 	for i := range g.Packages {
 		p.now.Packages++
 		p.now.Packed += g.Packages[i].Bytes
@@ -50,13 +41,11 @@ func (p *progress) begin(of plan, g *generation) {
 	}
 }
 
-func (p *progress) entry(it *item) {
+func (p *progress) entry(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now.Entries++
-	if it != nil {
-		p.now.Bytes += it.size
-	}
+	p.now.Bytes += bytes
 }
 
 func (p *progress) leftOut() {

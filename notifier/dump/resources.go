@@ -4,27 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
-	"carillon/payload"
+	"carillon/internal/await"
 )
 
 // errNoResources: the set has no resources, so there is nothing to dump.
 var errNoResources = errors.New("the set has no resources yet")
 
-// tooMany is the error of a dump with more packages than a document can list.
-func (s *set) tooMany() error {
-	return fmt.Errorf("more than %d packages, which a dump cannot list (core §7)", s.most)
+// resourceDump makes the Resource Dumps of a set.
+type resourceDump struct {
+	*shelf
+	requests
+	wake     chan struct{} // holds one token
+	progress progress
+
+	came        sync.Mutex
+	first, last time.Time // guarded by came: when events came
 }
 
-func (s *set) runResources(ctx context.Context) {
-	s.loop(ctx, s.wakeResources, s.urgent, Resources, s.stepResources)
+func newResourceDump(s *shelf) *resourceDump {
+	now := time.Now()
+	return &resourceDump{
+		shelf: s, wake: make(chan struct{}, 1), requests: requests{urgent: make(chan struct{}, 1)},
+		first: now, last: now,
+	}
+}
+
+// arrived notes that events came.
+func (s *resourceDump) arrived() {
+	none := s.newest() == nil
+	s.came.Lock()
+	now := time.Now()
+	if s.last = now; s.first.IsZero() {
+		s.first = now
+	}
+	s.came.Unlock()
+	if none {
+		await.Wake(s.wake)
+	}
+}
+
+func (s *resourceDump) run(ctx context.Context) {
+	s.loop(ctx, s.wake, s.urgent, Resources, s.step)
 	s.answer(outcome{Err: errors.New("the notifier ends; the dump is gone on with at its next start")})
 }
 
-// stepResources does what is to be done of Resource Dumps now, and returns when to look again.
-func (s *set) stepResources(ctx context.Context) (time.Duration, error) {
+// step does what is to be done of Resource Dumps now, and returns when to look again.
+func (s *resourceDump) step(ctx context.Context) (time.Duration, error) {
 	s.forget()
 	dir, p, begun, err := s.begun(ctx, Resources)
 	if err != nil {
@@ -36,20 +64,20 @@ func (s *set) stepResources(ctx context.Context) (time.Duration, error) {
 	var g *generation
 	err = within(ctx, s.d.making, func() (err error) {
 		if !begun {
-			if dir, p, err = s.planResources(ctx); err != nil {
+			if dir, p, err = s.takePlan(ctx); err != nil {
 				return err
 			}
 		}
-		g, err = s.make(ctx, dir, p, &s.progress)
+		g, err = s.complete(ctx, dir, p, &s.progress)
 		return err
 	})
 	done := s.progress.end()
 	switch {
 	case errors.Is(err, errNoResources):
 		s.answer(outcome{Err: err})
-		s.mu.Lock()
+		s.came.Lock()
 		s.first = time.Time{} // until an event comes
-		s.mu.Unlock()
+		s.came.Unlock()
 		return longestLook, nil
 	case err != nil:
 		if ctx.Err() == nil {
@@ -62,13 +90,14 @@ func (s *set) stepResources(ctx context.Context) (time.Duration, error) {
 }
 
 // due is how long it is until a Resource Dump is to be made.
-func (s *set) due() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.generations[Resources]
-	switch {
-	case len(s.waiting) > 0:
+func (s *resourceDump) due() time.Duration {
+	if s.some() {
 		return 0
+	}
+	all := s.of(Resources)
+	s.came.Lock()
+	defer s.came.Unlock()
+	switch {
 	case len(all) == 0 && s.first.IsZero():
 		return longestLook
 	case len(all) == 0:
@@ -77,16 +106,11 @@ func (s *set) due() time.Duration {
 	return s.d.cfg.Every - s.age(all[len(all)-1])
 }
 
-// age returns how old a generation is. A clock that was set back makes none younger.
-func (s *set) age(g *generation) time.Duration {
-	return max(s.d.cfg.Notifier.Now().Sub(g.Completed), time.Since(g.since))
-}
-
-// planResources takes a snapshot of the set.
-func (s *set) planResources(ctx context.Context) (dir string, p plan, err error) {
+// takePlan takes a snapshot of the set.
+func (s *resourceDump) takePlan(ctx context.Context) (dir string, p plan, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // lets go what was not read
-	s.beginsNow()
+	s.begin()
 	at, all, err := s.d.cfg.Notifier.Snapshot(ctx, s.name)
 	if err != nil {
 		return "", p, err
@@ -114,37 +138,11 @@ func (s *set) planResources(ctx context.Context) (dir string, p plan, err error)
 }
 
 // forget drops Resource Dumps that were replaced long enough ago.
-func (s *set) forget() {
+func (s *resourceDump) forget() {
 	all := s.of(Resources)
 	drop := 0
 	for drop+1 < len(all) && time.Since(all[drop+1].since) >= s.d.cfg.Keep {
 		drop++
 	}
 	s.drop(Resources, drop)
-}
-
-// drop drops the oldest generations of a kind.
-func (s *set) drop(kind Kind, n int) {
-	if n == 0 {
-		return
-	}
-	s.mu.Lock()
-	dropped := s.generations[kind][:n]
-	s.generations[kind] = slices.Clone(s.generations[kind][n:])
-	s.mu.Unlock()
-	if kind == Changes { // a Resource Dump is one generation, the newest
-		s.touch(kind)
-	}
-	for _, g := range dropped {
-		if err := s.d.room.remove(g.dir); err != nil {
-			s.log.Warn("an old dump cannot be removed", "directory", g.dir, "error", err)
-		}
-	}
-}
-
-// withoutPatches drops links that need content of their own in a package (core §14.4).
-func withoutPatches(links []payload.Link) []payload.Link {
-	return slices.DeleteFunc(slices.Clone(links), func(l payload.Link) bool {
-		return l.Rel == payload.RelPatch
-	})
 }

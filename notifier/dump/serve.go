@@ -1,11 +1,13 @@
 package dump
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"path"
@@ -14,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/internal/await"
 	"carillon/notifier"
 	"carillon/notifier/moments"
 	"carillon/payload"
@@ -29,21 +32,36 @@ const (
 // progressEvery is how often a request for a dump is answered with how far that has come.
 const progressEvery = time.Second
 
-func (s *set) resourceDumpURL() string {
+// site serves the dumps of a set, and tells those who make them what happens there.
+type site struct {
+	*shelf
+	resources *resourceDump
+	changes   *changeDump
+}
+
+var _ notifier.Companion = (*site)(nil)
+
+// Arrived implements notifier.Companion.
+func (s *site) Arrived(int) { s.resources.arrived() }
+
+// ListsChanged implements notifier.Companion.
+func (s *site) ListsChanged() { await.Wake(s.changes.wake) }
+
+func (s *site) resourceDumpURL() string {
 	return s.d.cfg.Notifier.PublicURL(s.name + "/resourcedump.xml")
 }
 
-func (s *set) changeDumpURL() string { return s.d.cfg.Notifier.PublicURL(s.name + "/changedump.xml") }
+func (s *site) changeDumpURL() string { return s.d.cfg.Notifier.PublicURL(s.name + "/changedump.xml") }
 
 func folder(kind Kind) string { return string(kind) + "dump/" }
 
 // uri is where package n of a generation is for as long as that is kept.
-func (s *set) uri(g *generation, n int) string {
+func (s *site) uri(g *generation, n int) string {
 	return s.d.cfg.Notifier.PublicURL(s.name + "/" + folder(g.Kind) + g.Name() + "/" + packageName(n))
 }
 
 // manifestURI is where a copy of its manifest is.
-func (s *set) manifestURI(g *generation, n int) string {
+func (s *site) manifestURI(g *generation, n int) string {
 	return s.d.cfg.Notifier.PublicURL(s.name + "/" + folder(g.Kind) + g.Name() + "/" + strconv.Itoa(n) + ".xml")
 }
 
@@ -55,7 +73,7 @@ func (s *set) manifestURI(g *generation, n int) string {
 //	changedump/{from}/{n}.zip   a package of it; {n}.xml as above
 //
 // and on the intake listener POST /sets/NAME/dump, which makes a Resource Dump.
-func (s *set) Routes() []notifier.Route {
+func (s *site) Routes() []notifier.Route {
 	return []notifier.Route{
 		{Path: "resourcedump.xml", Kind: kindResourceDump, Serve: s.serveResourceDump},
 		{Path: "changedump.xml", Kind: kindChangeDump, Serve: s.serveChangeDump},
@@ -66,7 +84,7 @@ func (s *set) Routes() []notifier.Route {
 }
 
 // Capabilities implements notifier.Companion.
-func (s *set) Capabilities() (all []payload.Capability) {
+func (s *site) Capabilities() (all []payload.Capability) {
 	if s.newest() != nil {
 		all = append(all, payload.Capability{Loc: s.resourceDumpURL(), Capability: payload.CapResourceDump})
 	}
@@ -76,7 +94,7 @@ func (s *set) Capabilities() (all []payload.Capability) {
 	return all
 }
 
-func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
+func (s *site) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 	modified, g := s.modified(Resources), s.newest()
 	if g == nil {
 		return notifier.Refuse(http.StatusNotFound, "The set has no Resource Dump yet.", nil)
@@ -87,27 +105,9 @@ func (s *set) serveResourceDump(w http.ResponseWriter, r *http.Request) error {
 		document(head, []*generation{g}, s.uri, s.manifestURI))
 }
 
-// touch notes that the document of a kind has changed: other generations, or a link to the archive.
-func (s *set) touch(kind Kind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.touched[kind] = s.d.cfg.Notifier.Now()
-}
-
-// modified returns when the document of a kind changed last, or later: a start may have changed the
-// addresses in it. It must be called before the generations are read, which may change meanwhile.
-func (s *set) modified(kind Kind) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := s.touched[kind]; at.After(s.started) {
-		return at
-	}
-	return s.started
-}
-
 // serveChangeDump answers with the Change Dump of all parts (core §13.1). It has no until, as further
 // packages follow.
-func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
+func (s *site) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
 	modified, all := s.modified(Changes), s.of(Changes)
 	if len(all) == 0 {
 		return notifier.Refuse(http.StatusNotFound,
@@ -122,12 +122,30 @@ func (s *set) serveChangeDump(w http.ResponseWriter, r *http.Request) error {
 		document(head, all, s.uri, s.manifestURI))
 }
 
-func (s *set) serveFilesOf(kind Kind) func(http.ResponseWriter, *http.Request) error {
+// mostPackages returns how many packages a dump of the set can list, live or archived, by the bytes
+// of the longest entry.
+func (s *site) mostPackages() (int, error) {
+	long := &generation{Kind: Changes, Packages: make([]zipFile, payload.MaxEntries)}
+	n := len(long.Packages)
+	long.Packages[n-1] = zipFile{
+		Bytes: math.MaxInt64, Hash: fmt.Sprintf("sha-256:%x", [sha256.Size]byte{}),
+	}
+	part := long.listed(n, s.uri(long, n), s.manifestURI(long, n))
+	part.From, part.Until = s.started, s.started
+	entry, err := payload.AppendListed(nil, &part)
+	const (
+		head     = 16 << 10
+		archived = 2 * len("archive/resource") // an archived dump has longer addresses
+	)
+	return min(s.d.cfg.Packages, (payload.MaxBytes-head)/(len(entry)+archived)), err
+}
+
+func (s *site) serveFilesOf(kind Kind) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error { return s.serveFile(w, r, kind) }
 }
 
 // serveFile answers with a package, or with a copy of its manifest.
-func (s *set) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error {
+func (s *site) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error {
 	nothing := notifier.Refuse(http.StatusNotFound, "There is nothing at this path.", nil)
 	dir, file := path.Split(r.URL.Path)
 	at, err := moments.Parse(path.Base(dir))
@@ -156,7 +174,7 @@ func (s *set) serveFile(w http.ResponseWriter, r *http.Request, kind Kind) error
 }
 
 // gone refuses a package that was dropped, or never was: there are newer ones.
-func (s *set) gone(kind Kind) error {
+func (s *site) gone(kind Kind) error {
 	where := s.resourceDumpURL()
 	if kind == Changes {
 		where = s.changeDumpURL()
@@ -192,16 +210,16 @@ func send(
 
 // serveAsked makes a Resource Dump that begins after the request. It answers with NDJSON: a Progress
 // each second, and an Answer at the end. GET answers with the Progress of what is being made.
-func (s *set) serveAsked(w http.ResponseWriter, r *http.Request) error {
+func (s *site) serveAsked(w http.ResponseWriter, r *http.Request) error {
 	out := json.NewEncoder(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	if r.Method != http.MethodPost {
-		if now, making := s.progress.look(); making {
+		if now, making := s.resources.progress.look(); making {
 			_ = out.Encode(now) // a client that has gone needs no answer
 		}
 		return nil
 	}
-	request := s.ask()
+	request := s.resources.ask()
 	control := http.NewResponseController(w)
 	ticker := time.NewTicker(progressEvery)
 	defer ticker.Stop()
@@ -215,50 +233,15 @@ func (s *set) serveAsked(w http.ResponseWriter, r *http.Request) error {
 		case <-r.Context().Done(): // the dump is made all the same
 			return nil
 		case <-ticker.C:
-			now, making := s.progress.look()
+			now, making := s.resources.progress.look()
 			if !making {
 				now = Progress{} // not that of the dump before
 			}
-			now.Earlier = making && s.waits(request)
+			now.Earlier = making && s.resources.waits(request)
 			if out.Encode(now) != nil {
 				return nil
 			}
 			_ = control.Flush() // nor can every writer flush
 		}
-	}
-}
-
-// Answer ends the answer to a request for a dump.
-type Answer struct {
-	Progress
-	Done bool `json:"done"`
-	// At is the moment of the dump, Error why there is none.
-	At    time.Time `json:"at,omitzero"`
-	Error string    `json:"error,omitempty"`
-}
-
-func answerOf(o outcome) Answer {
-	a := Answer{Progress: o.Progress, Done: true, At: o.At}
-	if o.Err != nil {
-		a.Error = o.Err.Error()
-	}
-	return a
-}
-
-// ReadAnswer reads the answer to a request for a dump, and reports each Progress to tell.
-func ReadAnswer(r io.Reader, tell func(Progress)) (Answer, error) {
-	in := json.NewDecoder(r)
-	for {
-		var a Answer
-		if err := in.Decode(&a); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return a, err
-		}
-		if a.Done {
-			return a, nil
-		}
-		tell(a.Progress)
 	}
 }

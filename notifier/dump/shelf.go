@@ -3,15 +3,16 @@ package dump
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
-	"carillon/internal/await"
 	"carillon/notifier/moments"
 	"carillon/payload"
 )
@@ -32,42 +33,35 @@ const (
 	longestRetry = time.Hour
 )
 
-// set is what is known of the dumps of one set.
-type set struct {
-	d                          *Dumps
-	name                       string
-	source                     Source
-	workers                    int
-	dir                        string
-	up                         string // URI of the Capability List
-	started                    time.Time
-	most                       int // packages that a document can list
-	log                        *slog.Logger
-	metrics                    *metrics
-	wakeResources, wakeChanges chan struct{} // each holds one token
-	urgent                     chan struct{} // holds one token: somebody waits for a Resource Dump
-	progress                   progress      // of the Resource Dump
-	changing                   progress      // of the Change Dump; nobody looks at it
+// shelf is what is known of the dumps of one set.
+type shelf struct {
+	d       *Dumps
+	name    string
+	source  Source
+	workers int
+	dir     string
+	up      string // URI of the Capability List
+	started time.Time
+	most    int // packages that a document can list
+	log     *slog.Logger
+	metrics *metrics
 
 	mu          sync.Mutex
 	touched     map[Kind]time.Time     // guarded by mu: when the served document changed last
 	generations map[Kind][]*generation // guarded by mu: oldest first; slices never change in place
-	waiting     []chan outcome         // guarded by mu: requests for a Resource Dump
-	answering   []chan outcome         // guarded by mu: those that the dump being made answers
-	first, last time.Time              // guarded by mu: when events came
 }
 
-func (s *set) dirOf(kind Kind) string { return filepath.Join(s.dir, string(kind)) }
+func (s *shelf) dirOf(kind Kind) string { return filepath.Join(s.dir, string(kind)) }
 
 // of returns the generations of a kind.
-func (s *set) of(kind Kind) []*generation {
+func (s *shelf) of(kind Kind) []*generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generations[kind]
 }
 
 // newest returns the newest Resource Dump; nil if there is none.
-func (s *set) newest() *generation {
+func (s *shelf) newest() *generation {
 	all := s.of(Resources)
 	if len(all) == 0 {
 		return nil
@@ -76,7 +70,7 @@ func (s *set) newest() *generation {
 }
 
 // load finds what an earlier run has left.
-func (s *set) load(ctx context.Context) error {
+func (s *shelf) load(ctx context.Context) error {
 	last, err := s.d.cfg.Store.Last(ctx)
 	if err != nil {
 		return err
@@ -91,14 +85,12 @@ func (s *set) load(ctx context.Context) error {
 			s.metrics.show(all[len(all)-1])
 		}
 	}
-	now := time.Now()
-	s.first, s.last = now, now
 	return nil
 }
 
 // loadKind loads the generations of a kind. It removes those that are of no use: what is not whole
 // and cannot be resumed, and what is of a time that the journal has not seen.
-func (s *set) loadKind(kind Kind, last time.Time) (all []*generation, _ error) {
+func (s *shelf) loadKind(kind Kind, last time.Time) (all []*generation, _ error) {
 	found, err := moments.List(s.dirOf(kind))
 	if err != nil {
 		return nil, err
@@ -130,7 +122,7 @@ func (s *set) loadKind(kind Kind, last time.Time) (all []*generation, _ error) {
 }
 
 // resumable reads the plan of a dump that is not whole. An error says why it cannot be gone on with.
-func (s *set) resumable(kind Kind, dir string, last time.Time) (plan, error) {
+func (s *shelf) resumable(kind Kind, dir string, last time.Time) (plan, error) {
 	p, err := loadPlan(dir)
 	switch {
 	case err != nil:
@@ -146,7 +138,7 @@ func (s *set) resumable(kind Kind, dir string, last time.Time) (plan, error) {
 }
 
 // begun finds a generation that was begun, and can be resumed.
-func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found bool, err error) {
+func (s *shelf) begun(ctx context.Context, kind Kind) (dir string, p plan, found bool, err error) {
 	all, err := moments.List(s.dirOf(kind))
 	if err != nil {
 		return "", p, false, err
@@ -169,9 +161,9 @@ func (s *set) begun(ctx context.Context, kind Kind) (dir string, p plan, found b
 	return "", plan{}, false, nil
 }
 
-// make makes the generation of a plan, and has it served.
-func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) (*generation, error) {
-	m := &maker{set: s, dir: dir, plan: p, shown: progress}
+// complete makes the generation of a plan, and has it served.
+func (s *shelf) complete(ctx context.Context, dir string, p plan, progress *progress) (*generation, error) {
+	m := &maker{shelf: s, dir: dir, plan: p, shown: progress}
 	m.packer = packer{
 		source: s.source, unasked: m.unasked, dir: dir, pause: s.d.pause, room: s.d.room,
 		files:  func() int { return int(m.files.Add(1)) },
@@ -204,70 +196,63 @@ func (s *set) make(ctx context.Context, dir string, p plan, progress *progress) 
 
 // failed decides what becomes of a dump that could not be made: it is gone on with where the trouble
 // may pass, and removed where it takes room that is missing.
-func (s *set) failed(ctx context.Context, dir string, err error) error {
+func (s *shelf) failed(ctx context.Context, dir string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, ErrHeld) {
 		return err
 	}
 	return errors.Join(err, s.d.room.remove(dir))
 }
 
-// Arrived implements notifier.Companion.
-func (s *set) Arrived(int) {
-	s.mu.Lock()
-	now, none := time.Now(), len(s.generations[Resources]) == 0
-	if s.last = now; s.first.IsZero() {
-		s.first = now
+// drop drops the oldest generations of a kind.
+func (s *shelf) drop(kind Kind, n int) {
+	if n == 0 {
+		return
 	}
+	s.mu.Lock()
+	dropped := s.generations[kind][:n]
+	s.generations[kind] = slices.Clone(s.generations[kind][n:])
 	s.mu.Unlock()
-	if none {
-		await.Wake(s.wakeResources)
+	if kind == Changes { // a Resource Dump is one generation, the newest
+		s.touch(kind)
+	}
+	for _, g := range dropped {
+		if err := s.d.room.remove(g.dir); err != nil {
+			s.log.Warn("an old dump cannot be removed", "directory", g.dir, "error", err)
+		}
 	}
 }
 
-// ListsChanged implements notifier.Companion.
-func (s *set) ListsChanged() { await.Wake(s.wakeChanges) }
-
-// ask requests a Resource Dump that begins from now on, and returns a channel with its outcome.
-func (s *set) ask() chan outcome {
-	answer := make(chan outcome, 1)
-	s.mu.Lock()
-	s.waiting = append(s.waiting, answer)
-	s.mu.Unlock()
-	await.Wake(s.urgent)
-	return answer
-}
-
-// beginsNow notes that a Resource Dump begins: it has what there was at all requests until now.
-func (s *set) beginsNow() {
+// touch notes that the document of a kind has changed: other generations, or a link to the archive.
+func (s *shelf) touch(kind Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answering, s.waiting = append(s.answering, s.waiting...), nil
+	s.touched[kind] = s.d.cfg.Notifier.Now()
 }
 
-// waits reports whether the dump of a request has not begun yet.
-func (s *set) waits(request chan outcome) bool {
+// modified returns when the document of a kind changed last, or later: a start may have changed the
+// addresses in it. It must be called before the generations are read, which may change meanwhile.
+func (s *shelf) modified(kind Kind) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.waiting, request)
+	if at := s.touched[kind]; at.After(s.started) {
+		return at
+	}
+	return s.started
 }
 
-// answer answers the requests of the dump that has ended. An error answers all of them.
-func (s *set) answer(o outcome) {
-	s.mu.Lock()
-	ended := s.answering
-	s.answering = nil
-	if o.Err != nil {
-		ended, s.waiting = append(ended, s.waiting...), nil
-	}
-	s.mu.Unlock()
-	for _, request := range ended {
-		request <- o // which has room
-	}
+// age returns how old a generation is. A clock that was set back makes none younger.
+func (s *shelf) age(g *generation) time.Duration {
+	return max(s.d.cfg.Notifier.Now().Sub(g.Completed), time.Since(g.since))
+}
+
+// tooMany is the error of a dump with more packages than a document can list.
+func (s *shelf) tooMany() error {
+	return fmt.Errorf("more than %d packages, which a dump cannot list (core §7)", s.most)
 }
 
 // loop calls step until ctx ends: when it says, or when it is woken. After trouble only what is urgent
 // wakes it, so that events do not have it try without a pause.
-func (s *set) loop(
+func (s *shelf) loop(
 	ctx context.Context, wake, urgent chan struct{}, kind Kind,
 	step func(context.Context) (time.Duration, error),
 ) {
@@ -305,5 +290,14 @@ func (s *set) loop(
 		case <-urgent:
 		}
 		timer.Stop()
+	}
+}
+
+func newShelf(d *Dumps, one Set, m *metrics) *shelf {
+	return &shelf{
+		d: d, name: one.Name, source: one.Source, workers: max(2, runtime.GOMAXPROCS(0)),
+		dir: filepath.Join(d.cfg.Dir, one.Name), up: d.cfg.Notifier.CapabilityList(one.Name),
+		log: d.log.With("set", one.Name), metrics: m, started: d.cfg.Notifier.Now(),
+		generations: map[Kind][]*generation{}, touched: map[Kind]time.Time{},
 	}
 }
