@@ -40,7 +40,8 @@ type fetcher struct {
 	cfg     Config
 	pings   delivery.Pings
 	source  *source
-	pace    *pace                       // shared with the checks
+	pace    *pace // shared with the checks
+	sure    *subscription.Surety
 	known   func(at topic.Address) bool // it has subscribers, or is remembered as naming this hub
 	wake    chan struct{}               // holds one token: something changed
 	stale   chan struct{}               // holds one token: the waiting pings are to be read
@@ -50,7 +51,6 @@ type fetcher struct {
 
 	mu    sync.Mutex
 	owned [subscription.Shards]bool // the shards of this process. Owned by mu.
-	sure  subscription.Surety       // what sureUntil told. Owned by mu.
 	jobs  map[string]*fetchJob      // every topic that waits or runs, by key. Owned by mu.
 	turns *fetchTurns               // the same, by host. Owned by mu.
 	// total and byHost count the topics that wait or run, and those whose ping is
@@ -89,6 +89,7 @@ func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 		pings:  parts.Pings,
 		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: bodies.NewRoom(cfg.MaxFetchBytes, cfg.MaxBody, errBusy)},
 		pace:   parts.Checker.pace,
+		sure:   parts.Surety,
 		known: func(at topic.Address) bool {
 			said, ok := parts.Checker.remembered(at)
 			_, wanted := parts.Audience.Spelling(at.Key())
@@ -240,16 +241,6 @@ func (f *fetcher) lost(shard subscription.Shard) {
 		}
 	}
 	f.signal()
-}
-
-// sureUntil notes until when nobody else can own the shards of this process.
-func (f *fetcher) sureUntil(until time.Time, doubted []subscription.Shard) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.sure.OfAny(time.Now()) {
-		f.signal()
-	}
-	f.sure.Vouch(until, doubted...)
 }
 
 // mine tells whether the job's topic has been this process's to fetch since its

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -71,6 +70,9 @@ type Parts struct {
 	Sources   Sources
 	Answers   Answers
 	Memory    Memory
+	// Surety says until when each shard is surely this process's. After that no fetch of it
+	// begins, and what was fetched is not published. Nil: for ever.
+	Surety *subscription.Surety
 }
 
 func (p Parts) validate() error {
@@ -141,6 +143,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		return nil, fmt.Errorf("hub: the page: %w", err)
 	}
 	h.fetcher = newFetcher(cfg, parts, logger)
+	parts.Surety.Watch(h.fetcher.signal)
 	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount, h.readings.count); err != nil {
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
@@ -172,14 +175,6 @@ func (h *Hub) Lost(shard subscription.Shard) {
 	if shard < subscription.Shards {
 		h.fetcher.lost(shard)
 	}
-}
-
-// Sure tells until when nobody else can own the shards of this process, by the
-// monotonic clock; of the doubted ones that stays as it was. After that no fetch begins, and
-// what was fetched is not published,
-// until a later time is told; never called: for ever.
-func (h *Hub) Sure(until time.Time, doubted ...subscription.Shard) {
-	h.fetcher.sureUntil(until, doubted)
 }
 
 // Pinged tells of a ping that was noted, perhaps by another process. It is fetched

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -80,18 +79,19 @@ func newHouseTrusting(t *testing.T, logger *slog.Logger, roots *x509.CertPool) *
 	sender, err := send.NewHTTPSender(send.Config{Hub: cfg.URL}, dialer)
 	ok(err)
 	transport := sender.Transport()
-	dispatcher, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
+	surety := &subscription.Surety{}
+	dispatcher, err := dispatch.New(dispatch.Config{Surety: surety}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
 	ok(err)
 	checker, err := hub.NewChecker(cfg, transport, logger, nil)
 	ok(err)
 	verifier, err := hub.NewVerifier(cfg, transport, nil)
 	ok(err)
 	r := roster{dispatcher, make(chan subscription.Subscription, 10), make(chan subscription.ID, 10)}
-	service, err := subscription.NewService(subscription.Config{}, db.Subscriptions(), checker, verifier, r, logger, nil)
+	service, err := subscription.NewService(subscription.Config{Surety: surety}, db.Subscriptions(), checker, verifier, r, logger, nil)
 	ok(err)
 	h, err := hub.New(cfg, hub.Parts{
 		Requests: service, Publisher: dispatcher, Audience: dispatcher, Pings: db.Pings(),
-		Checker: checker, Transport: transport, Addresses: dialer,
+		Checker: checker, Transport: transport, Addresses: dialer, Surety: surety,
 	}, logger, nil)
 	ok(err)
 	handler = h.Handler()
@@ -101,7 +101,7 @@ func newHouseTrusting(t *testing.T, logger *slog.Logger, roots *x509.CertPool) *
 	g.Go(func() error { return h.Run(ctx) })
 	g.Go(func() error { return service.Run(ctx) })
 	g.Go(func() error { return dispatcher.Run(ctx) })
-	g.Go(func() error { return db.Shards().Run(ctx, holder{dispatcher, service, h}) })
+	g.Go(func() error { return db.Shards().Run(ctx, holder{surety, dispatcher, service, h}) })
 	t.Cleanup(func() {
 		server.Close()
 		cancel()
@@ -117,6 +117,7 @@ func newHouseTrusting(t *testing.T, logger *slog.Logger, roots *x509.CertPool) *
 
 // holder has the rooms take and leave shards in order, as cmd/hub does.
 type holder struct {
+	*subscription.Surety
 	dispatcher *dispatch.Dispatcher
 	service    *subscription.Service
 	hub        *hub.Hub
@@ -136,10 +137,6 @@ func (h holder) Lost(s subscription.Shard) {
 	h.hub.Lost(s)
 	h.service.Lost(s) // which tells the dispatcher of what it still settles
 	h.dispatcher.Lost(s)
-}
-
-func (h holder) Sure(until time.Time, doubted ...subscription.Shard) {
-	h.dispatcher.Sure(until, doubted...)
 }
 
 func (h *house) post(t *testing.T, want int, contentType, body, link string) string {

@@ -200,13 +200,13 @@ func TestFetchUnsure(t *testing.T) {
 		var asked atomic.Int64
 		s := newStage(t, hub.Config{URL: hubURL}, counting(&asked, 2*time.Second), anywhere{})
 		defer s.running(t)()
-		s.hub.Sure(time.Now().Add(time.Second))
+		s.surety.Sure(time.Now().Add(time.Second))
 		s.ping(t, topicURL)
 		time.Sleep(time.Hour)
 		if n := len(s.publisher.all()); asked.Load() != 1 || n != 0 || s.pings.waiting() != 1 {
 			t.Errorf("%d fetches, %d publications, %d wait", asked.Load(), n, s.pings.waiting())
 		}
-		s.hub.Sure(time.Now().Add(time.Minute))
+		s.surety.Sure(time.Now().Add(time.Minute))
 		time.Sleep(10 * time.Second)
 		if n := len(s.publisher.all()); asked.Load() != 2 || n != 1 || s.pings.waiting() != 0 {
 			t.Errorf("sure again: %d fetches, %d publications, %d wait", asked.Load(), n, s.pings.waiting())

@@ -249,6 +249,7 @@ type stage struct {
 	pings     *pings
 	audience  *audience
 	registry  *prometheus.Registry
+	surety    *subscription.Surety
 	logger    *slog.Logger // of the hub; rebuild takes it up
 	sources   hub.Sources  // likewise
 	memory    hub.Memory   // likewise
@@ -279,14 +280,14 @@ func newStageWith(t testing.TB, cfg hub.Config, transport http.RoundTripper, add
 func (s *stage) rebuild(t testing.TB, cfg hub.Config, transport http.RoundTripper, addresses hub.Addresses) {
 	t.Helper()
 	var err error
-	s.registry = prometheus.NewRegistry()
+	s.registry, s.surety = prometheus.NewRegistry(), &subscription.Surety{}
 	if s.checker, err = hub.NewChecker(cfg, transport, nil, s.registry); err != nil {
 		t.Fatal(err)
 	}
 	s.hub, err = hub.New(cfg, hub.Parts{
 		Requests: s.requests, Publisher: s.publisher, Audience: s.audience, Pings: s.pings,
 		Checker: s.checker, Transport: transport, Addresses: addresses, Sources: s.sources,
-		Memory: s.memory,
+		Memory: s.memory, Surety: s.surety,
 	}, s.logger, s.registry)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -245,4 +247,28 @@ func trouble(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// health is whether the store works, as far as its last call says.
+type health struct {
+	failing atomic.Bool
+	metrics *metrics
+	logger  *slog.Logger
+}
+
+// failed notes trouble with the store: in the log when it begins, so that
+// it is not there once for every request that waits, and in the metrics always.
+func (h *health) failed(doing string, err error) {
+	h.metrics.storeErrors.Inc()
+	// An unknown kind of trouble may not pass by itself and is always shown.
+	if h.failing.CompareAndSwap(false, true) || !errors.Is(err, ErrUnavailable) {
+		h.logger.Warn("the store has trouble; trying again until it works", "doing", doing, "error", err)
+	}
+}
+
+// works notes that the store works.
+func (h *health) works() {
+	if h.failing.Load() && h.failing.CompareAndSwap(true, false) {
+		h.logger.Info("the store works again")
+	}
 }

@@ -85,6 +85,11 @@ type Config struct {
 	// delivered meanwhile to those whose lease is over. Nil: that of the system.
 	Clock func() time.Time
 
+	// Surety says until when each shard is surely this process's. After that no subscription
+	// is ended, by a sweep, Remove or Deny. Requests are carried on: they are settled by their
+	// tokens, so a late outcome changes nothing. Nil: for ever.
+	Surety *Surety
+
 	// DrainTimeout is how long Run waits for what is in flight when it is told
 	// to stop. Default 10 s.
 	DrainTimeout time.Duration

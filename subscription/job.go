@@ -1,7 +1,6 @@
 package subscription
 
 import (
-	"container/list"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -12,7 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/google/uuid"
 
-	"carillon/topic"
+	"carillon/internal/turns"
 )
 
 // job is one request on its way, or the notice of a denial. It belongs to the
@@ -44,25 +43,21 @@ type job struct {
 
 	cancel context.CancelFunc // ends the running goroutine's work
 	done   chan struct{}      // closed when that has ended
-	// counted is whom waits counts it for; zero: it does not. Owned by Service.mu.
+	// counted is whom waits counts it for; zero: it does not. Owned by docket.mu.
 	counted laneKey
-	// writing: what came of it is being written. Owned by Service.mu.
+	// writing: what came of it is being written. Owned by docket.mu.
 	writing bool
 
-	// started is when its goroutine began, and young its place among those that have a
-	// place of Config.Concurrency; nil for one that goes on beside them, and beside
-	// says that it began so. Owned by Service.mu.
-	started time.Time
-	began   step // with which it began
-	young   *list.Element
-	beside  bool
+	began  step // with which its goroutine began. Owned by docket.mu.
+	class  turns.Class
+	ticket *jobTicket // in the queue. Owned by docket.mu.
+}
 
-	// Owned by the queue.
-	class     class
-	lane      *lane
-	element   *list.Element
-	due       time.Time
-	heapIndex int
+// move says what becomes of a job when its goroutine ends: it is ready again at
+// once, or after a pause, or it has come to its end.
+type move struct {
+	pause time.Duration
+	end   bool
 }
 
 // step is what a job does next.
@@ -142,10 +137,6 @@ func (j *job) asks() laneKey {
 	}
 	return laneKey{peer: peerStore}
 }
-
-func topicLane(at string) laneKey { return laneKey{peerTopic, topic.Site(at)} }
-
-func callbackLane(callback string) laneKey { return laneKey{peerCallback, topic.Site(callback)} }
 
 // challengeBytes is how much randomness is in a challenge.
 const challengeBytes = 24

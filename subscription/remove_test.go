@@ -172,7 +172,7 @@ func TestRemoveAsksAfterItHasWaited(t *testing.T) {
 				submitted, ended := make(chan error), make(chan error)
 				go func() { submitted <- h.service.Submit(t.Context(), subscribe(callback, "")) }()
 				synctest.Wait() // it has the lock
-				h.service.Sure(time.Now().Add(time.Second))
+				h.surety.Sure(time.Now().Add(time.Second))
 				go func() { ended <- end(t.Context(), h.service, sub) }()
 				if err := <-submitted; err != nil {
 					t.Error(err)

@@ -410,7 +410,7 @@ func TestUnsureEndsNothing(t *testing.T) {
 		h.submit(w)
 		synctest.Wait()
 		sub := h.mustBeActive(callback)
-		h.service.Sure(time.Now().Add(time.Minute))
+		h.surety.Sure(time.Now().Add(time.Minute))
 		pass(time.Minute)
 		if err := h.service.Deny(t.Context(), sub, "it left"); !errors.Is(err, subscription.ErrUnavailable) {
 			t.Errorf("Deny: %v", err)
@@ -422,7 +422,7 @@ func TestUnsureEndsNothing(t *testing.T) {
 		if n := len(h.memory.members()); n != 1 || h.timesTold() != 0 {
 			t.Errorf("%d subscriptions are left, and %d callbacks were told", n, h.timesTold())
 		}
-		h.service.Sure(time.Now().Add(time.Hour))
+		h.surety.Sure(time.Now().Add(time.Hour))
 		pass(time.Minute)
 		if n := len(h.memory.members()); n != 0 {
 			t.Errorf("%d subscriptions are left once it is sure again", n)

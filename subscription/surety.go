@@ -2,34 +2,85 @@ package subscription
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Surety is until when no other process can own each shard of this process, by the monotonic
-// clock. The zero value is sure for ever. It has no mutex of its own.
+// clock. One serves all rooms of a process: the engine sets it (Sure), and each room asks before
+// it does what only the owner of a shard may do. The zero value, and nil, is sure for ever. Its
+// methods may be called from any goroutine; Of and OfAny take no lock.
 type Surety struct {
-	bounded bool // Vouch was called
-	until   [Shards]time.Time
-	latest  time.Time // of these
+	now atomic.Pointer[vouched] // nil before Sure
+
+	mu      sync.Mutex
+	watches []func() // called after each Sure. Owned by mu.
 }
 
-// Vouch notes a new time for all shards but the doubted ones, of which it stays as it was.
-func (s *Surety) Vouch(until time.Time, doubted ...Shard) {
-	s.bounded, s.latest = true, time.Time{}
-	for shard := range s.until {
+// vouched is what Sure was told last. It does not change.
+type vouched struct {
+	until  [Shards]time.Time
+	latest time.Time // of these
+}
+
+// Sure sets until when nobody else can own the shards of this process, but for the doubted
+// ones, of which it stays as it was. The engine calls it: it is the part of a delivery.Holder.
+func (s *Surety) Sure(until time.Time, doubted ...Shard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := &vouched{}
+	if last := s.now.Load(); last != nil {
+		next.until = last.until
+	}
+	for shard := range next.until {
 		if !slices.Contains(doubted, Shard(shard)) {
-			s.until[shard] = until
+			next.until[shard] = until
 		}
-		if s.until[shard].After(s.latest) {
-			s.latest = s.until[shard]
+		if next.until[shard].After(next.latest) {
+			next.latest = next.until[shard]
 		}
 	}
+	s.now.Store(next)
+	for _, watch := range s.watches {
+		watch()
+	}
+}
+
+// Watch has a function called after each Sure: what waited may go on. It must not call Sure
+// or Watch.
+func (s *Surety) Watch(watch func()) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches = append(s.watches, watch)
 }
 
 // Of reports whether no other process can own the shard.
 func (s *Surety) Of(shard Shard, now time.Time) bool {
-	return !s.bounded || now.Before(s.until[shard])
+	last := s.last()
+	return last == nil || now.Before(last.until[shard])
 }
 
 // OfAny reports whether there may be a shard that no other process can own.
-func (s *Surety) OfAny(now time.Time) bool { return !s.bounded || now.Before(s.latest) }
+func (s *Surety) OfAny(now time.Time) bool {
+	last := s.last()
+	return last == nil || now.Before(last.latest)
+}
+
+// Latest returns until when this process is sure of some shard, zero before Sure.
+func (s *Surety) Latest() time.Time {
+	if last := s.last(); last != nil {
+		return last.latest
+	}
+	return time.Time{}
+}
+
+func (s *Surety) last() *vouched {
+	if s == nil {
+		return nil
+	}
+	return s.now.Load()
+}

@@ -3,20 +3,39 @@ package subscription
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"carillon/internal/wallclock"
 )
 
 // sweepAtOnce is how many expired subscriptions are removed at the same time, so
 // that they share what durability costs.
 const sweepAtOnce = 16
 
+// doubtFor is after what time a clock that was set forward is believed, and what is over by it
+// ends.
+const doubtFor = time.Hour
+
+// sweeper ends the subscriptions whose lease is over.
+type sweeper struct {
+	cfg     Config
+	books   *books
+	docket  *docket
+	sure    *Surety
+	health  *health
+	clock   *wallclock.Clock
+	metrics *metrics
+	logger  *slog.Logger
+}
+
 // sweepLoop ends the subscriptions of this process's shards whose lease is over
 // (WebSub §5.3.1), and brings the roster level with the store where that was in
 // doubt, until ctx ends.
-func (s *Service) sweepLoop(ctx context.Context) {
+func (s *sweeper) sweepLoop(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.SweepInterval)
 	defer ticker.Stop()
 	for {
@@ -25,9 +44,9 @@ func (s *Service) sweepLoop(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil: // the next round tries again
-			s.storeFailed("ending subscriptions whose lease is over", err)
+			s.health.failed("ending subscriptions whose lease is over", err)
 		default:
-			s.storeWorks()
+			s.health.works()
 		}
 		select {
 		case <-ctx.Done():
@@ -37,17 +56,13 @@ func (s *Service) sweepLoop(ctx context.Context) {
 	}
 }
 
-// doubtFor is after what time a clock that was set forward is believed, and what is over by it
-// ends.
-const doubtFor = time.Hour
-
 // sweep sweeps each shard, not before it is known which renewals are under way. now is
 // the time for all of the round: what the clock is set to meanwhile was not looked at.
-func (s *Service) sweep(ctx context.Context, now time.Time) error {
+func (s *sweeper) sweep(ctx context.Context, now time.Time) error {
 	if err := s.books.reconcile(ctx, s.cfg.StoreTimeout); err != nil {
 		return err
 	}
-	for shard, t := range s.tenancies() {
+	for shard, t := range s.docket.tenancies() {
 		if err := s.sweepShard(ctx, shard, t, now); err != nil {
 			return err
 		}
@@ -57,9 +72,9 @@ func (s *Service) sweep(ctx context.Context, now time.Time) error {
 
 // sweepShard removes portion after portion, until one is not full. What must stay
 // leads every portion, which is greater by so much.
-func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy, now time.Time) error {
+func (s *sweeper) sweepShard(ctx context.Context, shard Shard, t *tenancy, now time.Time) error {
 	stay := 0
-	for ctx.Err() == nil && s.stays(shard, t) && s.isSure(shard) {
+	for ctx.Err() == nil && s.docket.stays(shard, t) && s.sure.Of(shard, time.Now()) {
 		limit := stay + s.cfg.SweepPortion
 		subs, err := s.expired(ctx, shard, now, limit)
 		if err != nil {
@@ -77,7 +92,7 @@ func (s *Service) sweepShard(ctx context.Context, shard Shard, t *tenancy, now t
 	return nil
 }
 
-func (s *Service) expired(ctx context.Context, shard Shard, now time.Time, limit int) ([]Subscription, error) {
+func (s *sweeper) expired(ctx context.Context, shard Shard, now time.Time, limit int) ([]Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
 	subs, err := s.books.store.Expired(ctx, shard, now, limit)
@@ -89,14 +104,11 @@ func (s *Service) expired(ctx context.Context, shard Shard, now time.Time, limit
 // may take. The store is asked as well: another process may have taken the renewal,
 // and may be verifying it by now, before this one hears of it or of losing the
 // shard. The caller holds the lock of the books for it.
-func (s *Service) renewing(ctx context.Context, sub Subscription, now time.Time) (bool, error) {
+func (s *sweeper) renewing(ctx context.Context, sub Subscription, now time.Time) (bool, error) {
 	if !now.Before(sub.Expires.Add(s.cfg.renewalTime())) {
 		return false, nil
 	}
-	s.mu.Lock()
-	j := s.jobs[sub.ID]
-	s.mu.Unlock()
-	if j != nil && !j.bare && j.req.Mode == ModeSubscribe && renews(j.req, sub) {
+	if s.docket.renews(sub) {
 		return true, nil
 	}
 	r, err := s.books.store.Request(ctx, sub.ID)
@@ -112,7 +124,7 @@ func (s *Service) renewing(ctx context.Context, sub Subscription, now time.Time)
 // end removes the subscriptions, but for those that are being renewed, or were
 // renewed or ended since they were read, and tells how many. It removes none where
 // the shard is lost meanwhile, or may be: its next owner sees to them.
-func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subscription, now time.Time) (int, error) {
+func (s *sweeper) end(ctx context.Context, shard Shard, t *tenancy, subs []Subscription, now time.Time) (int, error) {
 	var removed atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(sweepAtOnce)
@@ -132,7 +144,7 @@ func (s *Service) end(ctx context.Context, shard Shard, t *tenancy, subs []Subsc
 			if stay, err := s.renewing(ctx, sub, now); err != nil || stay {
 				return err
 			}
-			if !s.stays(shard, t) || !s.isSure(shard) {
+			if !s.docket.stays(shard, t) || !s.sure.Of(shard, time.Now()) {
 				return nil
 			}
 			switch err := s.books.remove(ctx, sub); {

@@ -356,6 +356,7 @@ type town struct {
 	only []subscription.Shard
 
 	service *subscription.Service
+	surety  *subscription.Surety
 	cancel  context.CancelFunc
 	ended   chan error
 }
@@ -375,6 +376,8 @@ func inTown(t *testing.T, test func(t *testing.T, h *town)) {
 func (h *town) build() {
 	h.t.Helper()
 	h.metrics = prometheus.NewRegistry()
+	h.surety = &subscription.Surety{}
+	h.cfg.Surety = h.surety
 	s, err := subscription.NewService(h.cfg, h.store, h.world, h.world, h.roster, slog.New(h.log), h.metrics)
 	if err != nil {
 		h.t.Fatal(err)

@@ -21,7 +21,7 @@ func awaiting(ready func(context.Context) error) (*house, *logText) {
 	h := &house{
 		logger: slog.New(slog.NewTextHandler(log, nil)),
 		store:  &engine{Ready: ready, Listen: func(context.Context, ear) error { return nil }},
-		holder: &holder{tell: func(time.Time, ...subscription.Shard) {}},
+		holder: &holder{Surety: &subscription.Surety{}},
 	}
 	h.missing.Store(&errNotReached)
 	return h, log

@@ -40,7 +40,7 @@ func (r *recorder) workers(names ...string) (workers []worker) {
 func TestHolderOrder(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
-	h := &holder{workers: r.workers("a", "b", "c")}
+	h := &holder{workers: r.workers("a", "b", "c"), Surety: &subscription.Surety{}}
 	if err := h.Gained(t.Context(), delivery.Tenure{Shard: 7, Epoch: 3}); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestHolderOrder(t *testing.T) {
 func TestHolderFailure(t *testing.T) {
 	t.Parallel()
 	r := &recorder{fail: "b"}
-	h := &holder{workers: r.workers("a", "b", "c")}
+	h := &holder{workers: r.workers("a", "b", "c"), Surety: &subscription.Surety{}}
 	if err := h.Gained(t.Context(), delivery.Tenure{Shard: 7, Epoch: 3}); !errors.Is(err, errWorker) {
 		t.Fatalf("err = %v", err)
 	}
@@ -77,16 +77,20 @@ func TestHolderFailure(t *testing.T) {
 	}
 }
 
-func TestHolderTellsSure(t *testing.T) {
+// TestHolderSure: what the engine sets is what every worker goes by, and what is counted.
+func TestHolderSure(t *testing.T) {
 	t.Parallel()
-	var told time.Time
-	h := &holder{tell: func(until time.Time, _ ...subscription.Shard) { told = until }}
+	surety := &subscription.Surety{}
+	h := &holder{Surety: surety}
 	if _, until := h.counts(); !until.IsZero() {
-		t.Errorf("sure until %s before it was told", until)
+		t.Errorf("sure until %s before it was set", until)
 	}
 	until := time.Now().Add(time.Minute)
-	h.Sure(until)
-	if _, got := h.counts(); !told.Equal(until) || !got.Equal(until) {
-		t.Errorf("told %s, counted %s; want %s", told, got, until)
+	delivery.Holder(h).Sure(until)
+	if _, got := h.counts(); !got.Equal(until) {
+		t.Errorf("counted %s; want %s", got, until)
+	}
+	if !surety.Of(7, until.Add(-1)) || surety.Of(7, until) {
+		t.Error("the workers go by another time")
 	}
 }

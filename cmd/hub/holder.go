@@ -27,23 +27,15 @@ func (h *house) workers() []worker {
 	}
 }
 
-// sure tells every worker until when this process surely owns its shards.
-func (h *house) sure(until time.Time, doubted ...subscription.Shard) {
-	h.dispatcher.Sure(until, doubted...)
-	h.service.Sure(until, doubted...)
-	h.hub.Sure(until, doubted...)
-}
-
 // holder hands each shard to every worker, in order, and takes it back in the
 // reverse order from those that had begun on it.
 type holder struct {
 	workers []worker
-	// tell is what Sure is for
-	tell func(until time.Time, doubted ...subscription.Shard)
+	// Surety is what the engine sets, and what every worker goes by.
+	*subscription.Surety
 
 	mu     sync.Mutex
 	shards [subscription.Shards]share
-	until  time.Time // as Sure told last; zero: never
 }
 
 // share is how far a shard is taken over.
@@ -82,16 +74,8 @@ func (h *holder) set(s subscription.Shard, now share) (before share) {
 	return before
 }
 
-// Sure tells the rooms.
-func (h *holder) Sure(until time.Time, doubted ...subscription.Shard) {
-	h.mu.Lock()
-	h.until = until
-	h.mu.Unlock()
-	h.tell(until, doubted...)
-}
-
-// counts tells how many shards are held, every worker having begun, and until when
-// they are surely this process's, zero if nothing was told.
+// counts returns how many shards are held, every worker having begun, and until when
+// they are surely this process's, zero if that was never set.
 func (h *holder) counts() (held int, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,5 +84,5 @@ func (h *holder) counts() (held int, until time.Time) {
 			held++
 		}
 	}
-	return held, h.until
+	return held, h.Latest()
 }

@@ -60,6 +60,7 @@ type house struct {
 	service    *subscription.Service
 	hub        *hub.Hub
 	holder     *holder
+	surety     *subscription.Surety
 	desk       *operator.Desk
 	// connections are those to callbacks and topics, as the operator is shown them.
 	connections func() send.Connections
@@ -159,7 +160,7 @@ func (h *house) join(f serveCommand, held shares) error {
 		return err
 	}
 	h.proxy = way.Proxy
-	h.heard = operator.NewListeners()
+	h.heard, h.surety = operator.NewListeners(), &subscription.Surety{}
 	if err := h.joinDelivery(f, way, out.outgoing, held); err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (h *house) join(f serveCommand, held shares) error {
 	if err := h.joinHub(f, held, out.outgoing); err != nil {
 		return err
 	}
-	h.holder = &holder{workers: h.workers(), tell: h.sure}
+	h.holder = &holder{workers: h.workers(), Surety: h.surety}
 	return h.joinDesk()
 }
 
@@ -202,6 +203,7 @@ func (h *house) joinDelivery(f serveCommand, way egress.Config, out outgoing, he
 	cfg := deliveryConfig(f)
 	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
+	cfg.Surety = h.surety
 	// Deliveries come in bursts to the same hosts: keep a connection for each
 	// that is not slow.
 	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost()+asksPerHost, maxPerHost, out.conns
@@ -247,6 +249,7 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 		Lease:        subscription.LeaseRules{Min: f.LeaseMin, Default: f.LeaseDefault, Max: f.LeaseMax},
 		DrainTimeout: f.stageWithin(),
 		Concurrency:  out.verifying, MaxSlow: out.slowVerifying,
+		Surety: h.surety,
 	}, h.store.Subscriptions, checker, h.traces.Confirmer(confirmer{h.heard, verifier}), h.dispatcher, h.logger, h.metrics)
 	if err != nil {
 		return err
@@ -254,7 +257,7 @@ func (h *house) joinHub(f serveCommand, held shares, out outgoing) error {
 	h.hub, err = hub.New(cfg, hub.Parts{
 		Requests: h.service, Publisher: h.traces.Publisher(h.dispatcher), Audience: h.dispatcher, Pings: h.store.Pings,
 		Checker: checker, Transport: h.transport, Addresses: h.dialer, Sources: h.publishers(), Answers: sourceAnswers{h},
-		Memory: h.memory(f),
+		Memory: h.memory(f), Surety: h.surety,
 	}, h.logger, h.metrics)
 	if err == nil && f.URL != "" {
 		err = h.lookBack(f)

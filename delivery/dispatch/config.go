@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon/delivery/retain"
+	"carillon/subscription"
 )
 
 // Limits that are the same for everyone.
@@ -93,6 +94,9 @@ type Config struct {
 	// when its caller hangs up. An engine that does not look at its context
 	// may go on with it for longer; Publish returns all the same. Default 30 s.
 	PublishTimeout time.Duration
+	// Surety says until when each shard is surely this process's. No attempt of a shard starts
+	// after that. Nil: for ever.
+	Surety *subscription.Surety
 	// DrainTimeout is how long the end of Run waits for the attempts under
 	// way before it breaks them off. Default 10 s. Saving their positions has
 	// up to 5 s more.

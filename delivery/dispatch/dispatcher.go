@@ -114,14 +114,14 @@ type Dispatcher struct {
 	stuck        bool       // flights would give their slot back if fewer were slow
 
 	running     bool
-	sure        subscription.Surety // no attempt of a shard starts after
-	looked      time.Time           // the latest look at the schedule
-	patience    time.Time           // until when slow attempts of lost shards are waited for
-	saveTime    time.Duration       // what is left for the saves of lost shards
-	handedOver  time.Time           // the end of the latest Lost
-	readPause   int64               // no attempt starts before, Unix nanoseconds
-	readPauses  int                 // pauses in a row
-	unsaved     int                 // outcomes not saved yet
+	sure        *subscription.Surety // no attempt of a shard starts after
+	looked      time.Time            // the latest look at the schedule
+	patience    time.Time            // until when slow attempts of lost shards are waited for
+	saveTime    time.Duration        // what is left for the saves of lost shards
+	handedOver  time.Time            // the end of the latest Lost
+	readPause   int64                // no attempt starts before, Unix nanoseconds
+	readPauses  int                  // pauses in a row
+	unsaved     int                  // outcomes not saved yet
 	saveFailing bool
 	lines       hostLines
 	drained     chan struct{} // closed when nothing is under way, once Run ends
@@ -156,6 +156,7 @@ func New(cfg Config, stores Stores, ender Ender, sender send.Sender,
 		abroad:    map[subscription.ID]int{},
 	}
 	d.Reports = report.New(view{d}, d.records, d.cursors, d.history, &d.published)
+	d.sure = cfg.Surety
 	d.offset = d.nowBy(d.epoch)
 	_, d.splits = sender.(*send.HTTPSender)
 	var err error
@@ -166,6 +167,7 @@ func New(cfg Config, stores Stores, ender Ender, sender send.Sender,
 	if err != nil {
 		return nil, fmt.Errorf("delivery: metrics: %w", err)
 	}
+	cfg.Surety.Watch(d.assured)
 	return d, nil
 }
 

@@ -55,7 +55,7 @@
 //	        under the old epoch         or time up           those under way end
 //
 // A process attempts nothing after the time up to which it is sure of its shards
-// (Sure). One that was stopped and comes back cannot write: its Save is refused
+// (Config.Surety). One that was stopped and comes back cannot write: its Save is refused
 // under the old epoch. What it had in flight may come twice, as may what was not
 // waited for when a shard is handed over (Config.HandoverTimeout); nothing is
 // passed over, and no cursor moves back. An answer that comes after its shard was

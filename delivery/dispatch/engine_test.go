@@ -51,6 +51,7 @@ func addSubscription(ctx context.Context, db *pebblestore.DB, sub subscription.S
 // counting is a Dispatcher that tells when it owns every shard.
 type counting struct {
 	*dispatch.Dispatcher
+	*subscription.Surety
 	owned chan struct{}
 	count int
 }
@@ -65,6 +66,7 @@ func (c *counting) Gained(ctx context.Context, t delivery.Tenure) error {
 
 // startOn runs a Dispatcher on a store, and returns what ends it.
 func startOn(t interface{ Fatal(args ...any) }, db *pebblestore.DB, cursors delivery.Cursors, cfg dispatch.Config, s send.Sender) (*dispatch.Dispatcher, func()) {
+	cfg.Surety = &subscription.Surety{}
 	d, err := dispatch.New(cfg, dispatch.Stores{Log: db.Log(), Cursors: cursors}, nil, s, nil, nil) // nobody answers 410 here
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +76,7 @@ func startOn(t interface{ Fatal(args ...any) }, db *pebblestore.DB, cursors deli
 	var parts errgroup.Group
 	owned := make(chan struct{})
 	parts.Go(func() error {
-		return db.Shards().Run(owning, &counting{Dispatcher: d, owned: owned})
+		return db.Shards().Run(owning, &counting{Dispatcher: d, Surety: cfg.Surety, owned: owned})
 	})
 	<-owned
 	parts.Go(func() error {

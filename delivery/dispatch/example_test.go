@@ -47,19 +47,20 @@ func ExampleDispatcher() {
 		return
 	}
 	// A hub's Ender is its subscription.Service. Nobody answers 410 here.
-	d, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()}, nil, sender, nil, nil)
+	surety := &subscription.Surety{}
+	d, err := dispatch.New(dispatch.Config{Surety: surety}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()}, nil, sender, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 
 	// The shards are handed back after deliveries have ended and are saved. The
-	// Dispatcher is their Holder; counting tells when it has all of them.
+	// Dispatcher and its Surety are their Holder; counting tells when it has all of them.
 	ctx, stop := context.WithCancel(context.Background())
 	owning, handBack := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	owned := make(chan struct{})
-	go func() { ended <- db.Shards().Run(owning, &counting{Dispatcher: d, owned: owned}) }()
+	go func() { ended <- db.Shards().Run(owning, &counting{Dispatcher: d, Surety: surety, owned: owned}) }()
 	<-owned
 	go func() {
 		defer handBack()

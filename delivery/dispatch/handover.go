@@ -112,22 +112,20 @@ func (d *Dispatcher) handOver(sh *shardTable) {
 	}
 }
 
-// Sure tells until when nobody else can own the shards of this process, by the
-// monotonic clock; of the doubted ones that stays as it was. No attempt of a shard
-// starts after that, until a later time is told.
-func (d *Dispatcher) Sure(until time.Time, doubted ...subscription.Shard) {
-	for _, sh := range d.vouch(until, doubted) {
+// assured has those entries go on that were passed over as their shard was doubted, where it
+// no longer is. Config.Surety calls it.
+func (d *Dispatcher) assured() {
+	for _, sh := range d.passedOver() {
 		d.resume(sh)
 	}
 	d.kick()
 }
 
-// vouch notes until when shards are this process's, and returns those of which entries were
-// passed over.
-func (d *Dispatcher) vouch(until time.Time, doubted []subscription.Shard) (passed []*shardTable) {
+// passedOver returns the shards of which entries were passed over, and that are surely this
+// process's now.
+func (d *Dispatcher) passedOver() (passed []*shardTable) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sure.Vouch(until, doubted...)
 	now := time.Now()
 	for _, sh := range d.shards {
 		if sh != nil && sh.unsure && d.sure.Of(sh.tenure.Shard, now) {

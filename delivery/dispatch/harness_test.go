@@ -429,6 +429,8 @@ type running struct {
 	logs *bytes.Buffer // read it when Run has ended
 	reg  *prometheus.Registry
 	stop func() // ends Run and waits for it
+
+	surety *subscription.Surety
 }
 
 // start runs a Dispatcher on the engine until the test ends or stop is called. It
@@ -448,6 +450,8 @@ func startOwning(
 	r := &running{t: t, logs: new(bytes.Buffer), reg: prometheus.NewRegistry()}
 	logger := slog.New(slog.NewTextHandler(r.logs, nil))
 	var err error
+	r.surety = &subscription.Surety{}
+	cfg.Surety = r.surety
 	if r.Dispatcher, err = dispatch.New(cfg, stores, e, s, logger, r.reg); err != nil {
 		t.Fatal(err)
 	}

@@ -577,14 +577,14 @@ func TestReplayOfWhatIsAnothers(t *testing.T) {
 		r := newReplaying(t, dispatch.Config{}, 5)
 		time.Sleep(10 * time.Second) // all is saved
 		shard := subscription.ShardOf(r.sub.ID)
-		r.Sure(time.Now())
+		r.surety.Sure(time.Now())
 		if _, _, err := r.Replay(t.Context(), r.sub.ID, 1, 5); !errors.Is(err, delivery.ErrNotHeld) {
 			t.Errorf("a replay by who is not sure: %v", err)
 		}
 		if err := r.RetryNow(t.Context(), r.sub.ID); !errors.Is(err, delivery.ErrNotHeld) {
 			t.Errorf("a retry by who is not sure: %v", err)
 		}
-		r.Sure(time.Now().Add(time.Hour))
+		r.surety.Sure(time.Now().Add(time.Hour))
 		r.e.with(func() { r.e.epochs[shard]++ })
 		if _, _, err := r.Replay(t.Context(), r.sub.ID, 1, 5); !errors.Is(err, delivery.ErrNotHeld) {
 			t.Errorf("a replay that is refused by the engine: %v", err)

@@ -10,20 +10,22 @@ type Config[K comparable] struct {
 	// Slots is how many may be at work at once, the slow ones aside.
 	Slots int
 	// PerPeer is how many of one peer may be at work at once, slow ones included; 0: any
-	// number. SetLimit changes it for a lane.
+	// number. SetLimit changes it for a lane. A Judge says it in its place.
 	PerPeer int
 	// SlowAfter is after how long one at work gives its slot back and continues among the
 	// slow ones. SlowSlots is how many of these there may be. 0: nobody gives a slot back.
 	SlowAfter time.Duration
 	SlowSlots int
-	// Judge says which lanes begin among the slow ones, of which these get a quarter. Nil:
-	// none does.
+	// Judge says which lanes begin among the slow ones, of whose slots they get a quarter.
+	// Nil: none does.
 	Judge Judge[K]
 }
 
 // Judge is what the owner of a Queue knows of its peers. It is called by the Queue, while the
 // owner's mutex is held.
 type Judge[K comparable] interface {
+	// Limit returns how many of a peer may be at work at once; 0: any number.
+	Limit(key K) int
 	// Beside reports whether the next one of a lane begins among the slow ones.
 	Beside(l *Lane[K]) bool
 }
@@ -124,12 +126,15 @@ func (q *Queue[K, T]) enter(t *Ticket[K, T]) {
 	l := q.lanes[t.key]
 	if l == nil {
 		l = &Lane[K]{Key: t.key, Limit: q.cfg.PerPeer}
+		if q.cfg.Judge != nil {
+			l.Limit = q.cfg.Judge.Limit(t.key)
+		}
 		q.lanes[t.key] = l
 	}
 	t.due, t.lane = nil, l
 	t.place = l.ready[t.class].PushBack(t)
 	q.ready++
-	q.arrange(l)
+	q.Arrange(l)
 }
 
 // Remove takes out a ticket that waits. It does nothing with one at work, and with nil.
@@ -141,7 +146,7 @@ func (q *Queue[K, T]) Remove(t *Ticket[K, T]) {
 		l.ready[t.class].Remove(t.place)
 		t.place, t.lane = nil, nil
 		q.ready--
-		q.arrange(l)
+		q.Arrange(l)
 	default:
 		q.due.Remove(t.due)
 	}
@@ -155,14 +160,14 @@ func (q *Queue[K, T]) Tick(now time.Time) {
 	}
 	for l, ok := q.resting.Due(now); ok; l, ok = q.resting.Due(now) {
 		l.rest = nil
-		q.arrange(l)
+		q.Arrange(l)
 	}
 	for at, ok := q.slowAt(); ok && !at.After(now); at, ok = q.slowAt() {
 		t := q.young.Remove(q.young.Front()).(*Ticket[K, T])
 		t.young = nil
 		q.slow++
 		t.lane.Slow++
-		q.arrange(t.lane)
+		q.Arrange(t.lane)
 	}
 }
 
@@ -213,7 +218,7 @@ func (q *Queue[K, T]) pop(w way, now time.Time) *Ticket[K, T] {
 			q.slow++
 			q.beside++
 		}
-		q.arrange(l)
+		q.Arrange(l)
 		return t
 	}
 	return nil
@@ -234,7 +239,7 @@ func (q *Queue[K, T]) Done(t *Ticket[K, T]) {
 	if t.beside {
 		q.beside--
 	}
-	q.arrange(l)
+	q.Arrange(l)
 }
 
 // Wake returns when Tick is to be called again, unless something changes before; ok is false
@@ -254,7 +259,7 @@ func (q *Queue[K, T]) Lane(key K) *Lane[K] { return q.lanes[key] }
 // SetLimit changes how many of a lane may be at work, as long as the lane is remembered.
 func (q *Queue[K, T]) SetLimit(l *Lane[K], limit int) {
 	l.Limit = limit
-	q.arrange(l)
+	q.Arrange(l)
 }
 
 // Rest lets a lane begin nothing until a time. A time that is not after now ends its rest.
@@ -263,7 +268,7 @@ func (q *Queue[K, T]) Rest(l *Lane[K], until, now time.Time) {
 	if l.rest = nil; until.After(now) {
 		l.rest = q.resting.Add(l, until)
 	}
-	q.arrange(l)
+	q.Arrange(l)
 }
 
 // Waiting returns how many are ready, and AtWork how many are at work.
@@ -272,9 +277,10 @@ func (q *Queue[K, T]) Waiting() int { return q.ready }
 // AtWork returns how many are at work.
 func (q *Queue[K, T]) AtWork() int { return q.young.Len() + q.slow }
 
-// arrange puts a lane into the rings where it belongs, takes it out of the others, and forgets
-// it if nothing is left of it.
-func (q *Queue[K, T]) arrange(l *Lane[K]) {
+// Arrange puts a lane into the rings where it belongs, takes it out of the others, and forgets
+// it if nothing is left of it. The owner calls it where the Judge may say something else of the
+// lane now; the Queue does so by itself with each change of its own.
+func (q *Queue[K, T]) Arrange(l *Lane[K]) {
 	may := (l.Limit == 0 || l.Running < l.Limit) && l.rest == nil
 	w := prompt
 	if q.cfg.Judge != nil && q.cfg.Judge.Beside(l) {

@@ -148,6 +148,8 @@ func TestRest(t *testing.T) {
 // hanging judges the peers whose name begins so as hanging.
 type hanging struct{}
 
+func (hanging) Limit(string) int { return 1 }
+
 func (hanging) Beside(l *turns.Lane[string]) bool { return strings.HasPrefix(l.Key, "hanging") }
 
 // TestBeside: peers that are judged to hang take no slot of the others, and a quarter of the

@@ -51,14 +51,15 @@ func (nobody) Remove(context.Context, subscription.Subscription) (bool, error) {
 
 // Read takes all shards of a store and reads them. Close it before the store.
 func Read(ctx context.Context, store Store, logger *slog.Logger) (*Deliveries, error) {
-	seen, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: store.Log, Cursors: store.Cursors}, nobody{}, nobody{}, logger, nil)
+	surety := &subscription.Surety{}
+	seen, err := dispatch.New(dispatch.Config{Surety: surety}, dispatch.Stores{Log: store.Log, Cursors: store.Cursors}, nobody{}, nobody{}, logger, nil)
 	if err != nil {
 		return nil, err
 	}
 	own, release := context.WithCancel(context.WithoutCancel(ctx))
 	var owning errgroup.Group
 	taken := make(chan struct{})
-	holder := &takingAll{Dispatcher: seen, left: subscription.Shards, done: taken}
+	holder := &takingAll{Dispatcher: seen, Surety: surety, left: subscription.Shards, done: taken}
 	ended := make(chan struct{})
 	owning.Go(func() error { defer close(ended); return store.Shards.Run(own, holder) })
 	d := &Deliveries{Dispatcher: seen, cursors: store.Cursors, end: func() error { release(); return owning.Wait() }}
@@ -82,6 +83,7 @@ func (d *Deliveries) Close() error { return d.end() }
 // takingAll is the holder of all shards.
 type takingAll struct {
 	*dispatch.Dispatcher
+	*subscription.Surety
 	left int // shards to be taken. One Gained or Lost at a time.
 	done chan struct{}
 }
