@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"carillon/delivery"
+	"carillon/internal/negotiate"
 	"carillon/internal/weblink"
 	"carillon/payload"
 )
@@ -30,7 +30,7 @@ const searches = 2
 
 // remember answers with what the memory has. After the header was sent the error is errCutOff.
 func (h *Hub) remember(w http.ResponseWriter, r *http.Request, a *asked) error {
-	zipped := acceptsGzip(r.Header.Values("Accept-Encoding"))
+	zipped := negotiate.Gzip(r.Header)
 	for again := 1; ; again++ {
 		found, err := h.search(r, a)
 		if err != nil {
@@ -43,7 +43,7 @@ func (h *Hub) remember(w http.ResponseWriter, r *http.Request, a *asked) error {
 		head.Set("Vary", "Accept-Encoding")
 		tag := found.tag(a.wish.topic, zipped)
 		head.Set("ETag", tag)
-		if matches(r.Header.Values("If-None-Match"), tag) {
+		if negotiate.HasTag(r.Header, tag) {
 			head.Del("Content-Type")
 			w.WriteHeader(http.StatusNotModified)
 			return nil
@@ -103,36 +103,6 @@ func (c chain) tag(topic string, zipped bool) string {
 		tag += "-gzip"
 	}
 	return `"` + tag + `"`
-}
-
-// matches tells whether If-None-Match names the tag (RFC 9110 §13.1.2). None of ours has a comma.
-func matches(lines []string, tag string) bool {
-	for item := range strings.SplitSeq(strings.Join(lines, ","), ",") {
-		item = strings.TrimSpace(item)
-		if item == "*" || strings.TrimPrefix(item, "W/") == tag {
-			return true
-		}
-	}
-	return false
-}
-
-// acceptsGzip tells whether gzip is among the codings that are accepted (RFC 9110 §12.5.3).
-func acceptsGzip(lines []string) bool {
-	accepted, named := false, false
-	for item := range strings.SplitSeq(strings.Join(lines, ","), ",") {
-		name, params, _ := strings.Cut(item, ";")
-		q := 1.0
-		if value, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(params)), "q="); ok {
-			q, _ = strconv.ParseFloat(strings.TrimSpace(value), 64)
-		}
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "gzip", "x-gzip":
-			accepted, named = q > 0, true
-		case "*":
-			accepted = named && accepted || !named && q > 0
-		}
-	}
-	return accepted
 }
 
 // recite writes the document. The room for bodies is taken before one is read: that of the

@@ -13,10 +13,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"carillon/internal/negotiate"
 	"carillon/payload"
 )
 
@@ -85,7 +85,7 @@ const pieceBytes = 256 << 10
 // serveDocument answers with the document, packed where the client takes that, or with
 // 304 where the client has it (RFC 9110 §13).
 func (s *documents) serveDocument(w http.ResponseWriter, r *http.Request, d document) error {
-	packed := acceptsGzip(r.Header.Values("Accept-Encoding"))
+	packed := negotiate.Gzip(r.Header)
 	tag := `"` + d.tag + `"`
 	if packed {
 		tag = `"` + d.tag + `-gzip"` // other bytes
@@ -320,48 +320,12 @@ func lastModified(modified, now time.Time) string {
 // unchanged tells whether the client has the document, by its tag or else by its date
 // (RFC 9110 §13.2.2).
 func unchanged(header http.Header, tag string, modified, now time.Time) bool {
-	if tags := header.Values("If-None-Match"); len(tags) > 0 {
-		return hasTag(tags, tag)
+	if len(header.Values("If-None-Match")) > 0 {
+		return negotiate.HasTag(header, tag)
 	}
 	since, err := http.ParseTime(header.Get("If-Modified-Since"))
 	second := modified.Truncate(time.Second)
 	return err == nil && second.Before(now.Truncate(time.Second)) && !second.After(since)
-}
-
-// hasTag tells whether an If-None-Match header (RFC 9110 §13.1.2) names the tag.
-func hasTag(values []string, tag string) bool {
-	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
-		if part == "*" || part == tag {
-			return true
-		}
-	}
-	return false
-}
-
-// acceptsGzip tells whether Accept-Encoding takes gzip (RFC 9110 §12.5.3).
-func acceptsGzip(values []string) bool {
-	accepted := false
-	for coding := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		name, params, _ := strings.Cut(coding, ";")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if name != "gzip" && name != "x-gzip" && name != "*" {
-			continue
-		}
-		quality := 1.0
-		key, value, found := strings.Cut(params, "=")
-		if found && strings.EqualFold(strings.TrimSpace(key), "q") {
-			var err error
-			if quality, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
-				quality = 0
-			}
-		}
-		accepted = quality > 0
-		if name != "*" {
-			return accepted // what is said of it by name counts
-		}
-	}
-	return accepted
 }
 
 // tagFrom makes an entity tag of what tells a document from others of its address.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"carillon/internal/negotiate"
 	"carillon/payload"
 )
 
@@ -100,7 +101,7 @@ func (ch *channel) serveTopic(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	var body io.ReadCloser
-	if r.Method == http.MethodGet && !hasTag(r.Header.Values("If-None-Match"), tagOf(note)) {
+	if r.Method == http.MethodGet && !negotiate.HasTag(r.Header, tagOf(note)) {
 		var err error
 		if note, body, err = ch.openLatest(r.Context()); err != nil {
 			return err
@@ -109,7 +110,7 @@ func (ch *channel) serveTopic(w http.ResponseWriter, r *http.Request) error {
 	}
 	header.Set("ETag", tagOf(note))
 	header.Set("Last-Modified", note.Until.UTC().Format(http.TimeFormat))
-	if hasTag(r.Header.Values("If-None-Match"), tagOf(note)) {
+	if negotiate.HasTag(r.Header, tagOf(note)) {
 		header.Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)
 		return nil
