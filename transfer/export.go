@@ -37,8 +37,10 @@ func Export(ctx context.Context, from Source, w io.Writer, cfg ExportConfig) (Pr
 		cfg.Time = time.Now()
 	}
 	e := &exporter{Source: from, w: newWriter(w, cfg.Progress), heads: map[string]delivery.Seq{}}
-	err := e.w.header(cfg)
-	for _, part := range []func(context.Context) error{e.sources, e.logs, e.requests, e.pings, e.subscriptions} {
+	err := e.w.header(cfg.Time, cfg.Hub, cfg.Engine)
+	for _, part := range []func(context.Context) error{
+		e.exportSources, e.exportLogs, e.exportRequests, e.exportPings, e.exportSubscriptions,
+	} {
 		if err == nil {
 			err = part(ctx)
 		}
@@ -56,7 +58,7 @@ type exporter struct {
 	heads map[string]delivery.Seq // of the topics that are in the stream, by key
 }
 
-func (e *exporter) sources(ctx context.Context) error {
+func (e *exporter) exportSources(ctx context.Context) error {
 	if e.Sources == nil {
 		return nil
 	}
@@ -72,7 +74,7 @@ func (e *exporter) sources(ctx context.Context) error {
 	return nil
 }
 
-func (e *exporter) logs(ctx context.Context) error {
+func (e *exporter) exportLogs(ctx context.Context) error {
 	topics, err := sorted(e.Log.Topics(ctx), func(a, b delivery.TopicState) int { return strings.Compare(a.Topic, b.Topic) })
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (e *exporter) logs(ctx context.Context) error {
 		e.heads[t.Topic] = t.Head
 		err := e.w.topic(t)
 		if err == nil {
-			err = e.notifications(ctx, t)
+			err = e.exportLog(ctx, t)
 		}
 		if err != nil {
 			return fmt.Errorf("topic %s: %w", t.Topic, err)
@@ -93,9 +95,9 @@ func (e *exporter) logs(ctx context.Context) error {
 	return nil
 }
 
-// notifications writes what the log keeps up to the head that its topic line
+// exportLog writes what the log keeps up to the head that its topic line
 // tells: what was published since is not in this stream.
-func (e *exporter) notifications(ctx context.Context, t delivery.TopicState) error {
+func (e *exporter) exportLog(ctx context.Context, t delivery.TopicState) error {
 	for from := t.First; from <= t.Head; {
 		n, err := e.Log.Read(ctx, t.Topic, from)
 		if errors.Is(err, delivery.ErrEndOfLog) || err == nil && n.Seq > t.Head {
@@ -112,9 +114,9 @@ func (e *exporter) notifications(ctx context.Context, t delivery.TopicState) err
 	return nil
 }
 
-// requests come before the subscriptions: one that is verified meanwhile is then
+// exportRequests comes before the subscriptions: one that is verified meanwhile is then
 // in the stream twice over rather than not at all.
-func (e *exporter) requests(ctx context.Context) error {
+func (e *exporter) exportRequests(ctx context.Context) error {
 	for shard := range subscription.Shard(subscription.Shards) {
 		requests, err := sorted(e.Subscriptions.Requests(ctx, shard), func(a, b subscription.Request) int {
 			return bytes.Compare(a.ID[:], b.ID[:])
@@ -131,7 +133,7 @@ func (e *exporter) requests(ctx context.Context) error {
 	return nil
 }
 
-func (e *exporter) pings(ctx context.Context) error {
+func (e *exporter) exportPings(ctx context.Context) error {
 	pings, err := sorted(e.Pings.Waiting(ctx), func(a, b delivery.Ping) int { return strings.Compare(a.Topic, b.Topic) })
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func (e *exporter) pings(ctx context.Context) error {
 	return nil
 }
 
-func (e *exporter) subscriptions(ctx context.Context) error {
+func (e *exporter) exportSubscriptions(ctx context.Context) error {
 	for shard := range subscription.Shard(subscription.Shards) {
 		members, err := sorted(e.Cursors.Members(ctx, shard), func(a, b delivery.Member) int {
 			return bytes.Compare(a.ID[:], b.ID[:])
@@ -153,7 +155,7 @@ func (e *exporter) subscriptions(ctx context.Context) error {
 			return err
 		}
 		for _, m := range members {
-			if err := e.subscription(ctx, m); err != nil {
+			if err := e.exportMember(ctx, m); err != nil {
 				return fmt.Errorf("subscription %s: %w", m.ID, err)
 			}
 		}
@@ -165,9 +167,9 @@ func (e *exporter) subscriptions(ctx context.Context) error {
 // engine has kept more so far.
 const maxGaps = 1000
 
-// subscription writes a subscription and its gaps as they were at the topic's head
+// exportMember writes a subscription and its gaps as they were at the topic's head
 // in the stream: the target gives out the numbers above it once more.
-func (e *exporter) subscription(ctx context.Context, m delivery.Member) error {
+func (e *exporter) exportMember(ctx context.Context, m delivery.Member) error {
 	head := e.heads[subscription.Key(m.Topic)]
 	m.Start, m.Settled = min(m.Start, uint64(head)), min(m.Settled, head)
 	if m.ReplayLast = min(m.ReplayLast, head); m.ReplayNext > m.ReplayLast {

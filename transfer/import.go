@@ -16,9 +16,6 @@ import (
 	"carillon/subscription"
 )
 
-// ErrNotEmpty: the target keeps something already, and Merge was not asked for.
-var ErrNotEmpty = errors.New("the target is not empty")
-
 // DefaultMaxBody is the largest body of a notification, in bytes, that is taken
 // from a stream: what the largest hub may take (its --max-body).
 const DefaultMaxBody = 1 << 30

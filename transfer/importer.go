@@ -9,6 +9,9 @@ import (
 	"carillon/source"
 )
 
+// ErrNotEmpty: the target keeps something already, and Merge was not asked for.
+var ErrNotEmpty = errors.New("the target is not empty")
+
 // Bounds of what is put in one call.
 const (
 	batchRecords = 512

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -128,27 +127,4 @@ func (l *lines) end(end endLine, counted Counts) error {
 		return l.failed(fmt.Errorf("%w: something follows the last line", ErrDamaged))
 	}
 	return err
-}
-
-// kindOf reads the kind, which every line begins with.
-func kindOf(line []byte) (kind, error) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"kind":"`))
-	name, _, found := bytes.Cut(rest[:min(len(rest), 32)], []byte(`"`))
-	if !ok || !found {
-		return "", errors.New("a line that does not begin with its kind")
-	}
-	return kind(name), nil
-}
-
-// strict decodes one JSON value that has no fields but those of v.
-func strict(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the record")
-	}
-	return nil
 }

@@ -47,10 +47,8 @@ func (w *writer) record(line any, count *int) error {
 	return nil
 }
 
-func (w *writer) header(cfg ExportConfig) error {
-	return w.encoder.Encode(headerLine{
-		kindHeader, Format, Version, cfg.Time.UTC(), cfg.Hub, cfg.Engine,
-	})
+func (w *writer) header(at time.Time, hub, engine string) error {
+	return w.encoder.Encode(headerLine{kindHeader, Format, Version, at.UTC(), hub, engine})
 }
 
 func (w *writer) source(s source.Source) error {

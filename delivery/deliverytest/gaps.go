@@ -3,7 +3,6 @@ package deliverytest
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"carillon/delivery"
 	"carillon/subscription"
@@ -51,33 +50,6 @@ func testGaps(t *testing.T, open Open) {
 			wantGaps(t, h.Cursors, sub.ID, 100, want[:100]...)
 		},
 	})
-}
-
-// replayed is the gap after it was delivered again.
-func replayed(g delivery.Gap) delivery.Gap {
-	g.Replayed = start.Add(time.Hour + time.Nanosecond)
-	return g
-}
-
-// wantGapped checks who has gaps, over all shards.
-func wantGapped(t *testing.T, c delivery.Cursors, want ...subscription.Subscription) {
-	t.Helper()
-	left := make(map[subscription.ID]bool)
-	for _, sub := range want {
-		left[sub.ID] = true
-	}
-	for s := range subscription.Shard(subscription.Shards) {
-		for id, err := range c.Gapped(t.Context(), s) {
-			must(t, err)
-			if !left[id] || subscription.ShardOf(id) != s {
-				t.Fatalf("shard %d gives %s, again or without a gap", s, id)
-			}
-			delete(left, id)
-		}
-	}
-	if len(left) > 0 {
-		t.Fatalf("not given: %v", left)
-	}
 }
 
 func testGapped(t *testing.T, open Open) {

@@ -31,14 +31,14 @@ func testLogModel(t *testing.T, open Open) {
 		round++
 		m := &logModel{topic: fmt.Sprintf("https://source.example/model/%d/", round), log: log}
 		rt.Repeat(map[string]func(*rapid.T){
-			"append": func(rt *rapid.T) { m.append(t, rt) },
+			"append": func(rt *rapid.T) { m.checkAppend(t, rt) },
 			"trim":   func(rt *rapid.T) { m.trim(t, rt) },
 			"shrink": func(rt *rapid.T) { m.shrink(t, rt) },
-			"read":   func(rt *rapid.T) { m.read(t, rt, m.number(rt, "from")) },
-			"list":   func(rt *rapid.T) { m.list(t, rt) },
+			"read":   func(rt *rapid.T) { m.checkRead(t, rt, m.number(rt, "from")) },
+			"list":   func(rt *rapid.T) { m.checkList(t, rt) },
 			"topics": func(rt *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 { // it goes through the topics of all rounds
-					m.topics(t, rt)
+					m.checkTopics(t, rt)
 				}
 			},
 			"reopen": func(rt *rapid.T) {
@@ -53,7 +53,7 @@ func testLogModel(t *testing.T, open Open) {
 	})
 }
 
-func (m *logModel) head() delivery.Seq {
+func (m *logModel) lastSeq() delivery.Seq {
 	if len(m.all) == 0 {
 		return 0
 	}
@@ -69,11 +69,11 @@ func (m *logModel) number(rt *rapid.T, label string) delivery.Seq {
 	case i < len(m.all):
 		return m.all[i].Seq
 	}
-	return m.head() + delivery.Seq(i-len(m.all)+1)
+	return m.lastSeq() + delivery.Seq(i-len(m.all)+1)
 }
 
-func (m *logModel) append(t *testing.T, rt *rapid.T) {
-	n := delivery.Notification{ID: uuid.New(), After: m.head()}
+func (m *logModel) checkAppend(t *testing.T, rt *rapid.T) {
+	n := delivery.Notification{ID: uuid.New(), After: m.lastSeq()}
 	n.Accepted = start.Add(time.Duration(rapid.IntRange(0, 5).Draw(rt, "accepted")) * time.Second)
 	n.Topic = m.topic
 	n.Body = []byte(rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "body"))
@@ -91,7 +91,7 @@ func (m *logModel) append(t *testing.T, rt *rapid.T) {
 		}
 	}
 	got, err := m.log.Append(t.Context(), n.Publication, n.ID, n.Accepted)
-	if !want.Repeated && got.Seq > m.head() {
+	if !want.Repeated && got.Seq > m.lastSeq() {
 		n.Seq, want.Seq = got.Seq, got.Seq
 	}
 	if err != nil || got != want {
@@ -120,7 +120,7 @@ func (m *logModel) trim(t *testing.T, rt *rapid.T) {
 
 // shrink takes away some of what the log takes by its own word.
 func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
-	state := m.state(t, rt)
+	state := m.checkState(t, rt)
 	keep := state.Bytes * int64(rapid.IntRange(0, 8).Draw(rt, "keep")) / 7
 	olderThan := start.Add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "olderThan")) * time.Second)
 	before := m.number(rt, "before")
@@ -128,7 +128,7 @@ func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	left := m.state(t, rt).Bytes
+	left := m.checkState(t, rt).Bytes
 	if state.Bytes-left != went.Bytes {
 		rt.Fatalf("Shrink: %+v went of %d, and %d are left", went, state.Bytes, left)
 	}
@@ -143,7 +143,7 @@ func (m *logModel) shrink(t *testing.T, rt *rapid.T) {
 	}
 }
 
-func (m *logModel) read(t *testing.T, rt *rapid.T, from delivery.Seq) {
+func (m *logModel) checkRead(t *testing.T, rt *rapid.T, from delivery.Seq) {
 	got, err := m.log.Read(t.Context(), m.topic, from)
 	want := m.first
 	for want < len(m.all) && m.all[want].Seq < from {
@@ -167,24 +167,24 @@ func (m *logModel) read(t *testing.T, rt *rapid.T, from delivery.Seq) {
 	}
 }
 
-// state is what the log tells of the topic.
-func (m *logModel) state(t *testing.T, rt *rapid.T) delivery.TopicState {
+// checkState is what the log tells of the topic.
+func (m *logModel) checkState(t *testing.T, rt *rapid.T) delivery.TopicState {
 	state, err := m.log.State(t.Context(), m.topic)
-	if err != nil || state.Head != m.head() {
-		rt.Fatalf("State: got %+v, error %v; want the head %d", state, err, m.head())
+	if err != nil || state.Head != m.lastSeq() {
+		rt.Fatalf("State: got %+v, error %v; want the head %d", state, err, m.lastSeq())
 	}
 	return state
 }
 
-// topics compares the topic's part of the list of all with what is told of it alone.
-func (m *logModel) topics(t *testing.T, rt *rapid.T) {
-	if got, want := stateOf(t, m.log, m.topic), m.state(t, rt); m.head() > 0 && got != want {
+// checkTopics compares the topic's part of the list of all with what is told of it alone.
+func (m *logModel) checkTopics(t *testing.T, rt *rapid.T) {
+	if got, want := stateOf(t, m.log, m.topic), m.checkState(t, rt); m.lastSeq() > 0 && got != want {
 		rt.Fatalf("among all topics it is %+v, alone %+v", got, want)
 	}
 }
 
-// list compares a part of the list of notifications.
-func (m *logModel) list(t *testing.T, rt *rapid.T) {
+// checkList compares a part of the list of notifications.
+func (m *logModel) checkList(t *testing.T, rt *rapid.T) {
 	before, limit := m.number(rt, "before"), rapid.IntRange(0, 6).Draw(rt, "limit")
 	var want []delivery.Summary
 	for i := len(m.all) - 1; i >= m.first && len(want) < limit; i-- {
@@ -215,15 +215,15 @@ func (m *logModel) untrim(t *testing.T, rt *rapid.T) {
 
 func (m *logModel) check(t *testing.T, rt *rapid.T) {
 	heads, err := m.log.Heads(t.Context(), []string{m.topic})
-	if err != nil || len(heads) != 1 || heads[0] != m.head() {
-		rt.Fatalf("heads are %d, error %v; want %d", heads, err, m.head())
+	if err != nil || len(heads) != 1 || heads[0] != m.lastSeq() {
+		rt.Fatalf("heads are %d, error %v; want %d", heads, err, m.lastSeq())
 	}
-	m.read(t, rt, 0)
+	m.checkRead(t, rt, 0)
 	bodies := 0
 	for _, n := range m.all[m.first:] {
 		bodies += len(n.Body)
 	}
-	if err := counted(m.state(t, rt).Bytes, len(m.all)-m.first, bodies); err != nil {
+	if err := counted(m.checkState(t, rt).Bytes, len(m.all)-m.first, bodies); err != nil {
 		rt.Fatal(err)
 	}
 }

@@ -1,7 +1,6 @@
 package deliverytest
 
 import (
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,58 +14,6 @@ import (
 // mostBesides is the most that a notification of these tests may count for beside
 // its body.
 const mostBesides = 1500
-
-// counted checks what a log says that its notifications take.
-func counted(bytes int64, kept, bodies int) error {
-	if bytes < int64(bodies+kept) || bytes > int64(bodies+kept*mostBesides) {
-		return fmt.Errorf("%d notifications with bodies of %d bytes count for %d", kept, bodies, bytes)
-	}
-	return nil
-}
-
-// stateOf finds the state of a topic; the zero state if it has no log.
-func stateOf(t *testing.T, l delivery.Log, topic string) (found delivery.TopicState) {
-	t.Helper()
-	for state, err := range l.Topics(t.Context()) {
-		must(t, err)
-		if state.Topic == topic {
-			found = state
-		}
-	}
-	return found
-}
-
-// wantCounted checks what a topic's log says that it takes.
-func wantCounted(t *testing.T, l delivery.Log, topic string) {
-	t.Helper()
-	kept, bodies := 0, 0
-	for n, err := l.Read(t.Context(), topic, 0); err == nil; n, err = l.Read(t.Context(), topic, n.Seq+1) {
-		kept++
-		bodies += len(n.Body)
-	}
-	must(t, counted(stateOf(t, l, topic).Bytes, kept, bodies))
-}
-
-// shrink shrinks a log that must not fail.
-func shrink(t *testing.T, l delivery.Log, topic string, keep int64, olderThan time.Time) delivery.Trimmed {
-	t.Helper()
-	went, err := l.Shrink(t.Context(), topic, keep, delivery.MaxSeq, olderThan)
-	must(t, err)
-	return went
-}
-
-// appendSizes appends notifications with bodies of these sizes, accepted a second
-// apart from start on.
-func appendSizes(t *testing.T, l delivery.Log, topic string, sizes ...int) (seqs []delivery.Seq) {
-	t.Helper()
-	for i, size := range sizes {
-		p := plain(topic, strings.Repeat("x", size))
-		receipt, err := l.Append(t.Context(), p, uuid.New(), start.Add(time.Duration(i)*time.Second))
-		must(t, err)
-		seqs = append(seqs, receipt.Seq)
-	}
-	return seqs
-}
 
 func testShrink(t *testing.T, open Open) {
 	const k = 100_000 // beside which the rest of a notification is little

@@ -19,39 +19,37 @@ type log struct {
 // Log is the engine's, measured.
 func (c *Calls) Log(l delivery.Log) delivery.Log { return log{l, c} }
 
-func (l log) Append(ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time) (delivery.Receipt, error) {
-	began := time.Now()
-	r, err := l.Log.Append(ctx, p, id, accepted)
-	l.calls.done(logAppend, began, err)
-	return r, err
+func (l log) Append(
+	ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time,
+) (_ delivery.Receipt, err error) {
+	defer l.calls.done(logAppend, time.Now(), &err)
+	return l.Log.Append(ctx, p, id, accepted)
 }
 
-func (l log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	began := time.Now()
-	n, err := l.Log.Read(ctx, topic, from)
-	l.calls.done(logRead, began, err)
-	return n, err
+func (l log) Read(
+	ctx context.Context, topic string, from delivery.Seq,
+) (_ *delivery.Notification, err error) {
+	defer l.calls.done(logRead, time.Now(), &err)
+	return l.Log.Read(ctx, topic, from)
 }
 
-func (l log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
-	began := time.Now()
-	heads, err := l.Log.Heads(ctx, topics)
-	l.calls.done(logHeads, began, err)
-	return heads, err
+func (l log) Heads(ctx context.Context, topics []string) (_ []delivery.Seq, err error) {
+	defer l.calls.done(logHeads, time.Now(), &err)
+	return l.Log.Heads(ctx, topics)
 }
 
-func (l log) Trim(ctx context.Context, topic string, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
-	began := time.Now()
-	went, err := l.Log.Trim(ctx, topic, before, olderThan)
-	l.calls.done(logTrim, began, err)
-	return went, err
+func (l log) Trim(
+	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+) (_ delivery.Trimmed, err error) {
+	defer l.calls.done(logTrim, time.Now(), &err)
+	return l.Log.Trim(ctx, topic, before, olderThan)
 }
 
-func (l log) Shrink(ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
-	began := time.Now()
-	went, err := l.Log.Shrink(ctx, topic, keep, before, olderThan)
-	l.calls.done(logShrink, began, err)
-	return went, err
+func (l log) Shrink(
+	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
+) (_ delivery.Trimmed, err error) {
+	defer l.calls.done(logShrink, time.Now(), &err)
+	return l.Log.Shrink(ctx, topic, keep, before, olderThan)
 }
 
 func (l log) Keys(ctx context.Context) iter.Seq2[string, error] {
@@ -62,25 +60,23 @@ func (l log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 	return sequence(l.calls, logTopics, l.Log.Topics(ctx))
 }
 
-func (l log) Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error) {
-	began := time.Now()
-	all, err := l.Log.Summaries(ctx, topic, before, limit)
-	l.calls.done(logSummaries, began, err)
-	return all, err
+func (l log) Summaries(
+	ctx context.Context, topic string, before delivery.Seq, limit int,
+) (_ []delivery.Summary, err error) {
+	defer l.calls.done(logSummaries, time.Now(), &err)
+	return l.Log.Summaries(ctx, topic, before, limit)
 }
 
-func (l log) Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
-	began := time.Now()
-	one, err := l.Log.Summary(ctx, topic, from)
-	l.calls.done(logSummary, began, err)
-	return one, err
+func (l log) Summary(
+	ctx context.Context, topic string, from delivery.Seq,
+) (_ delivery.Summary, err error) {
+	defer l.calls.done(logSummary, time.Now(), &err)
+	return l.Log.Summary(ctx, topic, from)
 }
 
-func (l log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
-	began := time.Now()
-	state, err := l.Log.State(ctx, topic)
-	l.calls.done(logState, began, err)
-	return state, err
+func (l log) State(ctx context.Context, topic string) (_ delivery.TopicState, err error) {
+	defer l.calls.done(logState, time.Now(), &err)
+	return l.Log.State(ctx, topic)
 }
 
 type pings struct {
@@ -91,18 +87,14 @@ type pings struct {
 // Pings are the engine's, measured.
 func (c *Calls) Pings(p delivery.Pings) delivery.Pings { return pings{p, c} }
 
-func (p pings) Ping(ctx context.Context, topics []string) ([]delivery.Ping, error) {
-	began := time.Now()
-	noted, err := p.Pings.Ping(ctx, topics)
-	p.calls.done(pingsPing, began, err)
-	return noted, err
+func (p pings) Ping(ctx context.Context, topics []string) (_ []delivery.Ping, err error) {
+	defer p.calls.done(pingsPing, time.Now(), &err)
+	return p.Pings.Ping(ctx, topics)
 }
 
-func (p pings) Fetched(ctx context.Context, one delivery.Ping) (*delivery.Ping, error) {
-	began := time.Now()
-	left, err := p.Pings.Fetched(ctx, one)
-	p.calls.done(pingsFetched, began, err)
-	return left, err
+func (p pings) Fetched(ctx context.Context, one delivery.Ping) (_ *delivery.Ping, err error) {
+	defer p.calls.done(pingsFetched, time.Now(), &err)
+	return p.Pings.Fetched(ctx, one)
 }
 
 func (p pings) Waiting(ctx context.Context) iter.Seq2[delivery.Ping, error] {
@@ -121,18 +113,16 @@ func (c cursors) Members(ctx context.Context, s subscription.Shard) iter.Seq2[de
 	return sequence(c.calls, cursorsMembers, c.Cursors.Members(ctx, s))
 }
 
-func (c cursors) Save(ctx context.Context, batches []delivery.Batch) error {
-	began := time.Now()
-	err := c.Cursors.Save(ctx, batches)
-	c.calls.done(cursorsSave, began, err)
-	return err
+func (c cursors) Save(ctx context.Context, batches []delivery.Batch) (err error) {
+	defer c.calls.done(cursorsSave, time.Now(), &err)
+	return c.Cursors.Save(ctx, batches)
 }
 
-func (c cursors) Gaps(ctx context.Context, id subscription.ID, limit int) ([]delivery.Gap, error) {
-	began := time.Now()
-	gaps, err := c.Cursors.Gaps(ctx, id, limit)
-	c.calls.done(cursorsGaps, began, err)
-	return gaps, err
+func (c cursors) Gaps(
+	ctx context.Context, id subscription.ID, limit int,
+) (_ []delivery.Gap, err error) {
+	defer c.calls.done(cursorsGaps, time.Now(), &err)
+	return c.Cursors.Gaps(ctx, id, limit)
 }
 
 func (c cursors) Gapped(ctx context.Context, s subscription.Shard) iter.Seq2[subscription.ID, error] {
@@ -152,16 +142,14 @@ func (c *Calls) Marks(all delivery.Marks) delivery.Marks {
 	return marks{all, c}
 }
 
-func (m marks) Mark(ctx context.Context, t delivery.Tenure, lowest map[string]delivery.Seq) error {
-	began := time.Now()
-	err := m.Marks.Mark(ctx, t, lowest)
-	m.calls.done(marksMark, began, err)
-	return err
+func (m marks) Mark(ctx context.Context, t delivery.Tenure, lowest map[string]delivery.Seq) (err error) {
+	defer m.calls.done(marksMark, time.Now(), &err)
+	return m.Marks.Mark(ctx, t, lowest)
 }
 
-func (m marks) Lowest(ctx context.Context, since time.Time) (map[string]delivery.Seq, bool, error) {
-	began := time.Now()
-	lowest, known, err := m.Marks.Lowest(ctx, since)
-	m.calls.done(marksLowest, began, err)
-	return lowest, known, err
+func (m marks) Lowest(
+	ctx context.Context, since time.Time,
+) (_ map[string]delivery.Seq, _ bool, err error) {
+	defer m.calls.done(marksLowest, time.Now(), &err)
+	return m.Marks.Lowest(ctx, since)
 }

@@ -93,10 +93,10 @@ func NewCalls(reg prometheus.Registerer) (*Calls, error) {
 	return c, nil
 }
 
-// done notes a call that has ended.
-func (c *Calls) done(op operation, began time.Time, err error) {
+// done notes a call that has ended, and whose error is in err.
+func (c *Calls) done(op operation, began time.Time, err *error) {
 	took := time.Since(began).Seconds()
-	what := outcomeOf(err)
+	what := outcomeOf(*err)
 	switch what {
 	case ok:
 		c.good[op].Observe(took)
@@ -112,7 +112,7 @@ func sequence[T any](c *Calls, op operation, all iter.Seq2[T, error]) iter.Seq2[
 	return func(yield func(T, error) bool) {
 		began := time.Now()
 		var failure error
-		defer func() { c.done(op, began, failure) }()
+		defer c.done(op, began, &failure)
 		all(func(one T, err error) bool {
 			if err != nil {
 				failure = err
