@@ -77,6 +77,7 @@ var mayImport = map[string]struct {
 	"cmd/notifier":                 {[]string{"notifier", "notifier/directory", "notifier/dump", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"cmd/destination":              {[]string{"check", "internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "destination/republish", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"bench":                        {[]string{"delivery", "subscription", "transfer", "payload", "destination/lists"}, "a benchmark drives the real commands from outside; it makes a million subscriptions as an export, times the writer of documents, and finds the packages of a dump"},
+	"internal/together":            {nil, "tests that wait do so side by side in each room"},
 	"internal/tracing/tracingtest": {nil, "a collector for tests knows what it is sent by OpenTelemetry's own types"},
 	// The conformance suites are imported by the tests of engines only.
 	"subscription/subscriptiontest": {[]string{"subscription"}, "a suite knows the interface, never an engine"},

@@ -15,6 +15,7 @@ import (
 // TestAuditByDumps checks that an audit of a Source without a Resource List goes by the manifests of
 // its dumps, and leaves nothing behind.
 func TestAuditByDumps(t *testing.T) {
+	t.Parallel()
 	for name, lacks := range map[string][]string{
 		"a Change List":     {payload.CapResourceList},
 		"a Change Dump":     {payload.CapResourceList, payload.CapChangeList},

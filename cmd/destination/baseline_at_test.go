@@ -17,6 +17,7 @@ import (
 // A Source whose archives tell what it had, and that has the content of now only: what is still the same is
 // brought back, and all the rest is listed and never put. The mirror stays where it is.
 func TestBaselineAtByRequests(t *testing.T) {
+	t.Parallel()
 	m := newMuseum(t, false)
 	moments := m.record()
 	// What the Source has not any more, or has otherwise.
@@ -46,6 +47,7 @@ func TestBaselineAtByRequests(t *testing.T) {
 // Five moments of a recorded history are brought back equal byte for byte, in any order, one after the
 // other in one mirror and each in a new one, from the dumps of a Source that has next to nothing of it now.
 func TestBaselineAtFiveMoments(t *testing.T) {
+	t.Parallel()
 	m := newMuseum(t, true)
 	moments := m.record()
 	m.files = map[string]string{} // nothing can be had by itself
@@ -74,6 +76,7 @@ func TestBaselineAtFiveMoments(t *testing.T) {
 
 // A Source that has dumps only tells by their manifests what it had.
 func TestBaselineAtByDumpsOnly(t *testing.T) {
+	t.Parallel()
 	m := newMuseum(t, true)
 	m.onlyDumps = true
 	moments := m.record()
@@ -90,6 +93,7 @@ func TestBaselineAtByDumpsOnly(t *testing.T) {
 
 // Of a Source that tells no hashes in its lists nothing is proven, whatever its dumps and its server have.
 func TestBaselineAtWithoutHashes(t *testing.T) {
+	t.Parallel()
 	m := newMuseum(t, true)
 	m.unhashed = true
 	moments := m.record()
@@ -106,6 +110,7 @@ func TestBaselineAtWithoutHashes(t *testing.T) {
 // What a package has otherwise than was told is not put, nor what it brings along. What is still the same at
 // its own address is fetched, and the rest is listed.
 func TestBaselineAtByBadPackages(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(m *museum, i int, dump, zip string){
 		"packages are away":     func(m *museum, _ int, _, zip string) { delete(m.docs, zip) },
 		"packages are others":   func(m *museum, _ int, _, zip string) { m.docs[zip] = bytes.Repeat([]byte("x"), len(m.docs[zip])) },
@@ -150,6 +155,7 @@ func TestBaselineAtByBadPackages(t *testing.T) {
 
 // Where there are no Resource Dumps the Change Dumps of all the time before are looked at.
 func TestBaselineAtByChangeDumpsAlone(t *testing.T) {
+	t.Parallel()
 	m := newMuseum(t, true)
 	moments := m.record()
 	m.files = map[string]string{}
@@ -166,6 +172,7 @@ func TestBaselineAtByChangeDumpsAlone(t *testing.T) {
 
 // A mirror that is kept at a moment is moved by nothing but --at.
 func TestAMirrorThatIsKept(t *testing.T) {
+	t.Parallel()
 	m := newMuseum(t, false)
 	moments := m.record()
 	last := payload.FormatDatetime(moments[4])
@@ -204,6 +211,7 @@ func TestAMirrorThatIsKept(t *testing.T) {
 
 // A moment that the archives do not reach is refused before anything is changed, with what they reach.
 func TestBaselineAtBeyondTheArchives(t *testing.T) {
+	t.Parallel()
 	m := newMuseum(t, false)
 	moments := m.record()
 	earliest := payload.FormatDatetime(slices.MinFunc(slices.Collect(maps.Keys(m.past)), time.Time.Compare))

@@ -9,6 +9,7 @@ import (
 
 // Runs that find nothing new leave the position as it is: the change that it stands at is in each of them.
 func TestIncrementalAgain(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/a.txt", "one")

@@ -14,6 +14,7 @@ import (
 
 // Changes that were handed on as lines are in no mirror: who mirrors later begins with a baseline.
 func TestMirrorAfterLines(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/old", "old")
@@ -47,6 +48,7 @@ func TestMirrorAfterLines(t *testing.T) {
 
 // A mirror that is not there, as its disk is not mounted, is neither whole nor made anew.
 func TestMirrorNotMounted(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	hub := s.withHub()
@@ -96,6 +98,7 @@ func TestMirrorNotMounted(t *testing.T) {
 
 // A Source whose topic is hidden, and shown again, is the same; another one is not.
 func TestHiddenChannel(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/a", "a")
@@ -120,6 +123,7 @@ func TestHiddenChannel(t *testing.T) {
 
 // A mistyped --topic takes no data directory, and a --start that nobody keeps can be given anew.
 func TestMistyped(t *testing.T) {
+	t.Parallel()
 	s := newShelf(t)
 	s.put("/a", "a")
 	s.snapshot()

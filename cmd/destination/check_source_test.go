@@ -61,6 +61,7 @@ func smallSite(t *testing.T) *httptest.Server {
 
 // destination check says by its status what it has found, and by a line or an object each what that is.
 func TestCheckCommand(t *testing.T) {
+	t.Parallel()
 	server := smallSite(t)
 	file := func(name, text string) string {
 		name = filepath.Join(t.TempDir(), name)
@@ -100,6 +101,7 @@ func TestCheckCommand(t *testing.T) {
 
 // With --json each line is an object, the last with the summary.
 func TestCheckCommandJSON(t *testing.T) {
+	t.Parallel()
 	var out, stderr bytes.Buffer
 	if status := run(t.Context(), []string{"check", smallSite(t).URL + "/resourcelist.xml", "--sample", "1", "--json"}, &out, &stderr); status != 1 {
 		t.Fatalf("status %d: %s", status, &stderr)

@@ -10,6 +10,7 @@ import (
 // TestDumpOlderThanTheMirror checks that no baseline brings back what was deleted after its dump
 // was made.
 func TestDumpOlderThanTheMirror(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, mode string
 		lacks      []string // of the capabilities, when the second baseline runs
@@ -59,6 +60,7 @@ func TestDumpOlderThanTheMirror(t *testing.T) {
 // TestDumpOlderThanTheMoment checks that a mirror that is kept at a moment can be brought to the
 // present by an older dump, and goes on from there.
 func TestDumpOlderThanTheMoment(t *testing.T) {
+	t.Parallel()
 	m, s := newDumper(t)
 	s.put("/a.txt", "stays")
 	s.put("/b.txt", "is deleted")

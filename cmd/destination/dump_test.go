@@ -137,6 +137,7 @@ func (d *dumper) gets() (n int) {
 
 // A baseline by a Resource Dump, and changes by a Change Dump, with all that they lack by GET.
 func TestDumpCommands(t *testing.T) {
+	t.Parallel()
 	const files, changes = 50, 1200
 	m, s := newDumper(t)
 	for i := range files {
@@ -186,6 +187,7 @@ func TestDumpCommands(t *testing.T) {
 // What is wrong with a Change Dump is no gap: its changes come from the Change List, or, with only,
 // the position is where the packages before it end.
 func TestBadChangeDump(t *testing.T) {
+	t.Parallel()
 	const changes = 2*manyChanges + 200
 	m, s := newDumper(t)
 	s.put("/f.txt", "text")
@@ -222,6 +224,7 @@ func TestBadChangeDump(t *testing.T) {
 
 // With only, what no package has is told, and makes the status 1.
 func TestDumpOnlyCommand(t *testing.T) {
+	t.Parallel()
 	m, s := newDumper(t)
 	s.put("/a.txt", "one")
 	s.put("/b.txt", "two")
@@ -248,6 +251,7 @@ func TestDumpOnlyCommand(t *testing.T) {
 // A package may have changes from between those of the one before it: where a Change Dump does not
 // tell the times of its packages, none of them is passed over, also where one cannot be used.
 func TestPackagesThatOverlapInTime(t *testing.T) {
+	t.Parallel()
 	const changes = manyChanges
 	for _, mode := range []string{"only", "auto"} {
 		t.Run(mode, func(t *testing.T) {
@@ -285,6 +289,7 @@ func TestPackagesThatOverlapInTime(t *testing.T) {
 
 // A package may be at a host that --trust-host names, also by a redirect; at no other.
 func TestDumpAtTrustedHost(t *testing.T) {
+	t.Parallel()
 	for name, trusted := range map[string]bool{"named": true, "not named": false} {
 		t.Run(name, func(t *testing.T) {
 			m, s := newDumper(t)

@@ -137,6 +137,21 @@ func (d *dumped) whole(program string, args ...string) time.Duration {
 	return time.Since(begin)
 }
 
+// dumpOnceScanned makes a dump by a notifier that has just started.
+func (d *dumped) dumpOnceScanned() {
+	d.t.Helper()
+	for end := time.Now().Add(comesWithin); ; {
+		_, ended := d.start("notifier", d.dumpArgs()...)
+		err := <-ended
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "was not scanned yet") || time.Now().After(end) {
+			d.t.Fatalf("%v\nthe notifier:\n%s", err, d.notifier.logs())
+		}
+	}
+}
+
 func (d *dumped) output(program string, args ...string) string {
 	out, err := exec.CommandContext(d.t.Context(), filepath.Join(programs(d.t), program), args...).Output()
 	if err != nil {

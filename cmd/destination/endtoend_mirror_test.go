@@ -61,7 +61,12 @@ func (l *library) write(text string, from, until int) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			l.t.Fatal(err)
 		}
-		if err := os.WriteFile(name, fmt.Append(nil, text, i), 0o600); err != nil {
+		// Renamed into its place, it is one change however slow this process is.
+		made := filepath.Join(filepath.Dir(l.files), "made")
+		if err := os.WriteFile(made, fmt.Append(nil, text, i), 0o600); err != nil {
+			l.t.Fatal(err)
+		}
+		if err := os.Rename(made, name); err != nil {
 			l.t.Fatal(err)
 		}
 	}

@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"carillon/internal/together"
 )
 
 const (
@@ -32,6 +34,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	together.Wait()
 	code := m.Run()
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)

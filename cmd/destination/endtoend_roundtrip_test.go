@@ -60,7 +60,7 @@ func TestDumpsRoundTrip(t *testing.T) {
 		<-ended // whether the kill was in time is of no interest
 		d.startNotifier()
 	}
-	d.whole("notifier", d.dumpArgs()...)
+	d.dumpOnceScanned()
 	stop()
 	d.awaitHeard()
 

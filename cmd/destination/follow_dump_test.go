@@ -107,6 +107,7 @@ func (d *dumpFollower) changeDump() {
 // TestFollowByDumps checks that follow takes its baseline from a Resource Dump, and what changed
 // while it was away from a Change Dump.
 func TestFollowByDumps(t *testing.T) {
+	t.Parallel()
 	const files = 50
 	d := newDumpFollower(t)
 	for i := range files {
@@ -143,6 +144,7 @@ func TestFollowByDumps(t *testing.T) {
 
 // TestFollowSpoiledChangeDump checks that follow takes from the Change List what a Change Dump has wrong.
 func TestFollowSpoiledChangeDump(t *testing.T) {
+	t.Parallel()
 	d := newDumpFollower(t)
 	d.s.put("/f", "text")
 	d.s.snapshot()
@@ -165,6 +167,7 @@ func TestFollowSpoiledChangeDump(t *testing.T) {
 // TestFollowSweepsPackages checks that follow removes packages that a command has left that was
 // ended in the middle.
 func TestFollowSweepsPackages(t *testing.T) {
+	t.Parallel()
 	d := newDumpFollower(t)
 	for i := range 10 {
 		d.s.put(fmt.Sprintf("/f%d", i), fmt.Sprint("text ", i))
@@ -201,6 +204,7 @@ func TestFollowSweepsPackages(t *testing.T) {
 // TestStartAfterNothing checks that --start counts after a command that has taken nothing, and that
 // no line says otherwise.
 func TestStartAfterNothing(t *testing.T) {
+	t.Parallel()
 	d := newDumpFollower(t)
 	d.s.lacks = []string{payload.CapResourceDump}
 	d.m.run("baseline", 1, d.trusted("--dump", "only")...)

@@ -16,6 +16,7 @@ import (
 // A Source makes its first Resource List some time after its first event: who follows it finds
 // that, and keeps what was found where the Source cannot be asked.
 func TestListsThatAreMadeLater(t *testing.T) {
+	t.Parallel()
 	var made, away atomic.Bool
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if away.Load() {

@@ -10,6 +10,7 @@ import (
 
 // What does not go together is refused in one line, at the start and by config check.
 func TestPublishFlags(t *testing.T) {
+	t.Parallel()
 	const intake, as = "http://127.0.0.1:8091/sets/agg/events", "https://mirror.example/files/"
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")

@@ -99,6 +99,7 @@ func (p *process) wantChanges(via follow.Via, from, until int) {
 // A Destination that was away: its subscription stays, what it missed is read from the
 // Change List, and push goes on.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	args := []string{"follow", "--topic", a.topic(), "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--settle", "1ms", "--start", payload.FormatDatetime(a.next)}
 	p := start(t, args...)
@@ -146,6 +147,7 @@ func TestFollow(t *testing.T) {
 
 // What nobody has any more ends the program, which says what is missing.
 func TestFollowGap(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	p := start(t, "follow", "--topic", a.topic(), "--changelist", "none", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--settle", "1ms", "--unsubscribe")
 	p.line()
@@ -165,6 +167,7 @@ func TestFollowGap(t *testing.T) {
 // A Source that is found from its site, without a hub that could be asked: the state first,
 // then its Change List; each by a command that fails at first.
 func TestFollowExec(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	for range 3 {
 		a.publish()
@@ -236,6 +239,7 @@ func (s *stopper) Write(p []byte) (int, error) { s.stop(); return s.Writer.Write
 
 // Lines are whole, also where writing breaks off within one.
 func TestLines(t *testing.T) {
+	t.Parallel()
 	var changes []follow.Change
 	for i := range 5 {
 		changes = append(changes, follow.Change{Entry: payload.Entry{Loc: fmt.Sprintf("http://example.com/%d", i), Change: payload.Deleted}, Key: fmt.Sprint("k", i), Via: follow.Push, Notification: "n"})
@@ -280,6 +284,7 @@ func (n *narrow) Write(p []byte) (int, error) {
 }
 
 func TestFollowRefusals(t *testing.T) {
+	t.Parallel()
 	nothing := httptest.NewServer(http.NotFoundHandler())
 	defer nothing.Close()
 	const topic = "http://127.0.0.1:1/"

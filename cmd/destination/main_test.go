@@ -157,6 +157,7 @@ func (p *process) end() int {
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	args := []string{"--topic", s.topic(), "--listen", "127.0.0.1:0", "--data", t.TempDir()}
 
@@ -211,6 +212,7 @@ func TestRun(t *testing.T) {
 
 // TestDenied: the hub says no, and that is the end, with its reason.
 func TestDenied(t *testing.T) {
+	t.Parallel()
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(mux)
 	defer srv.Close()
@@ -242,6 +244,7 @@ func TestDenied(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

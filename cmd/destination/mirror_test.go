@@ -173,6 +173,7 @@ func newMirrored(t *testing.T) *mirrored {
 
 // A baseline, what has changed since, and audits before and after.
 func TestMirrorCommands(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/a.txt", "one")
@@ -245,6 +246,7 @@ func TestMirrorCommands(t *testing.T) {
 // What is not what the Source tells ends with status 1, and is mended by the next run; what its server
 // does not have does not.
 func TestMirrorTrouble(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/good", "good")
@@ -274,6 +276,7 @@ func TestMirrorTrouble(t *testing.T) {
 
 // A loc that cannot be asked for is not outside of --base: the mirror cannot be in sync.
 func TestMirrorInvalidLoc(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/good", "good")
@@ -296,6 +299,7 @@ func TestMirrorInvalidLoc(t *testing.T) {
 
 // A mirror can be kept by a list or a sitemap alone, also one that only robots.txt names.
 func TestMirrorBare(t *testing.T) {
+	t.Parallel()
 	s := newShelf(t)
 	s.put("/a.txt", "one")
 	s.snapshot()
@@ -343,6 +347,7 @@ func TestMirrorBare(t *testing.T) {
 }
 
 func TestMirrorRefusals(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	m.shelf.put("/a", "a")
 	m.shelf.snapshot()
@@ -380,6 +385,7 @@ func TestMirrorRefusals(t *testing.T) {
 
 // A mirror that follows: the state first, then what is pushed; and at the end an audit in sync.
 func TestFollowMirror(t *testing.T) {
+	t.Parallel()
 	const files, changed = 300, 60
 	m := newMirrored(t)
 	s := m.shelf
@@ -430,6 +436,7 @@ func TestFollowMirror(t *testing.T) {
 
 // A datetime in the future does not move the position: what changes next is taken.
 func TestIncrementalFuture(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/a.txt", "one")
@@ -448,6 +455,7 @@ func TestIncrementalFuture(t *testing.T) {
 // A Resource List that does not tell its moment, of some time ago: all of the Change List counts. Where that
 // cannot be read, it is not pretended that it was.
 func TestBaselineWithoutAt(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	inner := s.Config.Handler
@@ -488,6 +496,7 @@ func TestBaselineWithoutAt(t *testing.T) {
 
 // What is deleted at once is bounded; what was held back goes when it may.
 func TestMaxDeleteFlag(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	for i := range 13 {
@@ -515,6 +524,7 @@ func TestMaxDeleteFlag(t *testing.T) {
 
 // A Source may offer more than when its copies were begun, also a topic; another is refused.
 func TestSourceOffersMore(t *testing.T) {
+	t.Parallel()
 	m := newMirrored(t)
 	s := m.shelf
 	s.put("/a", "a")

@@ -44,6 +44,7 @@ func newIntake(t *testing.T) (uri string, took <-chan map[string]any) {
 // What a baseline has taken from packages is published by an aggregator that follows, with its
 // own hash and the way to the origin; and so is what changes then.
 func TestPublishAfterBaselineByDump(t *testing.T) {
+	t.Parallel()
 	const files, as = 30, "http://mirror.example/"
 	m, s := newDumper(t)
 	hub := s.withHub()
@@ -96,6 +97,7 @@ func TestPublishAfterBaselineByDump(t *testing.T) {
 
 // A command that is stopped in the middle says how to go on, at each moment, and going on works.
 func TestStoppedInTheMiddle(t *testing.T) {
+	t.Parallel()
 	m, s := newDumper(t)
 	for i := range 10 {
 		s.put(fmt.Sprintf("/f%d.txt", i), fmt.Sprint("text ", i))
@@ -132,6 +134,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 // A package of changes that was taken is not kept, and not asked for again: the disk need not have
 // room for all, and a run that is stopped goes on behind it.
 func TestChangeDumpOfManyPackages(t *testing.T) {
+	t.Parallel()
 	t.Run("one after the other", func(t *testing.T) { changeDumpOfMany(t, false) })
 	t.Run("all of one interval", func(t *testing.T) { changeDumpOfMany(t, true) })
 }

@@ -13,6 +13,7 @@ import (
 
 // The callback may be https, by the destination's own means.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	var topic string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "<"+topic+">; rel=self, <"+topic+"hub>; rel=hub")

@@ -3,16 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +17,7 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/internal/redistest"
+	"carillon/internal/together"
 )
 
 // beHub in the environment makes the test binary a hub: the tests start real
@@ -30,19 +28,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beHub) != "" {
 		os.Exit(program.Main(hubUnderTest))
 	}
-	waitTogether()
+	together.Wait()
 	os.Exit(m.Run())
-}
-
-// waitTogether lets more tests run at a time than there are processors: most of them wait for
-// processes and for timers. -parallel is obeyed.
-func waitTogether() {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
-	}
 }
 
 // process is a hub in a process of its own.
