@@ -22,9 +22,6 @@ var ErrRefused = errors.New("the hub refuses the subscription")
 // maxRetryAfter is how far a hub's Retry-After is heeded.
 const maxRetryAfter = time.Hour
 
-// maxReason is how much of a hub's explanation is repeated, bytes.
-const maxReason = 500
-
 // maxMemory is how long the address of a change memory may be that is kept, bytes.
 const maxMemory = 4096
 
@@ -47,10 +44,10 @@ const relMemory = "archives"
 // on to another with 307 or 308 (WebSub §5.1.2); the request holds a secret, so it
 // does not follow from https to http. Where the hub that accepted has a change memory,
 // its address comes back.
-func (d *Destination) ask(ctx context.Context, hub string, form url.Values) (memory string, err error) {
-	client := d.client() // which follows no redirect of a POST
+func (a *asker) ask(ctx context.Context, hub string, form url.Values) (memory string, err error) {
+	client := a.client() // which follows no redirect of a POST
 	for range maxRedirects + 1 {
-		req, err := d.request(ctx, http.MethodPost, hub, form)
+		req, err := a.request(ctx, http.MethodPost, hub, form)
 		if err != nil {
 			return "", err
 		}

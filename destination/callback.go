@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -13,87 +12,7 @@ import (
 	"time"
 
 	"carillon/internal/bodies"
-	"carillon/internal/legible"
 )
-
-const (
-	modeSubscribe   = "subscribe"
-	modeUnsubscribe = "unsubscribe"
-	modeDenied      = "denied"
-)
-
-const (
-	// GraceAfter is for how long a verification is confirmed again, for a hub
-	// that did not get the first answer.
-	GraceAfter = 2 * time.Minute
-	// maxBodies is how many deliveries of the longest kind are held in memory at once. Others are
-	// told to come again.
-	maxBodies = 4
-	// bodyIdle, bodyRate (bytes a second) and bodyTimeout say how slow a delivery may be: who sends
-	// a byte now and then does not keep others out.
-	bodyIdle    = 10 * time.Second
-	bodyRate    = 32 << 10
-	bodyTimeout = 2 * time.Minute
-	// maxChallenge is how long a challenge may be that is answered, bytes.
-	maxChallenge = 1024
-	// maxID is how long a notification's id may be to be kept as it is, bytes.
-	maxID = 128
-	// assumedLease counts where a hub does not say what it granted.
-	assumedLease = 10 * 24 * time.Hour
-	// maxLease bounds what a hub may say.
-	maxLease = 10 * 365 * 24 * time.Hour
-	// retrySeconds is when a hub should come again with what could not be taken.
-	retrySeconds = "10"
-)
-
-// errFull: no memory is left for one more delivery.
-var errFull = errors.New("too many deliveries at once")
-
-// verification is a hub's GET on the callback (WebSub §5.2, §5.3).
-type verification struct {
-	mode, topic, challenge, reason string
-	lease                          time.Duration
-}
-
-var errNoVerification = errors.New("not a verification of intent")
-
-// readVerification reads the query that a hub appends. Our callback has no
-// query of its own, so what matters stands in it once.
-func readVerification(rawQuery string) (verification, error) {
-	q, err := url.ParseQuery(rawQuery)
-	if err != nil {
-		return verification{}, errNoVerification
-	}
-	v := verification{
-		mode: q.Get("hub.mode"), topic: q.Get("hub.topic"),
-		challenge: q.Get("hub.challenge"), reason: q.Get("hub.reason"),
-		lease: assumedLease,
-	}
-	for _, name := range []string{"hub.mode", "hub.topic", "hub.challenge", "hub.lease_seconds"} {
-		if len(q[name]) > 1 {
-			return verification{}, fmt.Errorf("%w: %s stands in it twice", errNoVerification, name)
-		}
-	}
-	if seconds, err := strconv.ParseInt(q.Get("hub.lease_seconds"), 10, 64); err == nil && seconds > 0 {
-		v.lease = time.Duration(min(seconds, int64(maxLease/time.Second))) * time.Second
-	}
-	if v.mode != modeDenied && !goodChallenge(v.challenge) {
-		return verification{}, fmt.Errorf("%w: the challenge is empty, too long, or has characters that are not allowed", errNoVerification)
-	}
-	return v, nil
-}
-
-// goodChallenge holds the alphabet of WebSub §5.3, so that nobody can have the
-// callback say what a browser would run.
-func goodChallenge(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte("+-./=_", c) < 0 {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxChallenge
-}
 
 // ServeHTTP is the callback: GET verifies (WebSub §5.3), POST delivers
 // (WebSub §7). Every other path is 404.
@@ -114,16 +33,6 @@ func (d *Destination) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ours tells whether the path is that of the callback, of which nobody may find out by
-// the time how much he has guessed.
-func (d *Destination) ours(u *url.URL) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	callback, err := url.Parse(d.callback)
-	return err == nil && d.callback != "" &&
-		subtle.ConstantTimeCompare([]byte(u.EscapedPath()), []byte(callback.EscapedPath())) == 1
-}
-
 func (d *Destination) verify(w http.ResponseWriter, r *http.Request) {
 	v, err := readVerification(r.URL.RawQuery)
 	if err == nil {
@@ -142,66 +51,6 @@ func (d *Destination) verify(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, v.challenge)
 		}
 	}
-}
-
-// confirm checks a verification against what we asked for, and notes what comes
-// of it before the hub gets its answer.
-func (d *Destination) confirm(v verification) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p, sub, now := d.pending, d.state.Subscription, time.Now()
-	if v.mode == modeUnsubscribe && d.leaving != nil {
-		p = d.leaving
-	}
-	if v.mode == modeDenied {
-		return d.denied(v)
-	}
-	if p == nil || v.mode != p.mode || v.topic != p.topic || !p.expires.IsZero() && now.After(p.expires) {
-		return fmt.Errorf("%w that is pending", errNoVerification)
-	}
-	switch {
-	case p == d.leaving: // another hub has the subscription
-	case v.mode == modeUnsubscribe:
-		d.state.Subscription = nil
-	case sub != nil:
-		if sub.Hub != p.hub {
-			p.left, sub.Hub = sub.Hub, p.hub
-		}
-		sub.granted(v.lease, now)
-	}
-	if err := d.save(); err != nil {
-		return err
-	}
-	if p.expires.IsZero() {
-		p.expires = now.Add(GraceAfter)
-		close(p.confirmed)
-	}
-	return nil
-}
-
-// denied notes a no (WebSub §5.2), which proves nothing: anybody may have sent it who knows the
-// callback. It counts where the hub does not verify all the same (verified). d.mu is held.
-func (d *Destination) denied(v verification) error {
-	sub := d.state.Subscription
-	if sub == nil || v.topic != sub.Topic {
-		return fmt.Errorf("%w: denied what was not asked for", errNoVerification)
-	}
-	reason := legible.Line(v.reason)
-	if len(reason) > maxReason {
-		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
-	}
-	if reason == "" {
-		reason = "no reason given"
-	}
-	if d.denial == nil {
-		d.cfg.Logger.Warn("the subscription is denied, by the hub or by somebody else who knows the callback; the hub's verification tells", "reason", reason)
-	}
-	d.denial = fmt.Errorf("%w to %s: %s", ErrDenied, legible.Line(v.topic), reason)
-	select {
-	case d.doubts <- struct{}{}:
-	default:
-	}
-	return nil
 }
 
 func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
@@ -250,4 +99,42 @@ func (d *Destination) refuseBody(w http.ResponseWriter, err error) {
 	default:
 		http.Error(w, "The body ended early.", http.StatusBadRequest)
 	}
+}
+
+// readVerification reads the query that a hub appends. Our callback has no
+// query of its own, so what matters stands in it once.
+func readVerification(rawQuery string) (verification, error) {
+	q, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return verification{}, errNoVerification
+	}
+	v := verification{
+		mode: q.Get("hub.mode"), topic: q.Get("hub.topic"),
+		challenge: q.Get("hub.challenge"), reason: q.Get("hub.reason"),
+		lease: assumedLease,
+	}
+	for _, name := range []string{"hub.mode", "hub.topic", "hub.challenge", "hub.lease_seconds"} {
+		if len(q[name]) > 1 {
+			return verification{}, fmt.Errorf("%w: %s stands in it twice", errNoVerification, name)
+		}
+	}
+	if seconds, err := strconv.ParseInt(q.Get("hub.lease_seconds"), 10, 64); err == nil && seconds > 0 {
+		v.lease = time.Duration(min(seconds, int64(maxLease/time.Second))) * time.Second
+	}
+	if v.mode != modeDenied && !goodChallenge(v.challenge) {
+		return verification{}, fmt.Errorf("%w: the challenge is empty, too long, or has characters that are not allowed", errNoVerification)
+	}
+	return v, nil
+}
+
+// goodChallenge holds the alphabet of WebSub §5.3, so that nobody can have the
+// callback say what a browser would run.
+func goodChallenge(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte("+-./=_", c) < 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxChallenge
 }

@@ -1,10 +1,10 @@
 package destination
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,10 +17,6 @@ import (
 	"carillon/internal/bodies"
 )
 
-// ErrDenied: the hub denied the subscription, or ended it (WebSub §5.2), and did not verify a
-// request after that. It is final; the error tells the hub's reason.
-var ErrDenied = errors.New("the hub denied the subscription")
-
 const (
 	// denialGrace is how long a first verification may come after a denial.
 	denialGrace = 5 * time.Second
@@ -28,40 +24,18 @@ const (
 	doubtEvery = 10 * time.Minute
 )
 
-// errUnverified: a request was accepted and then not verified.
-var errUnverified = errors.New("the hub accepted the request and did not verify it in time; can it reach the callback?")
-
 // Destination keeps one subscription. It serves its callback (ServeHTTP) for as
 // long as Run runs, and a little longer.
 type Destination struct {
+	*record
+	asker
 	cfg    Config
-	dir    *directory
-	bodies *bodies.Room  // the memory for deliveries
-	failed chan error    // what ends Run; has room for one
-	doubts chan struct{} // has an element where a denial came; has room for one
+	bodies *bodies.Room // the memory for deliveries
+	failed chan error   // what ends Run; has room for one
 
 	taking sync.Mutex // held while a notification is handed on; before mu
 
 	doubted time.Time // when a denial had the hub asked at last; Run's goroutine owns it
-
-	mu       sync.Mutex // guards what follows
-	state    *state
-	unsaved  bool // state has what the directory has not
-	pending  *pending
-	leaving  *pending      // beside pending: the hub that the topic has left
-	denial   error         // since the latest request; nil: there was none
-	former   *subscription // that a denial ended; nil once another was begun
-	callback string        // the latest, also after its subscription ended
-	last     time.Time     // of the last delivery that was taken; since the start
-}
-
-// pending is a request that the hub may verify.
-type pending struct {
-	mode, topic string
-	hub         string        // whom we asked
-	left        string        // the hub of before, which is to be told; empty if it is the same
-	confirmed   chan struct{} // closed when it was
-	expires     time.Time     // zero until it was confirmed
 }
 
 // New checks the Config, takes the data directory and reads the state in it. The
@@ -76,11 +50,10 @@ func New(cfg Config) (*Destination, error) {
 	}
 	cfg = cfg.withDefaults()
 	d := &Destination{
+		record: &record{cfg: cfg, dir: dir, state: s, doubts: make(chan struct{}, 1)},
+		asker:  asker{cfg},
 		cfg:    cfg,
-		dir:    dir,
-		state:  s,
 		bodies: bodies.NewRoom(maxBodies*cfg.MaxBody, cfg.MaxBody, errFull),
-		doubts: make(chan struct{}, 1),
 		failed: make(chan error, 1),
 	}
 	if s.Subscription != nil {
@@ -164,23 +137,6 @@ func (d *Destination) final(err error) bool {
 		return !d.subscribed()
 	}
 	return errors.Is(err, ErrDenied) || errors.Is(err, errSink)
-}
-
-func (d *Destination) subscribed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.state.Subscription.active(time.Now())
-}
-
-// untilRenewal is 0 where there is nothing to renew.
-func (d *Destination) untilRenewal() time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	sub := d.state.Subscription
-	if !sub.active(time.Now()) || !d.reusable(sub, sub.Topic) {
-		return 0
-	}
-	return max(0, time.Until(sub.renewAt()))
 }
 
 // rest waits until the subscription is to be renewed. A denial has the hub asked at once, which
@@ -271,21 +227,6 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 	return d.leave(ctx, sub)
 }
 
-// believe ends the subscription if a denial came since the latest request, which the hub did not verify.
-// Its secrets are kept in memory: a hub that has it all the same would end it by an answer of 410.
-func (d *Destination) believe(hub string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.denial == nil {
-		return fmt.Errorf("asking the hub %s: %w", hub, errUnverified)
-	}
-	d.former, d.state.Subscription, d.pending = d.state.Subscription, nil, nil
-	if err := d.save(); err != nil {
-		d.cfg.Logger.Error("the end of the subscription could not be noted", "error", err)
-	}
-	return d.denial
-}
-
 // hubOf chooses among the hubs of a topic: the one that has the subscription, as
 // long as it lasts and the topic names that hub; else one after the other.
 func (d *Destination) hubOf(found channel, attempt int) string {
@@ -330,59 +271,6 @@ func unsubscription(sub subscription) url.Values {
 	return url.Values{"hub.mode": {modeUnsubscribe}, "hub.topic": {sub.Topic}, "hub.callback": {sub.Callback}}
 }
 
-// current returns a copy of the subscription if its lease lasts, or nil.
-func (d *Destination) current() *subscription {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.state.Subscription.active(time.Now()) {
-		return nil
-	}
-	sub := *d.state.Subscription
-	return &sub
-}
-
-// begin notes, durably, what the hub is about to be asked: its answer may find
-// another process. A hub other than the one before gets a callback of its own, so
-// that not both of them verify it; but while a lease lasts it is the same, as
-// deliveries come to it, and the hub is ours only when it has verified.
-func (d *Destination) begin(hub, topic string) (subscription, *pending, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	sub := d.state.Subscription
-	if !d.reusable(sub, topic) || sub.Hub != hub && !sub.active(time.Now()) {
-		memory := ""
-		if sub != nil && sub.Hub == hub && sub.Topic == topic {
-			memory = sub.Memory
-		}
-		sub = &subscription{Hub: hub, Topic: topic, Callback: d.callbackBase() + newSecret(), Memory: memory}
-	}
-	if sub.Next == "" {
-		sub.Next = newSecret()
-	}
-	d.state.Subscription, d.callback = sub, sub.Callback
-	d.pending = &pending{mode: modeSubscribe, topic: topic, hub: hub, confirmed: make(chan struct{})}
-	d.denial, d.former = nil, nil
-	select {
-	case <-d.doubts: // this request answers it
-	default:
-	}
-	if err := d.save(); err != nil {
-		return subscription{}, nil, err
-	}
-	return *sub, d.pending, nil
-}
-
-// reusable tells whether a request may go on with the callback of the
-// subscription: it is for the topic, under our URL, and not past.
-func (d *Destination) reusable(sub *subscription, topic string) bool {
-	return sub != nil && sub.Topic == topic && strings.HasPrefix(sub.Callback, d.callbackBase()) &&
-		(sub.LeaseEnd.IsZero() || sub.active(time.Now()))
-}
-
-func (d *Destination) callbackBase() string {
-	return strings.TrimSuffix(d.cfg.URL, "/") + "/callback/"
-}
-
 // unsubscribe asks the hub to end the subscription and waits for its
 // verification (CN §4.4).
 func (d *Destination) unsubscribe(ctx context.Context) error {
@@ -407,36 +295,55 @@ func (d *Destination) unsubscribe(ctx context.Context) error {
 	}
 }
 
-// remember notes where the hub that has the subscription can be asked for what it
-// delivered before.
-func (d *Destination) remember(memory string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if sub := d.state.Subscription; sub != nil && sub.Memory != memory {
-		sub.Memory = memory
-		return d.save()
-	}
-	return nil
-}
+var errSink = errors.New("handing on a notification")
 
-// save writes the state; d.mu is held.
-func (d *Destination) save() error {
-	err := d.dir.save(d.state)
-	d.unsaved = err != nil
-	if err != nil {
-		return fmt.Errorf("%w %s: %w", ErrData, d.cfg.Data, err)
-	}
-	return nil
-}
+// errFull: no memory is left for one more delivery.
+var errFull = errors.New("too many deliveries at once")
 
-// validSecrets returns the secrets of the subscription that the callback belongs
-// to; none where it has ended.
-func (d *Destination) validSecrets() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	sub := cmp.Or(d.state.Subscription, d.former)
-	if sub == nil {
+// unverifiedSoon is how long a hub is waited for in silence before the log says why it may not
+// verify.
+const unverifiedSoon = 10 * time.Second
+
+// verified waits until the hub has verified the request. A denial meanwhile is believed where no
+// verification comes: within denialGrace where nothing is delivered yet, and within VerifyWithin
+// where a subscription lasts, which somebody may want to end.
+func (d *Destination) verified(ctx context.Context, hub string, p *pending) error {
+	doubts := d.doubts
+	if d.subscribed() {
+		doubts = nil
+	}
+	soon := min(unverifiedSoon, d.cfg.VerifyWithin)
+	doubted, err := d.waitOrDoubt(ctx, soon, p.confirmed, doubts)
+	if err == nil && !doubted && !p.verified() {
+		d.cfg.Logger.Warn("the hub accepted the request, and has not asked the callback yet", "hub", hub, "url", d.callbackBase()+"…",
+			"waited", soon.String(), "hint", unreachableHint(d.cfg.URL))
+		doubted, err = d.waitOrDoubt(ctx, d.cfg.VerifyWithin-soon, p.confirmed, doubts)
+	}
+	if err == nil && doubted {
+		err = d.wait(ctx, denialGrace, p.confirmed)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.verified():
 		return nil
 	}
-	return slices.Clone(sub.secrets())
+	return d.believe(hub)
+}
+
+// unreachableHint says why a hub is likely not to reach a callback at the URL.
+func unreachableHint(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	at, _ := netip.ParseAddr(host)
+	switch {
+	case at.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost"):
+		return "the callback's address is of this machine alone: a hub elsewhere cannot reach it. Give --url the address by which the hub reaches this program"
+	case at.IsPrivate() || at.IsLinkLocalUnicast():
+		return "the callback's address is private: a hub elsewhere cannot reach it, and many hubs refuse to. Give --url a public address"
+	}
+	return "look whether the callback's address leads to this program from where the hub is: name, port, proxy, firewall, and a certificate that the hub trusts"
 }

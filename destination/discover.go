@@ -34,27 +34,30 @@ type channel struct {
 	hubs  []string
 }
 
+// asker asks the topic and the hub.
+type asker struct{ cfg Config }
+
 // discover finds the hubs of a topic (WebSub §4): in the Link headers of a HEAD,
 // where that shows none in those of a GET, and then in the document. Redirects
 // are followed, as topics move by them (WebSub §6.1).
-func (d *Destination) discover(ctx context.Context) (channel, error) {
-	c, headErr := d.look(ctx, http.MethodHead)
+func (a *asker) discover(ctx context.Context) (channel, error) {
+	c, headErr := a.look(ctx, http.MethodHead)
 	if headErr == nil {
 		return c, nil
 	}
-	c, err := d.look(ctx, http.MethodGet)
+	c, err := a.look(ctx, http.MethodGet)
 	if err != nil {
-		return channel{}, fmt.Errorf("discovering the hub of %s: %w", d.cfg.Topic, err)
+		return channel{}, fmt.Errorf("discovering the hub of %s: %w", a.cfg.Topic, err)
 	}
 	return c, nil
 }
 
-func (d *Destination) look(ctx context.Context, method string) (channel, error) {
-	req, err := d.request(ctx, method, d.cfg.Topic, nil)
+func (a *asker) look(ctx context.Context, method string) (channel, error) {
+	req, err := a.request(ctx, method, a.cfg.Topic, nil)
 	if err != nil {
 		return channel{}, err
 	}
-	resp, err := d.client().Do(req)
+	resp, err := a.client().Do(req)
 	if err != nil {
 		return channel{}, err
 	}
@@ -65,12 +68,12 @@ func (d *Destination) look(ctx context.Context, method string) (channel, error) 
 	base := resp.Request.URL.String()
 	// What is broken in the headers of a topic does not spoil the rest.
 	links, _ := weblink.Parse(resp.Header.Values("Link"))
-	c, err := d.channelOf(weblink.Resolve(base, links))
+	c, err := a.channelOf(weblink.Resolve(base, links))
 	if err == nil || method == http.MethodHead {
 		return c, err
 	}
 	links, docErr := weblink.FromDocument(resp.Header.Get("Content-Type"), base, resp.Body)
-	if c, embedded := d.channelOf(links); embedded == nil {
+	if c, embedded := a.channelOf(links); embedded == nil {
 		return c, nil
 	}
 	return channel{}, errors.Join(err, docErr)
@@ -78,8 +81,8 @@ func (d *Destination) look(ctx context.Context, method string) (channel, error) 
 
 // channelOf picks self and the hubs. A topic that does not name itself is
 // taken by the name we know.
-func (d *Destination) channelOf(links []weblink.Link) (channel, error) {
-	c := channel{topic: d.cfg.Topic}
+func (a *asker) channelOf(links []weblink.Link) (channel, error) {
+	c := channel{topic: a.cfg.Topic}
 	for _, l := range weblink.Find(links, "self") {
 		if u, err := url.Parse(l.URI); err == nil && fetch.Web(u) {
 			c.topic = l.URI
@@ -108,9 +111,9 @@ func scheme(raw string) int {
 
 // client asks the topic and the hub. Topics move to other hosts by redirects (WebSub §6.1), but what
 // was safe from others on the way stays so.
-func (d *Destination) client() *fetch.Client {
+func (a *asker) client() *fetch.Client {
 	return &fetch.Client{
-		Transport: d.cfg.Transport, Timeout: requestTimeout, Redirects: maxRedirects,
+		Transport: a.cfg.Transport, Timeout: requestTimeout, Redirects: maxRedirects,
 		Lead: func(from, to *url.URL) error {
 			if from.Scheme == "https" && to.Scheme != "https" {
 				return fmt.Errorf("it redirects from https to http: %.200q", to)
@@ -120,7 +123,7 @@ func (d *Destination) client() *fetch.Client {
 	}
 }
 
-func (d *Destination) request(ctx context.Context, method, target string, form url.Values) (*http.Request, error) {
+func (a *asker) request(ctx context.Context, method, target string, form url.Values) (*http.Request, error) {
 	var body io.Reader
 	if form != nil {
 		body = strings.NewReader(form.Encode())
@@ -129,7 +132,7 @@ func (d *Destination) request(ctx context.Context, method, target string, form u
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", d.cfg.UserAgent)
+	req.Header.Set("User-Agent", a.cfg.UserAgent)
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

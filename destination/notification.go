@@ -1,12 +1,10 @@
 package destination
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -46,8 +44,6 @@ type Sink interface {
 
 // ErrNotNow is what a Sink returns, wrapped, that has no room at the moment.
 var ErrNotNow = errors.New("not now")
-
-var errSink = errors.New("handing on a notification")
 
 // read reads a delivery. Violations are logged, and a body that cannot be read is handed on as
 // content of no known kind: a hub cannot mend it by sending it again.
@@ -122,55 +118,4 @@ func (d *Destination) take(n *Notification) error {
 	}
 	d.followOn(n)
 	return d.save()
-}
-
-// known tells whether the notification was handed on before. It was, but could
-// not be noted, when the directory was full: then it is noted now.
-func (d *Destination) known(n *Notification) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	sub := cmp.Or(d.state.Subscription, d.former)
-	if sub == nil {
-		return false, errors.New("the subscription has just ended")
-	}
-	n.Topic = sub.Topic
-	if !d.state.seen(n.ID) && !d.state.seen(n.digest) {
-		return false, nil
-	}
-	if d.unsaved {
-		return true, d.save()
-	}
-	d.cfg.Logger.Debug("a delivery came again", "id", n.ID)
-	return true, nil
-}
-
-// followOn reports where a notification does not begin where the last one
-// ended (CN §3), and notes where this one does; d.mu is held.
-func (d *Destination) followOn(n *Notification) {
-	if !n.ChangeNotification {
-		return
-	}
-	from, fromErr := payload.ParseDatetime(n.From)
-	until, untilErr := payload.ParseDatetime(n.Until)
-	logger := d.cfg.Logger
-	if d.cfg.SinkSeesGaps {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	if fromErr != nil || untilErr != nil {
-		logger.Warn("the notification does not tell what interval it covers", "id", n.ID)
-		return
-	}
-	last, err := payload.ParseDatetime(d.state.LastUntil)
-	known := err == nil
-	switch {
-	case known && from.After(last):
-		logger.Warn("gap: the changes between two notifications are missing",
-			"last_until", d.state.LastUntil, "from", n.From, "id", n.ID)
-	case known && from.Before(last):
-		logger.Warn("overlap: the notification begins before the last one ended",
-			"last_until", d.state.LastUntil, "from", n.From, "id", n.ID)
-	}
-	if !known || until.After(last) {
-		d.state.LastUntil = n.Until
-	}
 }

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"carillon/internal/legible"
 	"carillon/payload"
@@ -199,4 +203,16 @@ func number(s string) json.RawMessage {
 		}
 	}
 	return json.RawMessage(s)
+}
+
+// appendWord writes s as one word: as it is, or quoted as Go does where it has spaces,
+// quotes or anything that is not printable.
+func appendWord(b []byte, s string) []byte {
+	plain := s != "" && utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool {
+		return r == ' ' || r == '"' || !unicode.IsPrint(r)
+	}) < 0
+	if plain {
+		return append(b, s...)
+	}
+	return strconv.AppendQuote(b, s)
 }

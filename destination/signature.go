@@ -3,7 +3,7 @@ package destination
 import (
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha1" // WebSub §8.3 has it, as an HMAC
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"

@@ -35,18 +35,26 @@ func (d *finding) reason() error {
 	return d.err
 }
 
+// catchup asks the hub's memory and the Source's Change Lists. Run's goroutine owns it.
+type catchup struct {
+	*handover
+	hubAway bool // its memory could not be asked, the last time
+	// notBefore is when who was too busy may be asked again.
+	notBefore map[Via]time.Time
+}
+
 // catchUp reads what the hub's memory has, and the Source's Change Lists, from the position on
 // and hands it on: until the position is goal or later, or, where goal is zero, all
 // there is. The error is the end of ctx.
-func (f *Follower) catchUp(ctx context.Context, goal time.Time) (found finding, err error) {
+func (c *catchup) catchUp(ctx context.Context, goal time.Time) (found finding, err error) {
 	for _, way := range []struct {
 		via   Via
 		place func(context.Context) (string, error)
-	}{{Memory, f.cfg.Places.Memory}, {ChangeList, f.cfg.Places.ChangeList}} {
-		if err := f.ask(ctx, &found, way.via, way.place, goal); err != nil {
+	}{{Memory, c.cfg.Places.Memory}, {ChangeList, c.cfg.Places.ChangeList}} {
+		if err := c.ask(ctx, &found, way.via, way.place, goal); err != nil {
 			return found, err
 		}
-		if !goal.IsZero() && !f.place.at.Before(goal) {
+		if !goal.IsZero() && !c.place.at.Before(goal) {
 			return found, nil
 		}
 	}
@@ -55,24 +63,24 @@ func (f *Follower) catchUp(ctx context.Context, goal time.Time) (found finding, 
 
 // ask reads what one of those who may have changes has, up to goal as catchUp does, and adds to what
 // was found. The error is the end of ctx.
-func (f *Follower) ask(ctx context.Context, found *finding, via Via, place func(context.Context) (string, error), goal time.Time) error {
+func (c *catchup) ask(ctx context.Context, found *finding, via Via, place func(context.Context) (string, error), goal time.Time) error {
 	uri, err := place(ctx)
 	if err == nil && uri == "" {
 		return nil
 	}
 	found.asked++
-	switch wait := time.Until(f.notBefore[via]); {
+	switch wait := time.Until(c.notBefore[via]); {
 	case err != nil:
 		err = &laterError{err}
 	case wait > 0:
 		err = &waitError{wait}
 	default:
-		_, err = f.readList(ctx, via, uri, goal)
+		_, err = c.readList(ctx, via, uri, goal)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	f.judge(found, via, err)
+	c.judge(found, via, err)
 	return nil
 }
 
@@ -89,11 +97,11 @@ func (e *waitError) Error() string {
 }
 
 // judge adds to what was found what one place has said.
-func (f *Follower) judge(found *finding, via Via, err error) {
+func (c *catchup) judge(found *finding, via Via, err error) {
 	said := found.later
 	defer func() {
 		if via == Memory {
-			f.hubAway = found.later
+			c.hubAway = found.later
 		}
 		found.later = found.later || said
 	}()
@@ -113,7 +121,7 @@ func (f *Follower) judge(found *finding, via Via, err error) {
 			found.doubtful = true
 		}
 	case errors.As(err, &gone):
-		if gone.Earliest.After(f.place.at) && (found.earliest.IsZero() || gone.Earliest.Before(found.earliest)) {
+		if gone.Earliest.After(c.place.at) && (found.earliest.IsZero() || gone.Earliest.Before(found.earliest)) {
 			found.earliest = gone.Earliest
 		}
 		if via == ChangeList {
@@ -121,7 +129,7 @@ func (f *Follower) judge(found *finding, via Via, err error) {
 		}
 	case errors.As(err, &busy):
 		found.later = true
-		f.notBefore[via] = time.Now().Add(min(busy.RetryAfter, maxBusy))
+		c.notBefore[via] = time.Now().Add(min(busy.RetryAfter, maxBusy))
 	case errors.As(err, &wait), errors.As(err, new(*laterError)):
 		found.later = true
 	case errors.Is(err, lists.ErrAnswer), errors.Is(err, lists.ErrNone), errors.Is(err, lists.ErrOtherHost), errors.Is(err, lists.ErrLoop):
@@ -134,65 +142,42 @@ func (f *Follower) judge(found *finding, via Via, err error) {
 // readList hands on what a list has from the position on, up to goal unless that is zero: what
 // comes after is in a notification that waits, which is whole, while an open list
 // may lack one change or another for now. What was handed on when an error comes stays handed on.
-func (f *Follower) readList(ctx context.Context, via Via, uri string, goal time.Time) (lists.Covered, error) {
-	v := visitor{f: f, via: via, goal: goal, batch: batch{f: f, limit: f.limit(goal)}, nth: counter{}, undated: map[string]struct{}{}}
-	before, at := f.count, f.place.at
-	covered, err := f.cfg.Lists.Changes(v.nth.reading(ctx), uri, f.place.at, func(e payload.Entry) error { return v.visit(ctx, e) })
+func (c *catchup) readList(ctx context.Context, via Via, uri string, goal time.Time) (lists.Covered, error) {
+	v := visitor{f: c, via: via, goal: goal, batch: batch{f: c.handover, limit: c.limit(goal)}, nth: counter{}, undated: map[string]struct{}{}}
+	before, at := c.count, c.place.at
+	covered, err := c.cfg.Lists.Changes(v.nth.reading(ctx), uri, c.place.at, func(e payload.Entry) error { return v.visit(ctx, e) })
 	if flushed := v.batch.flush(ctx); flushed != nil {
 		return covered, flushed
 	}
 	beyond := errors.Is(err, errBeyond)
 	if beyond {
 		err = nil
-		f.place.reach(goal)
+		c.place.reach(goal)
 	}
 	if v.late > 0 {
-		f.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", legible.Cut(uri))
+		c.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", legible.Cut(uri))
 	}
 	if !v.future { // else nobody knows how far the list is complete
-		f.place.reach(earlier(covered.Until, goal))
+		c.place.reach(earlier(covered.Until, goal))
 	}
 	if err == nil && !beyond && covered.Documents == 1 && !covered.Unchanged {
-		f.place.keepUndated(v.undated)
+		c.place.keepUndated(v.undated)
 	}
-	if n := f.count - before; n > 0 {
-		f.cfg.Logger.Info("caught up", "via", string(via), "count", n, "position", shown(f.place.at))
+	if n := c.count - before; n > 0 {
+		c.cfg.Logger.Info("caught up", "via", string(via), "count", n, "position", shown(c.place.at))
 	}
-	if f.count == before && f.place.at.Equal(at) {
+	if c.count == before && c.place.at.Equal(at) {
 		return covered, err // there is nothing new to keep
 	}
-	return covered, errors.Join(err, f.save(ctx))
+	return covered, errors.Join(err, c.save(ctx))
 }
 
 // errBeyond ends a reading that has come to its goal.
 var errBeyond = errors.New("this lies behind what is missing")
 
-// earlier is a, or b if that is no zero and earlier.
-func earlier(a, b time.Time) time.Time {
-	if !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// limit is how far a change may move the position: a datetime that is told wrong, in the future, must
-// not have all that comes until then count as past. What is the future goes by this clock, or the
-// Source's where that is ahead: by how far the position is, and by when a notification
-// begins that waits (zero: none).
-func (f *Follower) limit(waiting time.Time) time.Time {
-	return later(later(time.Now(), f.place.at), waiting).Add(f.cfg.Skew)
-}
-
 // visitor hands on the entries of one reading.
 type visitor struct {
-	f       *Follower
+	f       *catchup
 	via     Via
 	goal    time.Time // nothing after it is handed on; zero: everything is
 	batch   batch
@@ -227,3 +212,34 @@ func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
 	}
 	return v.batch.add(ctx, Change{Entry: e, Key: key, Via: v.via})
 }
+
+// firstOf is the datetime of the first change that the Change List has from a moment on; zero
+// where there is none, or it cannot be read. The error is the end of ctx.
+func (c *catchup) firstOf(ctx context.Context, since time.Time) (first time.Time, err error) {
+	uri, err := c.cfg.Places.ChangeList(ctx)
+	if err == nil && uri != "" {
+		_, err = c.cfg.Lists.Changes(ctx, uri, since, func(e payload.Entry) error {
+			if first = e.Datetime; first.IsZero() {
+				return ctx.Err()
+			}
+			return errEnough
+		})
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		c.cfg.Logger.Debug("the Change List could not be looked at", "error", err)
+	}
+	return first, ctx.Err()
+}
+
+// latest visits a list from a moment on, and returns the position behind its last change.
+func (c *catchup) latest(ctx context.Context, uri string, since time.Time) (Position, error) {
+	p, nth := placeOf(Position{At: since}), counter{}
+	_, err := c.cfg.Lists.Changes(nth.reading(ctx), uri, since, func(e payload.Entry) error {
+		p.handed(&e, nth.key(&e), c.limit(time.Time{}))
+		return ctx.Err()
+	})
+	return p.position(), err
+}
+
+// errEnough ends a visit early.
+var errEnough = errors.New("enough was seen")

@@ -5,37 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-
-	"carillon/internal/await"
 )
 
 // Follower follows one Source. It takes notifications at any time; Run hands
 // them on.
 type Follower struct {
-	cfg  Config
-	news chan struct{} // there is something in the Inbox; has room for one
-	poll chan struct{} // the lists should be looked at; has room for one
+	*catchup
 
-	mu sync.Mutex
-	at time.Time // guarded by mu: the position as it is stored
-	// Guarded by mu: how far reaches what came, and where the last notification stands that does not
-	// tell what it covers.
-	came    time.Time
-	foreign bool // guarded by mu: the log has it that the topic delivers other content
-
-	// What follows is Run's goroutine's.
-	place   *place
-	count   uint64    // changes handed on since the start
-	looked  time.Time // when it was known last that nothing is missing
-	gap     gap
-	hubAway bool // its memory could not be asked, the last time
-	unread  bool // no list could be read, the last time, and that may pass
-	// notBefore is when who was too busy may be asked again.
-	notBefore map[Via]time.Time
+	// What follows is Run's goroutine's, as the catchup and its handover are.
+	looked time.Time // when it was known last that nothing is missing
+	gap    gap
+	unread bool // no list could be read, the last time, and that may pass
 	// freshUntil is until when the first look may say what "now" is.
 	freshUntil time.Time
 	heard      time.Time // when push told something last, or the start
@@ -58,9 +41,11 @@ func New(cfg Config) (*Follower, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Follower{
+	in := &inbox{
 		cfg: cfg.withDefaults(), news: make(chan struct{}, 1), poll: make(chan struct{}, 1),
-		notBefore: map[Via]time.Time{},
+	}
+	return &Follower{
+		catchup: &catchup{handover: &handover{inbox: in}, notBefore: map[Via]time.Time{}},
 	}, nil
 }
 
@@ -78,28 +63,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	return err
 }
 
-// Position is how far changes were handed on; zero where that is not known yet.
-func (f *Follower) Position() time.Time { return f.position() }
-
-func (f *Follower) position() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.at
-}
-
-func (f *Follower) ring()    { signal(f.news) }
-func (f *Follower) pollNow() { signal(f.poll) }
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // begin reads the position, or makes one.
 func (f *Follower) begin(ctx context.Context) error {
-	p, err := tried(ctx, f, "the position cannot be read; trying again", f.cfg.Store.Position)
+	p, err := tried(ctx, f.handover, "the position cannot be read; trying again", f.cfg.Store.Position)
 	if err != nil {
 		return err
 	}
@@ -127,35 +93,6 @@ func (f *Follower) begin(ctx context.Context) error {
 	f.looked = time.Time{}
 	f.place, f.freshUntil = placeOf(f.assume()), time.Now().Add(f.cfg.PollGone)
 	return f.save(ctx) // whatever becomes of this process, it is from here on
-}
-
-// assume is where following begins that begins now, until the Source tells more.
-func (f *Follower) assume() Position {
-	return Position{At: time.Now().UTC().Add(-f.cfg.Skew).Truncate(time.Microsecond), Assumed: true}
-}
-
-// told is the moment of a position that the Source has told; zero of another.
-func told(p Position) time.Time {
-	if p.Assumed {
-		return time.Time{}
-	}
-	return p.At
-}
-
-// tried calls what until it works, or ctx ends.
-func tried[T any](ctx context.Context, f *Follower, message string, what func(context.Context) (T, error)) (T, error) {
-	retry := f.retry()
-	for {
-		v, err := what(ctx)
-		if err == nil || ctx.Err() != nil {
-			return v, ctx.Err()
-		}
-		wait := retry.NextBackOff()
-		f.cfg.Logger.Error(message, "error", err, "in", wait.Round(time.Millisecond).String())
-		if err := await.For(ctx, wait); err != nil {
-			return v, err
-		}
-	}
 }
 
 // step does the next thing there is to do, or waits for one.
@@ -218,7 +155,7 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 		return f.save(ctx, p.ID)
 	}
 	limit := f.limit(p.From)
-	b := batch{f: f, limit: p.Until}
+	b := batch{f: f.handover, limit: p.Until}
 	if p.Until.After(limit) {
 		b.limit = limit
 	}
@@ -268,11 +205,11 @@ func (f *Follower) reached(p Pushed, limit time.Time) bool {
 
 // late reports whether a change is older than the interval of a notification that was not seen
 // before. A Source that breaks the rule that entries lie in the interval (CN §3) may not have told of it earlier.
-func (f *Follower) late(c *Change, p Pushed) bool {
-	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || f.place.at.After(p.From) {
+func (h *handover) late(c *Change, p Pushed) bool {
+	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || h.place.at.After(p.From) {
 		return false
 	}
-	_, known := f.place.known[c.Key]
+	_, known := h.place.known[c.Key]
 	return !known
 }
 
@@ -315,13 +252,6 @@ func (f *Follower) wait(ctx context.Context, long time.Duration, news <-chan str
 	case <-timer.C:
 	}
 	return nil
-}
-
-func shown(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }
 
 // gapError is ErrGap with its place.

@@ -135,7 +135,7 @@ func (f *Follower) helped() { f.rebased, f.rested = nil, false }
 // baseline takes the Source's state, and goes on from its moment.
 func (f *Follower) baseline(ctx context.Context) error {
 	begun := f.assume()
-	at, err := tried(ctx, f, "the baseline is not taken yet; trying again", f.cfg.Baseline.Baseline)
+	at, err := tried(ctx, f.handover, "the baseline is not taken yet; trying again", f.cfg.Baseline.Baseline)
 	if err != nil {
 		return err
 	}
@@ -183,3 +183,15 @@ func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
 	}
 	return f.save(ctx)
 }
+
+// startAt has the first position be at, which the Source told.
+func (f *Follower) startAt(ctx context.Context, at time.Time) error {
+	f.place = placeOf(Position{At: at})
+	f.looked, f.gap = time.Time{}, gap{}
+	f.cfg.Logger.Info("beginning with what the Source tells first", "position", shown(at))
+	return f.save(ctx)
+}
+
+// fresh tells whether "now" may still be taken from the lists as they are: nobody could be asked
+// yet. Later they may have what has changed since the start, which is to be handed on.
+func (f *Follower) fresh() bool { return f.place.assumed && time.Now().Before(f.freshUntil) }

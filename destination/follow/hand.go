@@ -1,31 +1,42 @@
 package follow
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"carillon/internal/await"
+	"carillon/payload"
 )
 
 // errNoProgress: a Taker took nothing and said nothing.
 var errNoProgress = errors.New("nothing was taken")
 
+// handover gives changes to the Taker, and keeps the position. Run's goroutine owns it.
+type handover struct {
+	*inbox
+	place *place
+	count uint64 // changes handed on since the start
+}
+
 // hand gives changes to the Taker until it has done with all of them, however long that takes: the
 // order rests meanwhile. The position moves with each that is done, up to limit. The error
 // is the end of ctx.
-func (f *Follower) hand(ctx context.Context, changes []Change, limit time.Time) error {
-	retry := f.retry()
+func (h *handover) hand(ctx context.Context, changes []Change, limit time.Time) error {
+	retry := h.retry()
 	for len(changes) > 0 {
-		done, err := f.cfg.Taker.Take(ctx, changes)
+		done, err := h.cfg.Taker.Take(ctx, changes)
 		done = min(max(done, 0), len(changes))
 		if done > 0 {
-			f.done(changes[:done], limit)
+			h.done(changes[:done], limit)
 			changes = changes[done:]
 			// Also at the end: what is done must be known to be.
-			if err := f.save(ctx); err != nil {
+			if err := h.save(ctx); err != nil {
 				return err
 			}
 			retry.Reset()
@@ -40,7 +51,7 @@ func (f *Follower) hand(ctx context.Context, changes []Change, limit time.Time) 
 			continue
 		}
 		wait := retry.NextBackOff()
-		f.cfg.Logger.Warn("a change was not taken; it is given again, and all others wait", "error", err,
+		h.cfg.Logger.Warn("a change was not taken; it is given again, and all others wait", "error", err,
 			"key", changes[0].Key, "in", wait.Round(time.Millisecond).String())
 		if err := await.For(ctx, wait); err != nil {
 			return err
@@ -50,56 +61,56 @@ func (f *Follower) hand(ctx context.Context, changes []Change, limit time.Time) 
 }
 
 // done notes changes that were handed on.
-func (f *Follower) done(changes []Change, limit time.Time) {
-	f.count += uint64(len(changes))
+func (h *handover) done(changes []Change, limit time.Time) {
+	h.count += uint64(len(changes))
 	for i := range changes {
 		c := &changes[i]
-		f.place.handed(&c.Entry, c.Key, limit)
+		h.place.handed(&c.Entry, c.Key, limit)
 		if c.Datetime.IsZero() && c.Via == Push {
-			f.place.pushed(&c.Entry)
+			h.place.pushed(&c.Entry)
 		}
 	}
 }
 
 // save writes the position, and drops notifications from the Inbox; it tries until that
 // is durable, or ctx ends. It is tried once after that.
-func (f *Follower) save(ctx context.Context, drop ...string) error {
-	retry := f.retry()
+func (h *handover) save(ctx context.Context, drop ...string) error {
+	retry := h.retry()
 	for {
-		to := f.place.position()
-		err := f.advance(ctx, to, drop)
+		to := h.place.position()
+		err := h.advance(ctx, to, drop)
 		if err == nil {
-			f.mu.Lock()
-			f.at = told(to)
-			f.mu.Unlock()
+			h.mu.Lock()
+			h.at = told(to)
+			h.mu.Unlock()
 			return ctx.Err()
 		}
 		if ctx.Err() != nil {
-			f.cfg.Logger.Error("the position could not be written: the last changes are handed on again at the next start", "error", err)
+			h.cfg.Logger.Error("the position could not be written: the last changes are handed on again at the next start", "error", err)
 			return ctx.Err()
 		}
 		wait := retry.NextBackOff()
-		f.cfg.Logger.Error("the position could not be written; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
+		h.cfg.Logger.Error("the position could not be written; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
 		_ = await.For(ctx, wait) // at the end it is tried once more
 	}
 }
 
 // advance has the Store move on, also when ctx has ended, and within a time.
-func (f *Follower) advance(ctx context.Context, to Position, drop []string) error {
+func (h *handover) advance(ctx context.Context, to Position, drop []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
 	defer cancel()
-	return f.cfg.Store.Advance(ctx, to, drop...)
+	return h.cfg.Store.Advance(ctx, to, drop...)
 }
 
 // retry is how waits grow: half of each is random, and they never end.
-func (f *Follower) retry() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(f.cfg.RetryFirst),
-		backoff.WithMaxInterval(f.cfg.RetryMax), backoff.WithMaxElapsedTime(0))
+func (h *handover) retry() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(h.cfg.RetryFirst),
+		backoff.WithMaxInterval(h.cfg.RetryMax), backoff.WithMaxElapsedTime(0))
 }
 
 // batch gathers changes and hands them on when there are enough.
 type batch struct {
-	f       *Follower
+	f       *handover
 	limit   time.Time // of the position
 	changes []Change
 	keys    map[string]struct{}
@@ -140,4 +151,116 @@ func sizeOf(c *Change) int {
 		n += rest/2 + len(l.Rel) + len(l.Href) + len(l.Hash) + len(l.Type) + len(l.Path)
 	}
 	return n
+}
+
+// limit is how far a change may move the position: a datetime that is told wrong, in the future, must
+// not have all that comes until then count as past. What is the future goes by this clock, or the
+// Source's where that is ahead: by how far the position is, and by when a notification
+// begins that waits (zero: none).
+func (h *handover) limit(waiting time.Time) time.Time {
+	return later(later(time.Now(), h.place.at), waiting).Add(h.cfg.Skew)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// earlier is a, or b if that is no zero and earlier.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// tried calls what until it works, or ctx ends.
+func tried[T any](ctx context.Context, f *handover, message string, what func(context.Context) (T, error)) (T, error) {
+	retry := f.retry()
+	for {
+		v, err := what(ctx)
+		if err == nil || ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		wait := retry.NextBackOff()
+		f.cfg.Logger.Error(message, "error", err, "in", wait.Round(time.Millisecond).String())
+		if err := await.For(ctx, wait); err != nil {
+			return v, err
+		}
+	}
+}
+
+// told is the moment of a position that the Source has told; zero of another.
+func told(p Position) time.Time {
+	if p.Assumed {
+		return time.Time{}
+	}
+	return p.At
+}
+
+// assume is where following begins that begins now, until the Source tells more.
+func (h *handover) assume() Position {
+	return Position{At: time.Now().UTC().Add(-h.cfg.Skew).Truncate(time.Microsecond), Assumed: true}
+}
+
+func shown(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// read reads what a notification has, in order.
+func (h *handover) read(p Pushed) ([]Change, error) {
+	r := payload.NewReader(bytes.NewReader(p.Body), payload.Limits{Bytes: int64(len(p.Body)) + 1})
+	var all []Change
+	var last time.Time // of those that tell
+	sorted := true
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !e.Datetime.IsZero() {
+			sorted, last = sorted && !e.Datetime.Before(last), e.Datetime
+		}
+		all = append(all, Change{Entry: e, Via: Push, Notification: p.ID})
+	}
+	if !sorted {
+		h.cfg.Logger.Warn("the changes of a notification are not in the order of their datetimes (CN §3), and are put in it", "id", p.ID)
+		inOrder(all)
+	}
+	var nth counter
+	for i := range all {
+		c := &all[i]
+		if c.Key = nth.key(&c.Entry); c.Datetime.IsZero() {
+			c.Key = within(p.ID, c.Key)
+		}
+	}
+	return all, nil
+}
+
+// inOrder sorts changes by their datetimes; those without one stay behind the one before them.
+func inOrder(all []Change) {
+	type at struct {
+		time   time.Time
+		change Change
+	}
+	timed := make([]at, len(all))
+	var last time.Time
+	for i, c := range all {
+		if !c.Datetime.IsZero() {
+			last = c.Datetime
+		}
+		timed[i] = at{last, c}
+	}
+	slices.SortStableFunc(timed, func(a, b at) int { return a.time.Compare(b.time) })
+	for i := range timed {
+		all[i] = timed[i].change
+	}
 }

@@ -1,12 +1,9 @@
 package follow
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"slices"
+	"sync"
 	"time"
 
 	"carillon/destination"
@@ -16,66 +13,80 @@ import (
 
 var _ destination.Sink = (*Follower)(nil)
 
+// inbox takes notifications into the Store, at any time and from any goroutine.
+type inbox struct {
+	cfg  Config
+	news chan struct{} // there is something in the Store; has room for one
+	poll chan struct{} // the lists should be looked at; has room for one
+
+	mu sync.Mutex
+	at time.Time // guarded by mu: the position as it is stored
+	// Guarded by mu: how far reaches what came, and where the last notification stands that does not
+	// tell what it covers.
+	came    time.Time
+	foreign bool // guarded by mu: the log has it that the topic delivers other content
+}
+
 // Take implements destination.Sink: the notification is in the Inbox, durable, when it
 // returns nil. Where there is no room it is destination.ErrNotNow.
-func (f *Follower) Take(n *destination.Notification) error {
+func (in *inbox) Take(n *destination.Notification) error {
 	if !n.ChangeNotification {
-		f.passOver(n)
-		f.pollNow() // something has changed: the lists may tell what
+		in.passOver(n)
+		in.pollNow() // something has changed: the lists may tell what
 		return nil
 	}
 	p := Pushed{ID: n.ID, Body: n.Body}
 	var told bool
 	if p.From, p.Until, told = interval(n); !told {
-		f.cfg.Logger.Warn("the notification does not tell what interval it covers (CN §3)", "id", n.ID)
+		in.cfg.Logger.Warn("the notification does not tell what interval it covers (CN §3)", "id", n.ID)
 		if p.From.IsZero() {
-			f.pollNow() // they may tell more
+			in.pollNow() // they may tell more
 		}
 	}
-	p.From = f.standing(p)
+	p.From = in.standing(p)
 	// Who waits for the answer may give up; what is kept is kept.
 	ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
 	defer cancel()
-	if err := f.room(ctx, p); err != nil {
+	if err := in.room(ctx, p); err != nil {
 		return err
 	}
-	if err := f.cfg.Store.Keep(ctx, p); err != nil {
+	if err := in.cfg.Store.Keep(ctx, p); err != nil {
 		return fmt.Errorf("%w: %w", destination.ErrNotNow, err)
 	}
-	f.ring()
+	in.ring()
 	return nil
 }
 
 // passOver logs a delivery that is no change notification. Content of another kind is a topic's habit: that is
 // said once.
-func (f *Follower) passOver(n *destination.Notification) {
+func (in *inbox) passOver(n *destination.Notification) {
 	if n.Broken {
-		f.cfg.Logger.Warn("a change notification was delivered that cannot be read, and is passed over", "id", n.ID, "bytes", n.Size)
+		in.cfg.Logger.Warn("a change notification was delivered that cannot be read, and is passed over", "id", n.ID, "bytes", n.Size)
 		return
 	}
-	f.mu.Lock()
-	known := f.foreign
-	f.foreign = true
-	f.mu.Unlock()
+	in.mu.Lock()
+	known := in.foreign
+	in.foreign = true
+	in.mu.Unlock()
 	if known {
-		f.cfg.Logger.Debug("content of another kind was delivered", "id", n.ID, "bytes", n.Size)
+		in.cfg.Logger.Debug("content of another kind was delivered", "id", n.ID, "bytes", n.Size)
 		return
 	}
-	f.cfg.Logger.Warn("the topic delivers content that is no ResourceSync change notification: nothing in it can be handed on",
+	in.cfg.Logger.Warn("the topic delivers content that is no ResourceSync change notification: nothing in it can be handed on",
 		"topic", n.Topic, "id", n.ID, "bytes", n.Size, "type", legible.Cut(n.ContentType),
 		"hint", "destination --topic prints that something came; to get the content, run a callback of your own (docs/destination.md)")
 }
 
 // standing is where a notification stands in the Inbox: where it begins, or behind all that
 // came before where it does not tell.
-func (f *Follower) standing(p Pushed) time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (in *inbox) standing(p Pushed) time.Time {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	if p.Until.IsZero() {
-		p.From = later(f.at, f.came)
+		p.From = later(in.at, in.came)
 		p.Until = p.From.Add(1) // the next such one is behind it
 	}
-	f.came = later(f.came, p.Until)
+	in.came = later(in.came, p.Until)
 	return p.From
 }
 
@@ -115,13 +126,13 @@ func interval(n *destination.Notification) (from, until time.Time, told bool) {
 
 // room tells whether the Inbox has room. What goes on from the position has it: it
 // may be what all others wait for.
-func (f *Follower) room(ctx context.Context, p Pushed) error {
-	n, held, err := f.cfg.Store.Kept(ctx)
+func (in *inbox) room(ctx context.Context, p Pushed) error {
+	n, held, err := in.cfg.Store.Kept(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", destination.ErrNotNow, err)
 	}
-	inbox, bytes := f.cfg.Inbox, f.cfg.InboxBytes
-	if at := f.position(); !at.IsZero() && !p.From.After(at) {
+	inbox, bytes := in.cfg.Inbox, in.cfg.InboxBytes
+	if at := in.position(); !at.IsZero() && !p.From.After(at) {
 		inbox, bytes = 2*inbox, 2*bytes
 	}
 	if n > 0 && (n >= inbox || held+int64(len(p.Body)) > bytes) {
@@ -130,55 +141,22 @@ func (f *Follower) room(ctx context.Context, p Pushed) error {
 	return nil
 }
 
-// read reads what a notification has, in order.
-func (f *Follower) read(p Pushed) ([]Change, error) {
-	r := payload.NewReader(bytes.NewReader(p.Body), payload.Limits{Bytes: int64(len(p.Body)) + 1})
-	var all []Change
-	var last time.Time // of those that tell
-	sorted := true
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !e.Datetime.IsZero() {
-			sorted, last = sorted && !e.Datetime.Before(last), e.Datetime
-		}
-		all = append(all, Change{Entry: e, Via: Push, Notification: p.ID})
-	}
-	if !sorted {
-		f.cfg.Logger.Warn("the changes of a notification are not in the order of their datetimes (CN §3), and are put in it", "id", p.ID)
-		inOrder(all)
-	}
-	var nth counter
-	for i := range all {
-		c := &all[i]
-		if c.Key = nth.key(&c.Entry); c.Datetime.IsZero() {
-			c.Key = within(p.ID, c.Key)
-		}
-	}
-	return all, nil
+func (in *inbox) position() time.Time {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.at
 }
 
-// inOrder sorts changes by their datetimes; those without one stay behind the one before them.
-func inOrder(all []Change) {
-	type at struct {
-		time   time.Time
-		change Change
-	}
-	timed := make([]at, len(all))
-	var last time.Time
-	for i, c := range all {
-		if !c.Datetime.IsZero() {
-			last = c.Datetime
-		}
-		timed[i] = at{last, c}
-	}
-	slices.SortStableFunc(timed, func(a, b at) int { return a.time.Compare(b.time) })
-	for i := range timed {
-		all[i] = timed[i].change
+func (in *inbox) ring() { signal(in.news) }
+
+func (in *inbox) pollNow() { signal(in.poll) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
+
+// Position is how far changes were handed on; zero where that is not known yet.
+func (f *Follower) Position() time.Time { return f.position() }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"carillon/destination/lists"
-	"carillon/payload"
 )
 
 // pushSilence is how long a hub that serves a subscription may take to deliver what it has: only
@@ -77,31 +76,6 @@ func (f *Follower) behind(ctx context.Context, pushed bool, found finding) error
 	return nil
 }
 
-// errEnough ends a visit early.
-var errEnough = errors.New("enough was seen")
-
-// firstOf is the datetime of the first change that the Change List has from a moment on; zero
-// where there is none, or it cannot be read. The error is the end of ctx.
-func (f *Follower) firstOf(ctx context.Context, since time.Time) (first time.Time, err error) {
-	uri, err := f.cfg.Places.ChangeList(ctx)
-	if err == nil && uri != "" {
-		_, err = f.cfg.Lists.Changes(ctx, uri, since, func(e payload.Entry) error {
-			if first = e.Datetime; first.IsZero() {
-				return ctx.Err()
-			}
-			return errEnough
-		})
-	}
-	if err != nil && !errors.Is(err, errEnough) {
-		f.cfg.Logger.Debug("the Change List could not be looked at", "error", err)
-	}
-	return first, ctx.Err()
-}
-
-// fresh tells whether "now" may still be taken from the lists as they are: nobody could be asked
-// yet. Later they may have what has changed since the start, which is to be handed on.
-func (f *Follower) fresh() bool { return f.place.assumed && time.Now().Before(f.freshUntil) }
-
 // startNow finds a first position by the Source's own clock: that of its last change. What
 // was before it is not handed on. Where there is no list to ask yet it is tried again soon;
 // where one cannot be read, all is handed on from the assumed position on: what is pushed,
@@ -140,22 +114,4 @@ func (f *Follower) startNow(ctx context.Context) error {
 		return f.save(ctx)
 	}
 	return nil
-}
-
-// startAt has the first position be at, which the Source told.
-func (f *Follower) startAt(ctx context.Context, at time.Time) error {
-	f.place = placeOf(Position{At: at})
-	f.looked, f.gap = time.Time{}, gap{}
-	f.cfg.Logger.Info("beginning with what the Source tells first", "position", shown(at))
-	return f.save(ctx)
-}
-
-// latest visits a list from a moment on, and returns the position behind its last change.
-func (f *Follower) latest(ctx context.Context, uri string, since time.Time) (Position, error) {
-	p, nth := placeOf(Position{At: since}), counter{}
-	_, err := f.cfg.Lists.Changes(nth.reading(ctx), uri, since, func(e payload.Entry) error {
-		p.handed(&e, nth.key(&e), f.limit(time.Time{}))
-		return ctx.Err()
-	})
-	return p.position(), err
 }
