@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/internal/await"
+	"carillon/notifier/archive"
 )
 
 // When Resource Lists are made besides every Config.ResourceListEvery.
@@ -34,6 +35,8 @@ type resourceLists struct {
 	ch   *channel
 	dir  string // of the set; empty: none are made
 	wake chan struct{}
+	// archived is what is known of lists that are served from the archive.
+	archived archive.Loaded[*generation]
 
 	mu          sync.Mutex
 	generations []*generation // guarded by mu: oldest first; never changed in place

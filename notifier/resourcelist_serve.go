@@ -126,7 +126,11 @@ func (l *resourceLists) lasting(at time.Time) (*generation, error) {
 	if g.dir = path; g.Lasting { // what is known of it need not be read again
 		return g, nil
 	}
-	switch err := g.load(); {
+	g, err := l.archived.Get(path, func(dir string) (*generation, error) {
+		g := &generation{dir: dir}
+		return g, g.load()
+	})
+	switch {
 	case errors.Is(err, os.ErrNotExist): // it went this moment
 		return nil, kept.gone()
 	case err != nil:

@@ -59,12 +59,15 @@ func (g *generation) linkTo(ctx context.Context, dir string) error {
 func (s *site) serveArchived(
 	w http.ResponseWriter, r *http.Request, kind Kind, one notifier.ArchivedFiles, name string,
 ) error {
-	g := &generation{dir: one.Dir}
-	if err := g.load(); err != nil {
+	g, err := s.archived.Get(one.Dir, func(dir string) (*generation, error) {
+		g := &generation{dir: dir}
+		return g, g.load()
+	})
+	if err != nil {
 		return err
 	}
 	if name == archivedName {
-		return s.d.cfg.Notifier.ServeEntries(w, r, string(kind)+"_dump", g.Completed, true, g.archived(one))
+		return s.d.cfg.Notifier.ServeEntries(w, r, string(kind)+"_dump", g.Completed, true, g.archivedDocument(one))
 	}
 	number, suffix, _ := strings.Cut(name, ".")
 	n, err := strconv.Atoi(number)
@@ -75,9 +78,9 @@ func (s *site) serveArchived(
 	return send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
 }
 
-// archived is the document of an archived dump. That of changes is complete: what follows is
+// archivedDocument is the document of an archived dump. That of changes is complete: what follows is
 // another.
-func (g *generation) archived(one notifier.ArchivedFiles) notifier.Entries {
+func (g *generation) archivedDocument(one notifier.ArchivedFiles) notifier.Entries {
 	head := g.resourceHead(one.Links)
 	if g.Kind == Changes {
 		head = payload.Head{

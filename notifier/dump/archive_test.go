@@ -166,6 +166,37 @@ func (a *archived) wantDump(at payload.Entry, capability string) {
 	}
 }
 
+// TestArchivedDumpIsReadOnce: what an archived dump says of itself is read from the disk once, not
+// for each request for it or for one of its packages.
+func TestArchivedDumpIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &archived{t: t, fs: vfs.NewMem(), dir: t.TempDir(), keep: 2 * time.Hour, lists: 1}
+		a.start()
+		defer func() { a.stop() }()
+		event := notifier.Event{
+			Sets: []string{"a"}, Entry: payload.Entry{Loc: "http://a.example/1", Change: payload.Created},
+		}
+		if err := a.Append(context.Background(), []notifier.Event{event}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		_, changes := a.read("a/changedump-archive.xml")
+		if len(changes) != 1 {
+			t.Fatalf("archived are %+v", changes)
+		}
+		a.wantDump(changes[0], "changedump")
+		files, err := filepath.Glob(filepath.Join(a.dir, "archives/a/changedump/*/*/generation.json"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%v, %v", files, err)
+		}
+		if err := os.Remove(files[0]); err != nil {
+			t.Fatal(err)
+		}
+		a.wantDump(changes[0], "changedump")
+	})
+}
+
 // TestArchives: Resource Dumps now and then, and each part of the Change Dump, stay at lasting
 // addresses, with their packages as hard links, also when the dumps themselves have gone.
 func TestArchives(t *testing.T) {

@@ -65,7 +65,10 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 		if err := s.load(ctx); err != nil {
 			return nil, fmt.Errorf("dump %s: %w", one.Name, err)
 		}
-		served := &site{s, newResourceDump(s), &changeDump{shelf: s, wake: make(chan struct{}, 1)}}
+		served := &site{
+			shelf: s, resources: newResourceDump(s),
+			changes: &changeDump{shelf: s, wake: make(chan struct{}, 1)},
+		}
 		if err := cfg.Notifier.Attach(one.Name, served); err != nil {
 			return nil, fmt.Errorf("dump: %w", err)
 		}

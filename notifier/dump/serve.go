@@ -18,6 +18,7 @@ import (
 
 	"carillon/internal/await"
 	"carillon/notifier"
+	"carillon/notifier/archive"
 	"carillon/notifier/moments"
 	"carillon/payload"
 )
@@ -37,6 +38,7 @@ type site struct {
 	*shelf
 	resources *resourceDump
 	changes   *changeDump
+	archived  archive.Loaded[*generation]
 }
 
 var _ notifier.Companion = (*site)(nil)
