@@ -32,21 +32,42 @@ type Peers interface {
 }
 
 // Deliveries knows the subscriptions of the shards that this process holds, and delivers to
-// them. dispatch.Dispatcher is one, and says what its methods do.
+// them: all that a Desk asks of it, by what it is about. dispatch.Dispatcher is one, and says what
+// its methods do.
 type Deliveries interface {
+	Standings
+	Fates
+	Repairs
+	Figures
+}
+
+// Standings say where subscriptions stand.
+type Standings interface {
 	Each(ctx context.Context, topic string, visit func(report.Standing) bool) error
 	Standing(id subscription.ID) (report.Standing, bool)
-	Tally(ctx context.Context, topic string, seqs []delivery.Seq) ([]report.Tally, error)
-	Undelivered(ctx context.Context, topic string, seq delivery.Seq, visit func(report.Standing, report.Fate) bool) error
 	Attempts(id subscription.ID) []report.Attempt
 	Held() (held, loading []delivery.Tenure)
-	Stats() report.Stats
-	Totals() report.Totals
-	TopicCounts(ctx context.Context) ([]report.TopicCount, error)
+}
+
+// Fates say what became of notifications.
+type Fates interface {
+	Tally(ctx context.Context, topic string, seqs []delivery.Seq) ([]report.Tally, error)
+	Undelivered(ctx context.Context, topic string, seq delivery.Seq, visit func(report.Standing, report.Fate) bool) error
+}
+
+// Repairs are what an operator has done.
+type Repairs interface {
 	RetryNow(ctx context.Context, id subscription.ID) error
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, final delivery.Seq, err error)
 	Ended(id subscription.ID)
 	Trimmed(topic string, before delivery.Seq)
+}
+
+// Figures count over all subscriptions.
+type Figures interface {
+	Stats() report.Stats
+	Totals() report.Totals
+	TopicCounts(ctx context.Context) ([]report.TopicCount, error)
 	OldestWaiting(ctx context.Context) time.Time
 }
 

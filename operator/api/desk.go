@@ -13,10 +13,18 @@ import (
 )
 
 // Desk answers what operators ask, and does what they say. operator.Desk is one; errors
-// are those of package operator. Its methods may be called from any goroutine.
+// are those of package operator. Its methods may be called from any goroutine. Each change is
+// told to the log, with what it was about.
 type Desk interface {
-	Looker
-	Doer
+	HubDesk
+	TopicDesk
+	SubscriptionDesk
+	SourceDesk
+}
+
+// HubDesk is about the hub as a whole, and about what a Source and a topic do at this moment.
+type HubDesk interface {
+	Overview(ctx context.Context) (operator.Overview, error)
 	// Listen subscribes the hub itself to the topic and yields what it hears, until ctx
 	// ends or the loop does; then the subscription is gone.
 	Listen(ctx context.Context, topic string) iter.Seq2[operator.Heard, error]
@@ -25,31 +33,34 @@ type Desk interface {
 	Check(ctx context.Context, places []string) iter.Seq2[operator.Checked, error]
 }
 
-// Looker answers questions. None of them changes anything.
-type Looker interface {
-	Overview(ctx context.Context) (operator.Overview, error)
+// TopicDesk is about topics and their notifications.
+type TopicDesk interface {
 	Topics(ctx context.Context, q operator.TopicQuery) (operator.TopicPage, error)
 	Topic(ctx context.Context, topic string) (operator.Topic, error)
 	// Notifications gives those of a topic with numbers below before, 0: the newest.
 	Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (operator.NotificationPage, error)
 	// Notification finds one by its ID. Where topic is empty all logs are looked through.
 	Notification(ctx context.Context, topic string, id uuid.UUID) (operator.NotificationDetail, error)
-	Subscriptions(ctx context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error)
-	Subscription(ctx context.Context, id subscription.ID) (operator.SubscriptionDetail, error)
-	Sources(ctx context.Context) ([]operator.Source, error)
+	// Trim removes the notifications of a topic before a number, also those that
+	// somebody waits for, who then has a gap.
+	Trim(ctx context.Context, topic string, before delivery.Seq) (operator.TrimResult, error)
 }
 
-// Doer makes changes. Each is told to the log, with what it was about.
-type Doer interface {
+// SubscriptionDesk is about subscriptions.
+type SubscriptionDesk interface {
+	Subscriptions(ctx context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error)
+	Subscription(ctx context.Context, id subscription.ID) (operator.SubscriptionDetail, error)
 	// Retry makes the next attempt of a subscription now.
 	Retry(ctx context.Context, id subscription.ID) error
 	// Replay delivers from..last once more; last 0: up to the head.
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (operator.Replay, error)
 	// Remove ends a subscription and tells its callback hub.mode=denied with the reason (WebSub §5.2).
 	Remove(ctx context.Context, id subscription.ID, reason string) error
-	// Trim removes the notifications of a topic before a number, also those that
-	// somebody waits for, who then has a gap.
-	Trim(ctx context.Context, topic string, before delivery.Seq) (operator.TrimResult, error)
+}
+
+// SourceDesk is about who may publish.
+type SourceDesk interface {
+	Sources(ctx context.Context) ([]operator.Source, error)
 	// AddSource registers a Source. Where hash is zero a token is made and returned.
 	AddSource(ctx context.Context, name string, prefixes []string, hash source.Hash) (operator.NewSource, error)
 	RotateSource(ctx context.Context, name string, hash source.Hash) (operator.NewSource, error)
