@@ -29,8 +29,8 @@ const (
 // api answers the JSON API.
 type api struct {
 	Config
-	overviews overviews
-	streams   chan struct{} // one for each that is open
+	latest  Latest
+	streams chan struct{} // one for each that is open
 }
 
 // route is one operation: the table of them is the API, as openapi.yaml has it.

@@ -187,7 +187,7 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, pages http.Handler)
 		plain(w, http.StatusBadRequest, "The form is not understood.")
 		return
 	}
-	next := ownPath(r.PostForm.Get("next"))
+	next := OwnPath(r.PostForm.Get("next"))
 	if a == nil {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
@@ -252,8 +252,8 @@ func (a *Auth) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, loginPath, http.StatusSeeOther)
 }
 
-// ownPath is a path of this listener with its query, or else the first page: a login leads to nobody else's.
-func ownPath(next string) string {
+// OwnPath is a path of this listener with its query, or else the first page: a login leads to nobody else's.
+func OwnPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(next, "/") ||
 		strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") || len(next) > maxText*2 {

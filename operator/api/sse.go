@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -81,6 +80,57 @@ func (s *Stream) Beat() error {
 	return s.write([]byte(": beat\n\n"))
 }
 
+// Feed sends the events that produce makes, until it returns, ctx ends or stopping is closed, or
+// nobody reads any more. It returns after produce did: what that began has ended by then. whole says
+// that nothing was left out but by the end of ctx.
+func (s *Stream) Feed(ctx context.Context, stopping <-chan struct{},
+	produce func(ctx context.Context, send func(event string, data []byte) bool),
+) (whole bool) {
+	type event struct {
+		name string
+		data []byte
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	all := make(chan event)
+	go func() {
+		defer close(all)
+		produce(ctx, func(name string, data []byte) bool {
+			select {
+			case all <- event{name, data}:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	defer func() {
+		cancel()
+		for range all { // produce has returned when this ends
+		}
+	}()
+	beat := time.NewTicker(BeatEvery)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case e, more := <-all:
+			if !more {
+				return true
+			}
+			err = s.Send(e.name, e.data)
+		case <-beat.C:
+			err = s.Beat()
+		case <-stopping:
+			return false
+		case <-ctx.Done():
+			return true
+		}
+		if err != nil {
+			return false // nobody reads, or may
+		}
+	}
+}
+
 func (s *Stream) write(text []byte) error {
 	_ = s.control.SetWriteDeadline(time.Now().Add(sendWithin)) // a recorder has none
 	if _, err := s.w.Write(text); err != nil {
@@ -112,15 +162,6 @@ func (a *api) openStream(w http.ResponseWriter, r *request) (s *Stream, closed f
 	return s, closed, err
 }
 
-// sendProblem says what is wrong where an event would be.
-func (s *Stream) sendProblem(problem error) error {
-	text, err := jsonText(problemOf(problem))
-	if err != nil {
-		return err
-	}
-	return s.Send("problem", text)
-}
-
 // events streams the overview. A stream that was opened has no error any more.
 func (a *api) events(w http.ResponseWriter, r *request) error {
 	if _, err := a.desk(); err != nil {
@@ -136,13 +177,8 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 	every := time.NewTicker(overviewEvery)
 	defer every.Stop()
 	for {
-		text, err := a.overviews.get(r.Context(), a.Desk)
-		if err != nil {
-			err = s.sendProblem(err)
-		} else {
-			err = s.Send("overview", text)
-		}
-		if err != nil {
+		o, err := a.latest.Ask(r.Context(), a.Desk, overviewEvery/2, answerWithin)
+		if err := s.sendEvent(event{"overview", o, err}); err != nil {
 			return nil // nobody reads, or may
 		}
 		select {
@@ -163,32 +199,6 @@ func unlessOpen(s *Stream, err error) error {
 	return err
 }
 
-// overviews is the latest overview as JSON, for all streams: however many there are, a Desk is
-// asked once in a while.
-type overviews struct {
-	mu   sync.Mutex
-	at   time.Time // guarded by mu, as all is
-	text []byte
-	err  error
-}
-
-func (o *overviews) get(ctx context.Context, desk Desk) ([]byte, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.at.IsZero() && time.Since(o.at) < overviewEvery/2 {
-		return o.text, o.err
-	}
-	// The others get this one too: it must not end because this one's client goes.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
-	defer cancel()
-	answer, err := desk.Overview(ctx)
-	if o.text = nil; err == nil {
-		o.text, err = jsonText(answer)
-	}
-	o.at, o.err = time.Now(), err
-	return o.text, o.err
-}
-
 // event is one event of a stream: an error, or a name and what it carries as JSON.
 type event struct {
 	name string
@@ -196,15 +206,21 @@ type event struct {
 	err  error
 }
 
-func (s *Stream) sendEvent(e event) error {
+// encode returns the name and the data that are sent.
+func (e event) encode() (name string, text []byte, err error) {
 	if e.err != nil {
-		return s.sendProblem(e.err)
+		e = event{name: "problem", data: problemOf(e.err)}
 	}
-	text, err := jsonText(e.data)
+	text, err = jsonText(e.data)
+	return e.name, text, err
+}
+
+func (s *Stream) sendEvent(e event) error {
+	name, text, err := e.encode()
 	if err != nil {
 		return err
 	}
-	return s.Send(e.name, text)
+	return s.Send(name, text)
 }
 
 // listen streams what a test callback hears, until the client goes or maxListen.
@@ -244,7 +260,7 @@ func (a *api) check(w http.ResponseWriter, r *request) error {
 }
 
 // stream sends the events that produce makes, until it returns, the client goes, or maxListen
-// is over. It returns after produce did: what that began has ended by then.
+// is over.
 func (a *api) stream(w http.ResponseWriter, r *request, produce func(ctx context.Context, send func(event) bool)) error {
 	s, closed, err := a.openStream(w, r)
 	if closed != nil {
@@ -254,47 +270,12 @@ func (a *api) stream(w http.ResponseWriter, r *request, produce func(ctx context
 		return unlessOpen(s, err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxListen)
-	all := make(chan event)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer close(all)
+	defer cancel()
+	s.Feed(ctx, a.Stopping, func(ctx context.Context, send func(string, []byte) bool) {
 		produce(ctx, func(e event) bool {
-			select {
-			case all <- e:
-				return true
-			case <-ctx.Done():
-				return false
-			}
+			name, text, err := e.encode()
+			return err == nil && send(name, text)
 		})
-	}()
-	a.relay(ctx, s, all)
-	cancel()
-	<-ended
+	})
 	return nil
-}
-
-// relay sends events until the channel is closed or the client is gone.
-func (a *api) relay(ctx context.Context, s *Stream, all <-chan event) {
-	beat := time.NewTicker(BeatEvery)
-	defer beat.Stop()
-	for {
-		var err error
-		select {
-		case e, more := <-all:
-			if !more {
-				return
-			}
-			err = s.sendEvent(e)
-		case <-beat.C:
-			err = s.Beat()
-		case <-a.Stopping:
-			return
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return // nobody reads, or may
-		}
-	}
 }

@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"carillon/operator"
@@ -77,11 +76,4 @@ func (p *Pages) checkedPart(r *http.Request, found operator.Checked, err error) 
 		v.Wrong = p.troubleOf(r, err)
 	}
 	return p.part("check", "checked", v)
-}
-
-// checkPath is the page that checks these URLs, and checkLivePath the stream of what it finds.
-func checkPath(places ...string) string { return "/check?" + url.Values{"url": places}.Encode() }
-
-func checkLivePath(places ...string) string {
-	return "/check/live?" + url.Values{"url": places}.Encode()
 }

@@ -12,7 +12,6 @@ var (
 	Ranges   = shardRanges
 	Letter   = letter
 	Web      = web
-	OwnPath  = ownPath
 )
 
 const (

@@ -62,11 +62,11 @@ func size(n int64) string {
 		return fmt.Sprintf("%d B", n)
 	}
 	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"}
-	unit := 0
-	for value >= 999.5 && unit < len(units)-1 {
-		value, unit = value/1000, unit+1
+	at := 0
+	for value >= 999.5 && at < len(units)-1 {
+		value, at = value/1000, at+1
 	}
-	return short(value) + " " + units[unit]
+	return short(value) + " " + units[at]
 }
 
 // short writes a number that is not negative with three digits or so.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/operator/page"
 )
 
@@ -19,7 +20,7 @@ func TestNumbersAndTimes(t *testing.T) {
 		page.Long(49 * time.Hour): "2 d 1 h", page.Long(700 * time.Hour): "29 d",
 		page.Ranges(nil): "none", page.Ranges([]int{5, 1, 2, 3, 9, 2}): "1–3, 5, 9", page.Letter(0): "A", page.Letter(26): "AA",
 		page.Web("https://x.example/"): "https://x.example/", page.Web("javascript:alert(1)"): "", page.Web("//x.example"): "", page.Web("data:text/html,x"): "",
-		page.OwnPath("/topic?topic=x"): "/topic?topic=x", page.OwnPath("//evil.example/"): "/", page.OwnPath("https://evil.example/"): "/", page.OwnPath(`/\evil.example`): "/", page.OwnPath(""): "/",
+		api.OwnPath("/topic?topic=x"): "/topic?topic=x", api.OwnPath("//evil.example/"): "/", api.OwnPath("https://evil.example/"): "/", api.OwnPath(`/\evil.example`): "/", api.OwnPath(""): "/",
 	} {
 		if got != want {
 			t.Errorf("%q; want %q", got, want)

@@ -3,13 +3,11 @@ package page
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"carillon/internal/legible"
@@ -237,33 +235,9 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// latest is the overview that was asked for last. However many pages are open, the Desk is
-// asked once in a while.
-type latest struct {
-	mu  sync.Mutex
-	at  time.Time // guarded by mu, as all is
-	o   operator.Overview
-	err error
-}
-
-// get asks the Desk where what there is is older than that.
-func (l *latest) get(ctx context.Context, desk api.Desk, older time.Duration) (operator.Overview, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.at.IsZero() && time.Since(l.at) < older {
-		return l.o, l.err
-	}
-	// The others get this one, too: it must not end because this one's client goes.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
-	defer cancel()
-	l.o, l.err = desk.Overview(ctx)
-	l.at = time.Now()
-	return l.o, l.err
-}
-
 // liveOverview is the changing parts, or what is wrong in their place.
 func (p *Pages) liveOverview(r *http.Request) []byte {
-	o, err := p.latest.get(r.Context(), p.cfg.Desk, p.cfg.Every/2)
+	o, err := p.latest.Ask(r.Context(), p.cfg.Desk, p.cfg.Every/2, askWithin)
 	var html bytes.Buffer
 	if err != nil {
 		err = p.views["overview"].ExecuteTemplate(&html, "live-trouble", p.troubleOf(r, err))

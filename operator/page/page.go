@@ -19,22 +19,17 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path"
 	"strings"
 	"time"
-
-	"github.com/gorilla/mux"
 
 	"carillon/internal/legible"
 	"carillon/operator/api"
@@ -76,7 +71,7 @@ type Pages struct {
 	views   map[string]*template.Template
 	assets  map[string]asset
 	streams chan struct{} // has an element for each that is open
-	latest  latest
+	latest  api.Latest
 	handler http.Handler
 }
 
@@ -86,67 +81,6 @@ type asset struct {
 	mimeType string
 	etag     string
 }
-
-// New returns the pages.
-func New(cfg Config) *Pages {
-	cfg.Every = cmp.Or(cfg.Every, 2*time.Second)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	p := &Pages{cfg: cfg, streams: make(chan struct{}, maxStreams)}
-	p.views, p.assets = readViews(), readAssets()
-	own := http.NewCrossOriginProtection()
-	own.SetDenyHandler(p.page(func(http.ResponseWriter, *http.Request) error {
-		return &trouble{Status: http.StatusForbidden, Title: "This was posted by a page of somebody else", Advice: "Nothing was changed. Do it from here, if you meant it."}
-	}))
-	p.handler = own.Handler(p.routes())
-	return p
-}
-
-func (p *Pages) routes() http.Handler {
-	r := mux.NewRouter()
-	get := func(at string, h handler) { r.Path(at).Methods(http.MethodGet, http.MethodHead).Handler(p.page(h)) }
-	// change is a page with a form that posts to the page's own address.
-	change := func(at string, h handler) {
-		r.Path(at).Methods(http.MethodGet, http.MethodHead, http.MethodPost).Handler(p.page(h))
-	}
-	get("/", p.overview)
-	get("/find", p.find)
-	get("/topics", p.topics)
-	get("/topic", p.topic)
-	change("/topic/trim", p.trim)
-	get("/notification", p.notification)
-	get("/subscriptions", p.subscriptions)
-	get("/subscription/{id}", p.subscription)
-	change("/subscription/{id}/retry", p.retry)
-	change("/subscription/{id}/replay", p.replay)
-	change("/subscription/{id}/remove", p.remove)
-	change("/sources", p.sources)
-	change("/sources/{name}/rotate", p.rotate)
-	change("/sources/{name}/revoke", p.revoke)
-	get("/listen", p.listen)
-	get("/check", p.check)
-	change("/log-level", p.logLevel)
-	get("/login", p.login)
-	get("/live", p.live)
-	get("/listen/live", p.listenLive)
-	get("/check/live", p.checkLive)
-	get("/static/{name}", p.static)
-	r.NotFoundHandler = p.page(func(http.ResponseWriter, *http.Request) error {
-		return &trouble{Status: http.StatusNotFound, Title: "There is no such page", Advice: "The navigation above leads to all there are."}
-	})
-	r.MethodNotAllowedHandler = p.page(func(w http.ResponseWriter, r *http.Request) error {
-		w.Header().Set("Allow", "GET, HEAD")
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", "GET, HEAD, POST")
-		}
-		return &trouble{Status: http.StatusMethodNotAllowed, Title: "This page takes no such request", Advice: "The navigation above leads to all there are."}
-	})
-	return r
-}
-
-// ServeHTTP serves a page.
-func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
 // policy is what a browser may do with a page: show it, with the files of this package.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -213,6 +147,21 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, view string, s shee
 	_, _ = w.Write(legible.HTML(page.Bytes())) // the client is gone
 }
 
+// troubleOf makes a trouble of an error. One that nobody foresaw goes to the log, and the
+// page does not show it.
+func (p *Pages) troubleOf(r *http.Request, err error) *trouble {
+	if t := foreseen(err); t != nil {
+		return t
+	}
+	if r.Context().Err() == nil {
+		p.cfg.Logger.Error("a page has no answer", "path", r.URL.Path, "error", err)
+	}
+	return &trouble{
+		Status: http.StatusInternalServerError, Title: "Something went wrong inside the hub",
+		Advice: "The hub's log says what. Deliveries are not affected by this page.",
+	}
+}
+
 // readViews parses every view with the layout and the parts that views share.
 func readViews() map[string]*template.Template {
 	views := map[string]*template.Template{}
@@ -256,60 +205,5 @@ func (a asset) URL(name string) string { return "/static/" + name + "?v=" + a.et
 // Asset is the address of an asset.
 func (s sheet) Asset(name string) string { return s.Assets[name].URL(name) }
 
-func (p *Pages) static(w http.ResponseWriter, r *http.Request) error {
-	a, ok := p.assets[mux.Vars(r)["name"]]
-	if !ok {
-		return &trouble{Status: http.StatusNotFound, Title: "There is no such file"}
-	}
-	w.Header().Set("Content-Type", a.mimeType)
-	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("ETag", `"`+a.etag+`"`)
-	r.Header.Del("Range") // it is sent whole: thousands of small ranges would cost many times as much
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
-	return nil
-}
-
-// login shows the form to sign in by. Where to go next is a path of this listener only.
-func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	body := struct{ Next string }{ownPath(q.Get("next"))}
-	s := sheet{Title: "Sign in", Body: body}
-	// The status is for admin to say, which shows this page.
-	switch q.Get("failed") {
-	case "":
-	case "pace":
-		s.Error = &trouble{Status: http.StatusOK, Title: "Too many wrong tokens were sent from your address", Advice: "That was not the right one either. It is in the file that --admin-token-file names, and is taken at any time."}
-	default:
-		s.Error = &trouble{
-			Status: http.StatusOK, Title: "That is not the token of this hub",
-			Advice: "It is in the file that --admin-token-file names, or in HUB_ADMIN_TOKEN of the hub's environment.",
-		}
-	}
-	p.show(w, r, "login", s)
-	return nil
-}
-
-// ownPath returns next if it is a path of this listener, and else /.
-func ownPath(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") ||
-		strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\t\r\n") {
-		return "/"
-	}
-	return next
-}
-
-// see sends the browser to another page, after a change: it may be loaded again.
-func see(w http.ResponseWriter, r *http.Request, to string) error {
-	http.Redirect(w, r, to, http.StatusSeeOther)
-	return nil
-}
-
-// done is a path with a note of what was done, for doneText.
-func done(to, what string) string {
-	separator := "?"
-	if strings.Contains(to, "?") {
-		separator = "&"
-	}
-	return fmt.Sprintf("%s%sdone=%s", to, separator, what)
-}
+// errGone: there is nobody to answer.
+var errGone = errors.New("the client is gone, or has signed out")

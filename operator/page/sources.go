@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -124,6 +123,3 @@ func (p *Pages) revoke(w http.ResponseWriter, r *http.Request) error {
 	}, wrong)
 	return nil
 }
-
-// sourcePath is the page of a change of a Source.
-func sourcePath(name, what string) string { return "/sources/" + url.PathEscape(name) + "/" + what }

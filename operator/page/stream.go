@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -14,17 +13,12 @@ import (
 // stream is an answer of server-sent events.
 type stream struct {
 	*api.Stream
-	ctx context.Context // ends with it
-	// cancel ends what is done for the client, and close gives the stream back after that.
-	cancel context.CancelFunc
-	close  func()
+	ctx   context.Context // ends with it
+	close func()
 }
 
 // maxStream is how long a stream lasts. The page asks anew.
 const maxStream = time.Hour
-
-// errGone: there is nobody to answer.
-var errGone = errors.New("the client is gone, or has signed out")
 
 // open begins a stream. Where a page of somebody else asks, there is none: what it costs,
 // and what a test callback subscribes to, is for operators to say.
@@ -41,7 +35,7 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxStream)
-	s := &stream{ctx: ctx, cancel: cancel, close: func() { cancel(); <-p.streams }}
+	s := &stream{ctx: ctx, close: func() { cancel(); <-p.streams }}
 	var err error
 	if s.Stream, err = api.NewStream(w, r, p.cfg.Auth); err != nil {
 		s.close()
@@ -50,54 +44,21 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 	return s, nil
 }
 
-// feed sends the parts of a page that produce makes, until it returns or the client goes. It
-// returns after produce did: what that began has ended by then.
+// feed sends the parts of a page that produce makes, until it returns or the client goes, and says
+// that this is all. It returns after produce did: what that began has ended by then.
 func (p *Pages) feed(w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool)) error {
 	s, err := p.open(w, r)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	parts := make(chan []byte)
-	go func() {
-		defer close(parts)
-		produce(s.ctx, func(part []byte) bool {
-			select {
-			case parts <- part:
-				return true
-			case <-s.ctx.Done():
-				return false
-			}
-		})
-	}()
-	defer func() {
-		s.cancel()
-		for range parts { // produce has returned when this ends
-		}
-	}()
-	beat := time.NewTicker(api.BeatEvery)
-	defer beat.Stop()
-	for {
-		var err error
-		select {
-		case part, ok := <-parts:
-			if !ok {
-				_ = s.Send("end", []byte("end")) // a client that is gone needs no end
-				return nil
-			}
-			err = s.Send("", part)
-		case <-beat.C:
-			err = s.Beat()
-		case <-p.cfg.Stopping:
-			return nil
-		case <-s.ctx.Done():
-			_ = s.Send("end", []byte("end"))
-			return nil
-		}
-		if err != nil {
-			return nil // the client is gone
-		}
+	whole := s.Feed(s.ctx, p.cfg.Stopping, func(ctx context.Context, send func(string, []byte) bool) {
+		produce(ctx, func(part []byte) bool { return send("", part) })
+	})
+	if whole {
+		_ = s.Send("end", []byte("end")) // a client that is gone needs no end
 	}
+	return nil
 }
 
 // part returns a template of a view as HTML.

@@ -11,7 +11,6 @@ import (
 	"github.com/gorilla/mux"
 
 	"carillon/operator"
-	"carillon/subscription"
 )
 
 // stateBehind is what a filter calls all states but idle.
@@ -20,15 +19,12 @@ const stateBehind = "behind"
 // subscriptionList is the answer to a search for subscriptions.
 type subscriptionList struct {
 	operator.SubscriptionPage
-	Query    url.Values
+	Query    url.Values // for the form to show again
 	States   []string
 	Filtered bool
 	More     string
 	First    string
 }
-
-// Get is a value of the question, for the form to show again.
-func (l subscriptionList) Get(name string) string { return l.Query.Get(name) }
 
 // subscriptionQuery reads the filters.
 func subscriptionQuery(q url.Values) (operator.SubscriptionQuery, error) {
@@ -97,8 +93,6 @@ func (p *Pages) subscription(w http.ResponseWriter, r *http.Request) error {
 	p.show(w, r, "subscription", sheet{Title: "Subscription", Here: "subscriptions", Body: sub})
 	return nil
 }
-
-func subscriptionPath(id subscription.ID) string { return "/subscription/" + id.String() }
 
 // act asks, and when it is posted does what was asked for, and leads back.
 func (p *Pages) act(w http.ResponseWriter, r *http.Request, what, title string, sub operator.SubscriptionDetail, c confirm, do func() error) error {

@@ -3,8 +3,6 @@ package page
 import (
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"carillon/operator"
@@ -81,9 +79,6 @@ func (p *Pages) topic(w http.ResponseWriter, r *http.Request) error {
 	p.show(w, r, "topic", sheet{Title: "Topic", Here: "topics", Body: v})
 	return nil
 }
-
-// topicPath is the page of a topic.
-func topicPath(topic string) string { return "/topic?topic=" + url.QueryEscape(topic) }
 
 // trim asks, and then removes the older notifications of a topic.
 func (p *Pages) trim(w http.ResponseWriter, r *http.Request) error {
@@ -219,18 +214,4 @@ func gotIt(t operator.Tally) string {
 		rest = append(rest, fmt.Sprintf("%s lost because the log was trimmed", number(t.Trimmed)))
 	}
 	return text + "; " + strings.Join(rest, ", ") + "."
-}
-
-// trimmed tells what a trim removed, from the address that it led to.
-func trimmed(q url.Values) string {
-	n, err := strconv.Atoi(q.Get("n"))
-	bytes, err2 := strconv.ParseInt(q.Get("bytes"), 10, 64)
-	if err != nil || err2 != nil || n < 0 || bytes < 0 {
-		return doneTexts["trim"]
-	}
-	return trimmedText(operator.TrimResult{Notifications: n, Bytes: bytes}) + "."
-}
-
-func trimmedText(r operator.TrimResult) string {
-	return fmt.Sprintf("The log was trimmed: %s went, %s", plural(r.Notifications, "notification", "notifications"), size(r.Bytes))
 }

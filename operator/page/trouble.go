@@ -48,9 +48,8 @@ var troubles = []struct {
 	}},
 }
 
-// troubleOf makes a trouble of an error. One that nobody foresaw goes to the log, and the
-// page does not show it.
-func (p *Pages) troubleOf(r *http.Request, err error) *trouble {
+// foreseen makes a trouble of an error; nil: nobody foresaw it.
+func foreseen(err error) *trouble {
 	if t, ok := errors.AsType[*trouble](err); ok {
 		return t
 	}
@@ -61,30 +60,5 @@ func (p *Pages) troubleOf(r *http.Request, err error) *trouble {
 			return &t
 		}
 	}
-	if r.Context().Err() == nil {
-		p.cfg.Logger.Error("a page has no answer", "path", r.URL.Path, "error", err)
-	}
-	return &trouble{
-		Status: http.StatusInternalServerError, Title: "Something went wrong inside the hub",
-		Advice: "The hub's log says what. Deliveries are not affected by this page.",
-	}
-}
-
-// doneTexts are what a page says after a change. A link can choose one of them, and say
-// nothing else.
-var doneTexts = map[string]string{
-	"retry":  "The next attempt is being made now. Load this page again to see how it went.",
-	"replay": "The replay has begun. What is new is delivered after it.",
-	"remove": "The subscription was removed, and its callback is told so.",
-	"trim":   "The log was trimmed.",
-	"revoke": "The Source was revoked: its token no longer works.",
-	"level":  "The log level was changed. It stays until this process ends or its configuration is read again.",
-}
-
-func doneText(r *http.Request) string {
-	q := r.URL.Query()
-	if q.Get("done") == "trim" {
-		return trimmed(q)
-	}
-	return doneTexts[q.Get("done")]
+	return nil
 }
