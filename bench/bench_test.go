@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"carillon/payload"
@@ -21,13 +22,39 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// runSideBySide runs all scenarios on a small plan, some beside each other: most of them wait.
+func runSideBySide(t *testing.T) (stdout, stderr bytes.Buffer) {
+	t.Helper()
+	var parts [3]struct {
+		only           []string
+		code           int
+		stdout, stderr bytes.Buffer
+	}
+	for i, name := range names() {
+		parts[i%len(parts)].only = append(parts[i%len(parts)].only, name)
+	}
+	var group sync.WaitGroup
+	for i := range parts {
+		part := &parts[i]
+		group.Go(func() {
+			part.code = run([]string{"-quick", "-only", strings.Join(part.only, ",")}, &part.stdout, &part.stderr)
+		})
+	}
+	group.Wait()
+	for i := range parts {
+		if parts[i].code != 0 {
+			t.Fatalf("status %d\n%s", parts[i].code, &parts[i].stderr)
+		}
+		stdout.Write(parts[i].stdout.Bytes())
+		stderr.Write(parts[i].stderr.Bytes())
+	}
+	return stdout, stderr
+}
+
 // TestBench runs the whole program on a small plan: it measures nothing worth
 // quoting, but what it prints is complete.
 func TestBench(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"-quick"}, &stdout, &stderr); code != 0 {
-		t.Fatalf("status %d\n%s", code, &stderr)
-	}
+	stdout, stderr := runSideBySide(t)
 	engines := []string{"Pebble"}
 	if os.Getenv("CARILLON_REQUIRE_REDIS") != "" || !bytes.Contains(stderr.Bytes(), []byte("NO redis-server")) {
 		engines = append(engines, "Redis")
