@@ -22,6 +22,7 @@ import (
 // closed, archived and let go at once: the archived lists and those that are live have each event
 // that was accepted exactly once, without a gap or an overlap, and each has what its archive says.
 func TestKilledArchives(t *testing.T) {
+	t.Parallel()
 	const kills, senders, full = 5, 3, 50
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -118,6 +119,7 @@ func readDocument(t *testing.T, p *process, uri string) (head payload.Header, al
 
 // TestArchiveRefusals: bad settings of archives are one line, at a start and by config check.
 func TestArchiveRefusals(t *testing.T) {
+	t.Parallel()
 	for want, args := range map[string][]string{
 		`--archive: "b" is no set here`:                          {"--archive", "b"},
 		"--archive-every must be 1m0s to 87600h0m0s, not 1s":     {"--archive", "default", "--archive-every", "1s"},

@@ -11,6 +11,7 @@ import (
 // TestChangeListOfAProcess: what was accepted is in the Change List at once, without a hub,
 // and is there after the process was killed.
 func TestChangeListOfAProcess(t *testing.T) {
+	t.Parallel()
 	args := []string{
 		"--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--data", t.TempDir(), "--hub", "http://127.0.0.1:1/",
 		"--url", "http://source.example/", "--hide-channel", "default", "--lastmod-always", "--log-level", "error",

@@ -9,6 +9,7 @@ import (
 
 // docs/configuration.md has what the code says of every flag: go generate ./cmd/... writes it.
 func TestConfigurationReference(t *testing.T) {
+	t.Parallel()
 	var out, stderr bytes.Buffer
 	if status := run(t.Context(), []string{"config", "reference"}, &out, &stderr); status != 0 {
 		t.Fatalf("status %d: %s", status, &stderr)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/internal/together"
 	"carillon/payload"
 )
 
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(asProgram)
 		main()
 	}
+	together.Wait()
 	os.Exit(m.Run())
 }
 
@@ -117,6 +119,7 @@ func (h *moodyHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // that was answered with 202 exactly once over the chain of notifications, no
 // gap, no overlap, and repeats byte for byte.
 func TestKilledNotifier(t *testing.T) {
+	t.Parallel()
 	const kills, senders = 4, 3
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestDumpRefusals(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	watch := []string{"--watch", "maps=" + dir + ",http://source.example/maps/files/"}
 	for want, args := range map[string][]string{
@@ -61,6 +62,7 @@ func dumpNow(t *testing.T, p *process) (int, string) {
 // changes. What is served is whole and true at each moment, and the last dump is what the directory
 // has.
 func TestKilledDump(t *testing.T) {
+	t.Parallel()
 	const kills, files = 5, 2000
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")

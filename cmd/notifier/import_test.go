@@ -22,6 +22,7 @@ const twoResources = `{"loc":"http://a.example/1"}` + "\n" + `{"loc":"http://a.e
 
 // TestImport: into a journal that nobody has open, and then with the notifier that has it.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(t.TempDir(), "resources.ndjson")
 	if err := os.WriteFile(file, []byte(twoResources), 0o600); err != nil {
@@ -65,6 +66,7 @@ func notFound(t *testing.T) string {
 }
 
 func TestImportRefusals(t *testing.T) {
+	t.Parallel()
 	foreign := t.TempDir()
 	if err := os.WriteFile(filepath.Join(foreign, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -86,6 +88,7 @@ func TestImportRefusals(t *testing.T) {
 
 // TestResourceListRefused: the resources of a set that has had events cannot be told from them.
 func TestResourceListRefused(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	server := httptest.NewServer(&moodyHub{calm: true})
 	defer server.Close()

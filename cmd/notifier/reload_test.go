@@ -16,6 +16,7 @@ import (
 
 // SIGHUP has a notifier take another token, and refuse one that is none.
 func TestSIGHUP(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "notifier.yaml")
 	rewrite := func(token string) {
@@ -79,6 +80,7 @@ func TestSIGHUP(t *testing.T) {
 
 // config check looks at what a start would, and makes nothing.
 func TestConfigCheck(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	for line, want := range map[string]string{
 		"":                                 "notifier: the configuration is good\n",

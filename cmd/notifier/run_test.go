@@ -25,6 +25,7 @@ func runOnce(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 }
 
 func TestRefusalsToStart(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +65,7 @@ func TestRefusalsToStart(t *testing.T) {
 }
 
 func TestDataDirectoryInUse(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p := startProcess(t, "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--data", data)
 	defer p.kill()
@@ -74,6 +76,7 @@ func TestDataDirectoryInUse(t *testing.T) {
 }
 
 func TestStdin(t *testing.T) {
+	t.Parallel()
 	events, err := os.ReadFile("../../testdata/events.ndjson")
 	if err != nil {
 		t.Fatal(err)

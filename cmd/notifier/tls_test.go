@@ -43,6 +43,7 @@ func testCertificate(t *testing.T) (cert, key string, client *http.Client) {
 // Both listeners speak TLS, and the topic says so. What a page in a browser could be made to
 // send to the intake is refused.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	cert, key, client := testCertificate(t)
 	hub := httptest.NewServer(&moodyHub{calm: true})
 	defer hub.Close()

@@ -86,6 +86,7 @@ func TestTheTokenIsSent(t *testing.T) {
 
 // A token that goes over plain HTTP to another machine is worth a warning.
 func TestATokenWithoutTLS(t *testing.T) {
+	t.Parallel()
 	for hub, warns := range map[string]bool{
 		"http://hub.example/": true, "http://192.0.2.1/": true, "http://localhost.example/": true,
 		"https://hub.example/": false, "http://127.0.0.1:1/": false, "http://[::1]:1/": false, "http://localhost/": false, "http://hub.localhost./": false,

@@ -20,6 +20,7 @@ import (
 )
 
 func TestWatchRefusals(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -62,6 +63,7 @@ func TestWatchRefusals(t *testing.T) {
 
 // TestWatchFlag: commas in names, several in one value, and the default set.
 func TestWatchFlag(t *testing.T) {
+	t.Parallel()
 	f := flags{watchFlags: watchFlags{Watch: strings.Split("a=/x,y,https://h.example/a,b/,b=/z,http://h.example/b/", ",")}}
 	all, err := f.directories()
 	if err != nil || len(all) != 2 || all[0] != (watched{set: "a", dir: "/x,y", base: "https://h.example/a,b/"}) || all[1].base != "http://h.example/b/" {
@@ -131,6 +133,7 @@ func (w *watching) get(url string) (string, http.Header) {
 // TestWatch: a directory is a set from its first file to what happens to it while the program
 // runs and while it does not; what is announced can be fetched, and leads to the documents.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	dir, data := t.TempDir(), t.TempDir()
 	modified := time.Now().Add(-time.Hour) // at rest for long
 	write := func(name, content string) {
