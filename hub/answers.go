@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"carillon/delivery"
 	registered "carillon/source"
 	"carillon/subscription"
 	"carillon/topic"
@@ -25,39 +24,8 @@ import (
 //
 // A publish tells it that address in Location.
 
-// kindAnswer is the kind of these requests, as metrics show it.
-const kindAnswer = "answer"
-
 // answersPath is where they are below the hub URI.
 const answersPath = "notifications/"
-
-// ErrNoNotification: the log of the topic has no such notification, or no more.
-var ErrNoNotification = errors.New("no such notification")
-
-// Answers tells what became of notifications.
-type Answers interface {
-	// Answer is ErrNoNotification where there is none of the ID in the topic's log, and
-	// delivery.ErrUnavailable where that cannot be told.
-	Answer(ctx context.Context, topic string, id uuid.UUID) (Answer, error)
-}
-
-// Answer is what became of a notification, over the subscriptions that there are now and
-// that began before it. Subscribers = Delivered + Pending + GivenUp + Trimmed.
-type Answer struct {
-	ID          uuid.UUID    `json:"id"`
-	Topic       string       `json:"topic"`
-	Seq         delivery.Seq `json:"seq"`
-	Accepted    time.Time    `json:"accepted"`
-	Subscribers int          `json:"subscribers"`
-	Delivered   int          `json:"delivered"`
-	Pending     int          `json:"pending"`
-	Failing     int          `json:"failing"` // of those pending, whose last attempt failed
-	GivenUp     int          `json:"given_up"`
-	Trimmed     int          `json:"trimmed"`
-	// MissingShards is how many of the 64 parts of the subscriptions nobody could tell of; 0:
-	// the answer is whole.
-	MissingShards int `json:"missing_shards"`
-}
 
 // answersFor is the pattern of the path for the router: below the path of the hub URI.
 func answersFor(hubURL string) string {

@@ -109,45 +109,18 @@ func requestFailed(err error) error {
 	return fmt.Errorf("%w: %w", ErrTopicAway, egress.Unquoted(err))
 }
 
-// headerLinks returns the links of an answer's header. A broken one counts as none.
-func headerLinks(resp *http.Response, base string) []weblink.Link {
-	links, _ := weblink.Parse(resp.Header.Values("Link"))
-	return weblink.Resolve(base, links)
+// tapped is a Reader that keeps what was read, and its error.
+type tapped struct {
+	io.Reader
+	into io.Writer
+	err  error // but for io.EOF
 }
 
-// discover returns the links of an answer: those of the header, and for a
-// relation that the header lacks those which the document embeds (WebSub §4), of
-// whose beginning weblink reads so much as it allows.
-func discover(resp *http.Response, base string, body io.Reader) []weblink.Link {
-	links := headerLinks(resp, base)
-	noSelf, noHub := len(weblink.Find(links, relSelf)) == 0, len(weblink.Find(links, relHub)) == 0
-	if !noSelf && !noHub {
-		return links
+func (t *tapped) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	_, _ = t.into.Write(p[:n])
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
 	}
-	// The links before the place where a document breaks off are good.
-	embedded, _ := weblink.FromDocument(resp.Header.Get("Content-Type"), base, body)
-	for _, l := range embedded {
-		if noSelf && l.Has(relSelf) || noHub && l.Has(relHub) {
-			links = append(links, l)
-		}
-	}
-	return links
-}
-
-// judgeLinks returns a refusal unless the links name the topic itself, and nothing
-// else, as rel=self, and this hub, perhaps among others, as rel=hub.
-func judgeLinks(links []weblink.Link, at topic.Address, hub string) error {
-	selves := weblink.Find(links, relSelf)
-	if len(selves) == 0 {
-		return &subscription.Refusal{Reason: "it shows no link with rel=self"}
-	}
-	for _, l := range selves {
-		if l.URI != at.String() && !topic.Parse(l.URI).Same(at) {
-			return &subscription.Refusal{Reason: "its link with rel=self names another address"}
-		}
-	}
-	if !namesHub(links, hub) {
-		return &subscription.Refusal{Reason: "none of its links with rel=hub names this hub"}
-	}
-	return nil
+	return n, err
 }

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -13,13 +12,6 @@ import (
 	registered "carillon/source"
 	"carillon/topic"
 )
-
-// Sources knows who may publish. source.Registry is one.
-type Sources interface {
-	// Authenticate returns what a token is good for: source.ErrUnknownToken where
-	// nobody has it, source.ErrUnavailable where that cannot be told.
-	Authenticate(ctx context.Context, token registered.Token) (*registered.Grant, error)
-}
 
 // What a challenge says (RFC 6750 §3, §3.1).
 const (

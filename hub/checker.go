@@ -105,13 +105,6 @@ func (c *Checker) remembered(at topic.Address) (said error, ok bool) {
 	return found.refusal, ok
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 // check asks the topic, whatever is remembered. Those who ask at the same time
 // share the answer, so one who gives up does not break it off. Paced: it may be a
 // stranger who wants to know, of a topic that does not name this hub; he shares with his

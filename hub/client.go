@@ -234,13 +234,3 @@ func (c *clients) trusts(addr netip.Addr) bool {
 	}
 	return false
 }
-
-// validProxies refuses networks that nobody can be in.
-func validProxies(networks []netip.Prefix) error {
-	for _, p := range networks {
-		if !p.IsValid() || p.Addr().Is4In6() {
-			return fmt.Errorf("the trusted proxy %s is no network: write one of IPv4 as 192.0.2.0/24, one of IPv6 as 2001:db8::/32", p)
-		}
-	}
-	return nil
-}

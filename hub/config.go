@@ -341,3 +341,13 @@ func orDefault[T int | int64 | time.Duration](v *T, def T) {
 
 // userAgent is the User-Agent of every request that the hub makes.
 func (c Config) userAgent() string { return "Carillon/" + c.Version + " (+" + c.URL + ")" }
+
+// validProxies refuses networks that nobody can be in.
+func validProxies(networks []netip.Prefix) error {
+	for _, p := range networks {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			return fmt.Errorf("the trusted proxy %s is no network: write one of IPv4 as 192.0.2.0/24, one of IPv6 as 2001:db8::/32", p)
+		}
+	}
+	return nil
+}

@@ -157,43 +157,6 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write(append(append(make([]byte, 0, len(text)+1), text...), '\n'))
 }
 
-// writeError answers a request that failed, and logs what is the hub's own fault.
-func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	a := answerFor(err)
-	if a.silent && r.Context().Err() != nil {
-		return
-	}
-	if a.silent {
-		a = answer{status: http.StatusServiceUnavailable, message: "The request was broken off. Try again later.", retry: true}
-	}
-	if a.ours {
-		h.logFailure(r.Method, a.status, err)
-	}
-	if a.limit != "" {
-		h.metrics.limits.WithLabelValues(string(a.limit)).Inc()
-	}
-	if a.retry {
-		wait := h.cfg.RetryAfter
-		if later := (*subscription.Later)(nil); errors.As(err, &later) {
-			wait = later.After
-		}
-		w.Header().Set("Retry-After", retryAfter(wait))
-	}
-	writeText(w, a.status, a.message)
-}
-
-// logFailure logs a request that failed by the hub's own fault. A store that is away
-// is a line now and then, with the number of those that had none.
-func (h *Hub) logFailure(method string, status int, err error) {
-	if !errors.Is(err, delivery.ErrUnavailable) {
-		h.logger.Error("request failed", "method", method, "status", status, "error", err)
-		return
-	}
-	if tell, untold := h.outage.tell(time.Now()); tell {
-		h.logger.Error("requests fail as the store is away", "method", method, "status", status, "untold", untold, "error", err)
-	}
-}
-
 // retryAfter writes a delay as whole seconds, at least one.
 func retryAfter(d time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))

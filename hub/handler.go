@@ -1,20 +1,14 @@
 package hub
 
 import (
-	"context"
-	"errors"
+	"crypto/subtle"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gorilla/mux"
-
-	"carillon/internal/bodies"
-	"carillon/internal/egress"
 )
 
 // Handler serves the hub: its endpoint at the path of Config.URL, with a slash at
@@ -51,85 +45,6 @@ func postsFirst(paths []string, post, router http.Handler) http.Handler {
 		}
 		router.ServeHTTP(w, r)
 	})
-}
-
-// endpointPaths returns the path of the hub URL without and with a slash at its end.
-func endpointPaths(hubURL string) []string {
-	u, err := url.Parse(hubURL)
-	if err != nil { // New has refused it
-		return nil
-	}
-	base := strings.TrimRight(u.EscapedPath(), "/")
-	if base == "" {
-		return []string{"/"}
-	}
-	return []string{base, base + "/"}
-}
-
-// handle makes an http.Handler of a function that tells what kind of request it
-// found and what went wrong. On error nothing was written yet, but with errCutOff.
-func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, err error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		both := &struct { // one allocation
-			statusRecorder
-			bodies.Tracked
-		}{statusRecorder{ResponseWriter: w}, bodies.Tracked{ReadCloser: r.Body, Done: r.ContentLength == 0}}
-		rec, body := &both.statusRecorder, &both.Tracked
-		r.Body = body
-		kind, err := f(rec, r)
-		if errors.Is(err, errCutOff) {
-			h.metrics.answered(kind, rec.status, began)
-			panic(http.ErrAbortHandler)
-		}
-		if err != nil {
-			if !body.Done {
-				bodies.Abandon(rec)
-			}
-			h.writeError(rec, r, err)
-		}
-		h.metrics.answered(kind, rec.status, began)
-		// Who was too slow is not sending, and who waits to be asked has not begun.
-		if err != nil && !body.Done && rec.status != http.StatusRequestTimeout && r.Header.Get("Expect") == "" {
-			bodies.Linger(rec, body)
-		}
-	})
-}
-
-// statusRecorder remembers the status for the metrics.
-type statusRecorder struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader remembers the status and passes it on.
-func (s *statusRecorder) WriteHeader(status int) {
-	s.status = status
-	s.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
-// statusLabel names a status in metrics. It is one of those this package writes;
-// a client that hung up got none.
-func statusLabel(status int) string {
-	switch status {
-	case 0:
-		return "none"
-	case http.StatusOK:
-		return "200"
-	}
-	return strconv.Itoa(status)
-}
-
-func (h *Hub) notFound(http.ResponseWriter, *http.Request) (string, error) {
-	return kindOther, refuse(http.StatusNotFound, "There is nothing here. The hub is at %s", h.cfg.URL)
-}
-
-func methodNotAllowed(w http.ResponseWriter, _ *http.Request) (string, error) {
-	w.Header().Set("Allow", "GET, HEAD, POST")
-	return kindOther, refuse(http.StatusMethodNotAllowed, "The hub takes GET, HEAD and POST.")
 }
 
 // errForeignPage refuses what a page of another origin has a visitor's browser send: the
@@ -174,30 +89,50 @@ func mediaType(header http.Header) (media string, params map[string]string, err 
 	return media, params, nil
 }
 
-// checkAddress says what is wrong with a topic or callback that came in the
-// parameter, as far as it can be said at once.
-func (h *Hub) checkAddress(name, raw string) error {
-	if len(raw) > h.cfg.MaxURL {
-		return badRequest("%s is longer than %d bytes.", name, h.cfg.MaxURL)
+// getPage answers GET and HEAD: with HTML to those who ask for it by name, as
+// browsers do, and else with text, as it suits a terminal.
+func (h *Hub) getPage(w http.ResponseWriter, r *http.Request) (string, error) {
+	header, body := w.Header(), h.page.text
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	if acceptsHTML(r.Header.Values("Accept")) {
+		body = h.page.html
+		header.Set("Content-Type", "text/html; charset=utf-8")
+		header.Set("Content-Security-Policy", h.page.policy)
+		header.Set("Referrer-Policy", "no-referrer")
 	}
-	err := h.parts.Addresses.CheckURL(raw)
-	if err == nil {
-		return nil
+	header.Set("Vary", "Accept")
+	header.Set("Link", h.page.link)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body)
 	}
-	var bad *egress.BadURL
-	switch {
-	case errors.As(err, &bad):
-		return &requestError{http.StatusBadRequest, name + " " + bad.Rule + ".", err}
-	case errors.Is(err, egress.ErrPort):
-		return &requestError{http.StatusForbidden, name + " has a port that this hub does not connect to: it is below 1024, or belongs to another service than the web.", err}
-	case errors.Is(err, egress.ErrForbidden):
-		return &requestError{http.StatusForbidden, name + " is in a network that this hub does not reach.", err}
-	}
-	return &requestError{http.StatusBadRequest, name + " is not a URL that this hub can make a request to.", err}
+	return kindPage, nil
 }
 
-// storing returns the context for keeping what a request asks for: a client that
-// hangs up does not break it off, StoreTimeout does.
-func (h *Hub) storing(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Context()), h.cfg.StoreTimeout)
+// acceptsHTML tells whether HTML is named and not ranked below plain text.
+// Wildcards do not count.
+func acceptsHTML(accept []string) bool {
+	quality := map[string]float64{}
+	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		name, params, _ := strings.Cut(item, ";")
+		q := 1.0
+		for param := range strings.SplitSeq(params, ";") {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
+				q, _ = strconv.ParseFloat(value, 64)
+			}
+		}
+		quality[strings.ToLower(strings.TrimSpace(name))] = q
+	}
+	html := max(quality["text/html"], quality["application/xhtml+xml"])
+	return html > 0 && html >= quality["text/plain"]
+}
+
+func (h *Hub) getSelf(w http.ResponseWriter, r *http.Request) (string, error) {
+	if subtle.ConstantTimeCompare([]byte(mux.Vars(r)["nonce"]), []byte(h.nonce)) != 1 {
+		return h.notFound(w, r)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return kindOther, nil
 }

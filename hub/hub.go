@@ -3,11 +3,9 @@ package hub
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"sync/atomic"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -17,96 +15,6 @@ import (
 	registered "carillon/source"
 	"carillon/subscription"
 )
-
-// Requests takes the subscribe and unsubscribe requests, and ends subscriptions.
-// subscription.Service is one.
-type Requests interface {
-	// Submit accepts a request: it is durable when Submit returns nil.
-	Submit(ctx context.Context, w subscription.Wish) error
-	// Deny ends an active subscription and tells its callback why.
-	Deny(ctx context.Context, sub subscription.Subscription, reason string) error
-}
-
-// Publisher takes what was published. dispatch.Dispatcher is one.
-type Publisher interface {
-	// Publish appends a publication to its topic's log: it is durable when
-	// Publish returns nil. The body is not changed afterwards by either side.
-	Publish(ctx context.Context, p delivery.Publication) (delivery.Receipt, error)
-}
-
-// Audience knows who subscribes to what in this process. dispatch.Dispatcher is one.
-type Audience interface {
-	// Topics returns the keys of the topics that have subscribers.
-	Topics() []string
-	// Spelling returns a topic as one of its subscriptions spells it, by its
-	// key; ok is false where there is none.
-	Spelling(topic string) (spelling string, ok bool)
-	// Subscribers returns the subscriptions to a topic, by its key.
-	Subscribers(topic string) []subscription.Subscription
-}
-
-// Addresses refuses, without the network, URLs that may not be requested: with
-// egress.ErrForbidden or egress.ErrBadURL. egress.Dialer is one.
-type Addresses interface {
-	CheckURL(raw string) error
-}
-
-// Parts are what a Hub works with. All are needed but Sources, without which everybody may
-// publish, and a token that is sent is not looked at; Answers, without which no Source can ask
-// what became of what it published; and Memory, without which there is no change memory.
-//
-// Transport makes the requests to topics and callbacks, which are GET and HEAD. It asks
-// for no compression and refuses forbidden addresses with egress.ErrForbidden, as that of
-// a send.HTTPSender does. It is not an http.Client, which would read the Location of
-// a redirect that nobody follows, and put the address into every error.
-type Parts struct {
-	Requests  Requests
-	Publisher Publisher
-	Audience  Audience
-	Pings     delivery.Pings
-	Checker   *Checker
-	Transport http.RoundTripper
-	Addresses Addresses
-	Sources   Sources
-	Answers   Answers
-	Memory    Memory
-	// Surety says until when each shard is surely this process's. After that no fetch of it
-	// begins, and what was fetched is not published. Nil: for ever.
-	Surety *subscription.Surety
-}
-
-func (p Parts) validate() error {
-	if p.Requests == nil || p.Publisher == nil || p.Audience == nil || p.Pings == nil ||
-		p.Checker == nil || p.Transport == nil || p.Addresses == nil {
-		return errors.New("a part is missing")
-	}
-	return nil
-}
-
-// Hub answers the requests of Sources and Destinations. Its handler may be used
-// before Run, but what pings ask for is fetched while Run runs, by the process that
-// owns the topic's shard (Gained, Lost).
-type Hub struct {
-	cfg      Config
-	parts    Parts
-	self     string // the hub URL in the form to compare by
-	fetcher  *fetcher
-	keeper   *gatekeeper
-	page     page
-	bodies   *bodies.Room
-	clients  *clients
-	askers   *clients // Sources that ask what became of notifications
-	readers  *clients // those who read the memory
-	readings *readings
-	closing  atomic.Bool
-	nonce    string                     // of SelfAddress
-	origin   http.CrossOriginProtection // of the hub's own pages only
-	outage   outage
-	// lookalikes reports publications that look like notifications and are not.
-	lookalikes *lookalikes
-	logger     *slog.Logger
-	metrics    *metrics
-}
 
 // New returns a Hub, or an error that says what is wrong with the Config. The
 // logger and the registerer may be nil.
@@ -197,4 +105,10 @@ func (h *Hub) Run(ctx context.Context) error {
 	g.Go(func() error { return h.parts.Checker.run(ctx) })
 	g.Go(func() error { return newWatch(h.cfg, h.parts, h.logger, h.metrics).run(ctx) })
 	return g.Wait()
+}
+
+// SelfAddress returns an address below the hub URI which only this Hub answers with 204: who gets that
+// has reached this one and no other. It is a secret of the process.
+func (h *Hub) SelfAddress() string {
+	return strings.TrimSuffix(h.cfg.URL, "/") + "/" + selfPath + h.nonce
 }

@@ -6,11 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
-	"carillon/delivery"
-	"carillon/internal/weblink"
 	"carillon/payload"
 	"carillon/subscription"
 	"carillon/topic"
@@ -24,54 +21,9 @@ import (
 // The answer is a Change List (core §12.1). Its from is what was asked for, and its until
 // where to ask again from.
 
-// kindMemory is the kind of these requests, as metrics show it.
-const kindMemory = "memory"
-
-// memoryPath is where they are below the hub URI.
-const memoryPath = "memory"
-
-// relArchives is the relation by which the answer to a request to subscribe names the
-// memory of its topic ("archives" is registered at IANA: historical records).
-const relArchives = "archives"
-
-// earliestHeader tells, with a 410, from when on the memory has something.
-const earliestHeader = "X-Hub-Memory-Earliest"
-
 // memoryShare is the part of the room for bodies that those have who read: one body of the
 // largest kind at least.
 const memoryShare = 4
-
-// mediaXML is the media type of ResourceSync documents (CN §4.1).
-const mediaXML = "application/xml"
-
-// Memory is what the change memory is read from. A delivery.Log is one.
-type Memory interface {
-	State(ctx context.Context, topic string) (delivery.TopicState, error)
-	Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error)
-	Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error)
-	Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error)
-}
-
-// belowHub is an address below the hub URI.
-func (h *Hub) belowHub(path string) string {
-	return strings.TrimSuffix(h.cfg.URL, "/") + "/" + path
-}
-
-// memoryLink is the Link value that tells of the memory of a topic.
-func (h *Hub) memoryLink(topic string) string {
-	return weblink.Link{
-		URI: appendQuery(h.belowHub(memoryPath), query{"topic", topic}), Rel: []string{relArchives},
-		Params: []weblink.Param{{Name: "type", Value: mediaXML}},
-	}.String()
-}
-
-// memoryWish is what somebody wants to read.
-type memoryWish struct {
-	topic string // its key
-	// from is a whole microsecond: what is finer is in no document of ours. Zero: the
-	// oldest that there is.
-	from time.Time
-}
 
 // getMemory answers a reader of the memory.
 func (h *Hub) getMemory(w http.ResponseWriter, r *http.Request) (string, error) {
@@ -139,4 +91,21 @@ func (h *Hub) parseMemory(raw string) (memoryWish, error) {
 		return wish, badRequest("from must be a W3C Datetime, as the from and until of documents are: 2026-05-01T12:00:00.000000Z")
 	}
 	return wish, nil
+}
+
+// remembered notes what came of a reading of the change memory.
+func (m *metrics) remembered(err error) {
+	result := readFailed
+	gone := (*goneError)(nil)
+	switch {
+	case err == nil:
+		result = readAnswered
+	case errors.As(err, &gone):
+		result = readGone
+	case errors.Is(err, errNoMemory):
+		result = readUnknown
+	case errors.Is(err, errCutOff):
+		result = readCutOff
+	}
+	m.readings.WithLabelValues(result).Inc()
 }

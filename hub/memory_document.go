@@ -117,7 +117,7 @@ func (h *Hub) recite(w http.ResponseWriter, r *http.Request, a *asked, c chain, 
 		return err
 	}
 	d := &recital{hub: h, request: r, asked: a, chain: c, out: w, raw: w, control: http.NewResponseController(w)}
-	first, err := d.origin()
+	first, err := d.opening()
 	if err != nil {
 		return err
 	}
@@ -195,8 +195,8 @@ type recital struct {
 	entries int
 }
 
-// origin reads the notification that tells the Capability List; nil where there is none any more.
-func (d *recital) origin() (*delivery.Notification, error) {
+// opening reads the notification that tells the Capability List; nil where there is none any more.
+func (d *recital) opening() (*delivery.Notification, error) {
 	if d.chain.origin.seq == 0 {
 		return nil, nil
 	}
@@ -300,3 +300,6 @@ func (d *recital) flush() error {
 	d.buf = d.buf[:0]
 	return err
 }
+
+// earliestHeader tells, with a 410, from when on the memory has something.
+const earliestHeader = "X-Hub-Memory-Earliest"

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"carillon/delivery"
 	"carillon/internal/bodies"
 )
 
@@ -168,36 +167,4 @@ func (g *readings) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.under)
-}
-
-// asked is the memory as one reading sees it: it counts what that costs. It belongs to one goroutine.
-type asked struct {
-	Memory
-	wish      memoryWish
-	reading   *reading
-	summaries int
-	notes     int
-	bytes     int64
-}
-
-// Summaries counts them.
-func (a *asked) Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error) {
-	found, err := a.Memory.Summaries(ctx, topic, before, limit)
-	a.summaries += len(found)
-	return found, err
-}
-
-// Read counts it.
-func (a *asked) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	a.notes++
-	n, err := a.Memory.Read(ctx, topic, from)
-	if err == nil {
-		a.bytes += int64(len(n.Body))
-	}
-	return n, err
-}
-
-// cost is how many requests the reading stands for besides itself.
-func (a *asked) cost() int {
-	return a.summaries/summariesRequest + a.notes/notesRequest + int(a.bytes/bytesRequest)
 }

@@ -2,6 +2,8 @@ package hub
 
 import (
 	"errors"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -161,23 +163,6 @@ func (m *metrics) answered(kind string, status int, began time.Time) {
 	}
 }
 
-// remembered notes what came of a reading of the change memory.
-func (m *metrics) remembered(err error) {
-	result := readFailed
-	gone := (*goneError)(nil)
-	switch {
-	case err == nil:
-		result = readAnswered
-	case errors.As(err, &gone):
-		result = readGone
-	case errors.Is(err, errNoMemory):
-		result = readUnknown
-	case errors.Is(err, errCutOff):
-		result = readCutOff
-	}
-	m.readings.WithLabelValues(result).Inc()
-}
-
 // checkMetrics are those of the Checker.
 type checkMetrics struct {
 	checks *prometheus.CounterVec
@@ -219,3 +204,28 @@ func newVerifyMetrics(reg prometheus.Registerer) (*verifyMetrics, error) {
 	}
 	return m, register(reg, m.requests)
 }
+
+// statusLabel names a status in metrics. It is one of those this package writes;
+// a client that hung up got none.
+func statusLabel(status int) string {
+	switch status {
+	case 0:
+		return "none"
+	case http.StatusOK:
+		return "200"
+	}
+	return strconv.Itoa(status)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// kindAnswer is the kind of these requests, as metrics show it.
+const kindAnswer = "answer"
+
+// kindMemory is the kind of these requests, as metrics show it.
+const kindMemory = "memory"

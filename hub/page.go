@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	htmltemplate "html/template"
-	"net/http"
 	"strconv"
 	"strings"
 	texttemplate "text/template"
@@ -72,44 +71,4 @@ func contentSecurityPolicy(html string) string {
 // shellQuote writes s as one word of a shell's command line.
 func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// getPage answers GET and HEAD: with HTML to those who ask for it by name, as
-// browsers do, and else with text, as it suits a terminal.
-func (h *Hub) getPage(w http.ResponseWriter, r *http.Request) (string, error) {
-	header, body := w.Header(), h.page.text
-	header.Set("Content-Type", "text/plain; charset=utf-8")
-	if acceptsHTML(r.Header.Values("Accept")) {
-		body = h.page.html
-		header.Set("Content-Type", "text/html; charset=utf-8")
-		header.Set("Content-Security-Policy", h.page.policy)
-		header.Set("Referrer-Policy", "no-referrer")
-	}
-	header.Set("Vary", "Accept")
-	header.Set("Link", h.page.link)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodGet {
-		_, _ = w.Write(body)
-	}
-	return kindPage, nil
-}
-
-// acceptsHTML tells whether HTML is named and not ranked below plain text.
-// Wildcards do not count.
-func acceptsHTML(accept []string) bool {
-	quality := map[string]float64{}
-	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		name, params, _ := strings.Cut(item, ";")
-		q := 1.0
-		for param := range strings.SplitSeq(params, ";") {
-			if value, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
-				q, _ = strconv.ParseFloat(value, 64)
-			}
-		}
-		quality[strings.ToLower(strings.TrimSpace(name))] = q
-	}
-	html := max(quality["text/html"], quality["application/xhtml+xml"])
-	return html > 0 && html >= quality["text/plain"]
 }

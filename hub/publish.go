@@ -1,21 +1,12 @@
 package hub
 
 import (
-	"bytes"
 	"net/http"
-	"net/url"
-	"slices"
 
 	"carillon/delivery"
 	"carillon/internal/weblink"
 	"carillon/payload"
 	"carillon/topic"
-)
-
-// The relations that say what a publication is and where it goes (WebSub §7, CN §4.1).
-const (
-	relSelf = "self"
-	relHub  = "hub"
 )
 
 // selfName is what errors call the topic of a publication by.
@@ -132,69 +123,6 @@ func selfLink(links []weblink.Link) (at topic.Address, err error) {
 func (h *Hub) named(links []weblink.Link) bool {
 	hubs := weblink.Find(links, relHub)
 	return len(hubs) == 1 && hubs[0].URI == h.cfg.URL || namesHub(links, h.self)
-}
-
-// namesHub tells whether a rel=hub of the links is the hub, whose URL is in the
-// form to compare by.
-func namesHub(links []weblink.Link, hub string) bool {
-	return slices.ContainsFunc(weblink.Find(links, relHub), func(l weblink.Link) bool {
-		return normalHub(l.URI) == hub
-	})
-}
-
-// relayed returns the further links of a publication as they go into a Link
-// header, without the relations that the hub sets itself. An error says why it
-// stopped before the last of them.
-func (c Config) relayed(links []weblink.Link) (values []string, err error) {
-	size := 0
-	for _, l := range links {
-		if !slices.ContainsFunc(l.Rel, func(rel string) bool { return !ownRel(rel) }) {
-			continue
-		}
-		l.Rel = slices.DeleteFunc(slices.Clone(l.Rel), ownRel)
-		// The subscriber could resolve a relative link only against the
-		// wrong address: that of its callback.
-		if u, err := url.Parse(l.URI); err != nil || !u.IsAbs() {
-			return values, badRequest("Link contains a URL that is not absolute.")
-		}
-		value := l.String()
-		if size += len(value); len(values) == c.MaxLinks || size > c.MaxLinkBytes {
-			return values, badRequest("Link contains more than %d further links, or more than %d bytes of them.", c.MaxLinks, c.MaxLinkBytes)
-		}
-		values = append(values, value)
-	}
-	return values, nil
-}
-
-// ownRel tells the relations that the hub sets itself.
-func ownRel(rel string) bool { return rel == relSelf || rel == relHub }
-
-// finding is what a body shows of itself.
-type finding struct {
-	from, until string // of a ResourceSync notification
-	// miss is why a body that looks like a ResourceSync notification is none; nil for every other.
-	miss *payload.Miss
-}
-
-// judge returns the interval of a ResourceSync notification, and refuses one
-// that comes with the wrong media type or breaks the format (CN §3, §4.1). It refuses XML that
-// declares entities: expanding them may exhaust the memory of every subscriber's parser. Other
-// content is not judged.
-func judge(media string, body []byte) (f finding, err error) {
-	if (media == "application/xml" || media == "text/xml") && payload.DeclaresEntities(body) {
-		return f, badRequest("The document type declaration declares entities, which may exhaust the parsers of subscribers: remove <!ENTITY.")
-	}
-	switch like, miss := payload.Recognize(body); like {
-	case payload.Unlike:
-		return f, nil
-	case payload.Lookalike:
-		return finding{miss: &miss}, nil
-	}
-	if media != "application/xml" {
-		return f, refuse(http.StatusUnsupportedMediaType, "A ResourceSync notification must come as application/xml (CN 4.1).")
-	}
-	summary, err := payload.ValidateNotification(bytes.NewReader(body))
-	return finding{from: summary.From, until: summary.Until}, err
 }
 
 // accept hands a publication on and answers with its id. One that was handed in

@@ -33,24 +33,21 @@ type source struct {
 	lookalikes *lookalikes
 }
 
-// octets is the media type of what comes without one (RFC 9110 §8.3).
-const octets = "application/octet-stream"
-
 // errNotMine: another process fetches the topic by now, or may.
 var errNotMine = errors.New("the topic may be another process's by now")
 
 // publish fetches a topic and publishes its content. Published is false if it
 // has none: a topic without a notification so far answers with Content-Length 0 (CN
 // §4.1). The error is definitive if the content is not to be distributed, and
-// errNotMine if mine says no when the content is there.
-func (s *source) publish(ctx context.Context, at topic.Address, mine func() bool) (published bool, err error) {
+// errNotMine if still says no when the content is there.
+func (s *source) publish(ctx context.Context, at topic.Address, still func() bool) (published bool, err error) {
 	h := s.bodies.Hold()
 	defer h.Release()
 	p, miss, err := s.fetch(ctx, at, &h)
 	if err != nil || len(p.Body) == 0 {
 		return false, err
 	}
-	if !mine() {
+	if !still() {
 		return false, errNotMine
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StoreTimeout)
@@ -137,22 +134,6 @@ func (s *source) begin(resp *http.Response, at topic.Address) (content io.Reader
 	return io.MultiReader(&beginning, resp.Body), links, nil
 }
 
-// tapped is a Reader that keeps what was read, and its error.
-type tapped struct {
-	io.Reader
-	into io.Writer
-	err  error // but for io.EOF
-}
-
-func (t *tapped) Read(p []byte) (int, error) {
-	n, err := t.Reader.Read(p)
-	_, _ = t.into.Write(p[:n])
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.err = err
-	}
-	return n, err
-}
-
 // laterError is an answer of a topic's server that cannot tell now.
 type laterError struct {
 	error
@@ -201,22 +182,4 @@ func (s *source) publication(resp *http.Response, links []weblink.Link, at topic
 	found, err := judge(media, body)
 	p.From, p.Until = found.from, found.until
 	return p, found.miss, err
-}
-
-// maxContentType is the longest Content-Type that is relayed, bytes.
-const maxContentType = 256
-
-// plainType tells whether a Content-Type is short, and of the ASCII that media types are made
-// of: it stands in every delivery, and in what operators read.
-func plainType(ct string) bool {
-	return len(ct) <= maxContentType && !strings.ContainsFunc(ct, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' })
-}
-
-// contentType returns the Content-Type of an answer as it is relayed.
-func contentType(header http.Header) string {
-	ct := header.Get("Content-Type")
-	if ct == "" || !plainType(ct) {
-		return octets
-	}
-	return ct
 }
