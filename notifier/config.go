@@ -193,30 +193,56 @@ func (c Config) withDefaults() Config {
 // counts as its default.
 func (c Config) Validate() error {
 	c = c.withDefaults()
+	const most, bytes = payload.MaxEntries, payload.MaxBytes
+	return cmp.Or(
+		within("max-entries", c.MaxEntries, 1, most),
+		within("MaxBytes", c.MaxBytes, minMaxBytes, bytes),
+		overZero("max-wait", c.MaxWait, longestWait),
+		c.validateLeast(),
+		within("changelist-entries", c.ChangeListEntries, 1, most),
+		within("ChangeListBytes", c.ChangeListBytes, minMaxBytes, bytes),
+		overZero("changelist-for", c.ChangeListFor, longestList),
+		within("resource-list-every", c.ResourceListEvery, shortestEvery, longestList),
+		within("ResourceListEntries", c.ResourceListEntries, 1, most),
+		within("ResourceListBytes", c.ResourceListBytes, minMaxBytes, bytes),
+		c.validateSets(),
+		c.known("hide-channel", c.HideChannels),
+		c.validateDescriptions(),
+		c.known("resource-list", c.ResourceLists),
+		c.known("archive", c.Archives),
+		c.validateArchives(),
+		checkURL("url", c.URL),
+		checkURL("hub", c.Hub),
+	)
+}
+
+// within returns an error for a setting out of its range.
+func within[T cmp.Ordered](name string, got, least, most T) error {
+	if got < least || got > most {
+		return fmt.Errorf("%s must be %v to %v, not %v", name, least, most, got)
+	}
+	return nil
+}
+
+func overZero(name string, got, most time.Duration) error {
+	if got < 0 || got > most {
+		return fmt.Errorf("%s must be over 0 and at most %s, not %s", name, most, got)
+	}
+	return nil
+}
+
+func (c *Config) validateLeast() error {
 	switch {
-	case c.MaxEntries < 1 || c.MaxEntries > payload.MaxEntries:
-		return fmt.Errorf("max-entries must be 1 to %d, not %d", payload.MaxEntries, c.MaxEntries)
-	case c.MaxBytes < minMaxBytes || c.MaxBytes > payload.MaxBytes:
-		return fmt.Errorf("MaxBytes must be %d to %d, not %d", minMaxBytes, payload.MaxBytes, c.MaxBytes)
-	case c.MaxWait < 0 || c.MaxWait > longestWait:
-		return fmt.Errorf("max-wait must be over 0 and at most %s, not %s", longestWait, c.MaxWait)
 	case c.Keep < 0:
 		return fmt.Errorf("keep must not be negative, as %s is", c.Keep)
 	case c.Files < 0:
 		return fmt.Errorf("files must be 1 or more, not %d", c.Files)
-	case c.ChangeListEntries < 1 || c.ChangeListEntries > payload.MaxEntries:
-		return fmt.Errorf("changelist-entries must be 1 to %d, not %d", payload.MaxEntries, c.ChangeListEntries)
-	case c.ChangeListBytes < minMaxBytes || c.ChangeListBytes > payload.MaxBytes:
-		return fmt.Errorf("ChangeListBytes must be %d to %d, not %d", minMaxBytes, payload.MaxBytes, c.ChangeListBytes)
-	case c.ChangeListFor < 0 || c.ChangeListFor > longestList:
-		return fmt.Errorf("changelist-for must be over 0 and at most %s, not %s", longestList, c.ChangeListFor)
-	case c.ResourceListEvery < shortestEvery || c.ResourceListEvery > longestList:
-		return fmt.Errorf("resource-list-every must be %s to %s, not %s", shortestEvery, longestList, c.ResourceListEvery)
-	case c.ResourceListEntries < 1 || c.ResourceListEntries > payload.MaxEntries:
-		return fmt.Errorf("ResourceListEntries must be 1 to %d, not %d", payload.MaxEntries, c.ResourceListEntries)
-	case c.ResourceListBytes < minMaxBytes || c.ResourceListBytes > payload.MaxBytes:
-		return fmt.Errorf("ResourceListBytes must be %d to %d, not %d", minMaxBytes, payload.MaxBytes, c.ResourceListBytes)
-	case len(c.Sets) > maxSets:
+	}
+	return nil
+}
+
+func (c *Config) validateSets() error {
+	if len(c.Sets) > maxSets {
 		return fmt.Errorf("set: there may be %d sets, not %d", maxSets, len(c.Sets))
 	}
 	for i, name := range c.Sets {
@@ -228,14 +254,25 @@ func (c Config) Validate() error {
 			return fmt.Errorf("set: %q is there twice", name)
 		}
 	}
-	for _, name := range c.HideChannels {
+	return nil
+}
+
+// known returns an error for a setting that names other sets than Sets.
+func (c *Config) known(setting string, names []string) error {
+	for _, name := range names {
 		if !slices.Contains(c.Sets, name) {
-			return fmt.Errorf("hide-channel: %q is no set here", shown(name))
+			return fmt.Errorf("%s: %q is no set here", setting, shown(name))
 		}
 	}
+	return nil
+}
+
+func (c *Config) validateDescriptions() error {
 	for set, uri := range c.DescribedBy {
-		if set != "" && !slices.Contains(c.Sets, set) {
-			return fmt.Errorf("describedby: %q is no set here", shown(set))
+		if set != "" {
+			if err := c.known("describedby", []string{set}); err != nil {
+				return err
+			}
 		}
 		err := payload.WriteSourceDescription(io.Discard, payload.SourceDescription{DescribedBy: uri})
 		if field, is := errors.AsType[*payload.FieldError](err); is {
@@ -245,26 +282,10 @@ func (c Config) Validate() error {
 			return errors.New("describedby: the address is missing")
 		}
 	}
-	for _, name := range c.ResourceLists {
-		if !slices.Contains(c.Sets, name) {
-			return fmt.Errorf("resource-list: %q is no set here", shown(name))
-		}
-	}
-	if err := c.validateArchives(); err != nil {
-		return err
-	}
-	if err := checkURL("url", c.URL); err != nil {
-		return err
-	}
-	return checkURL("hub", c.Hub)
+	return nil
 }
 
 func (c *Config) validateArchives() error {
-	for _, name := range c.Archives {
-		if !slices.Contains(c.Sets, name) {
-			return fmt.Errorf("archive: %q is no set here", shown(name))
-		}
-	}
 	switch {
 	case len(c.Archives) == 0:
 		return nil
