@@ -97,74 +97,6 @@ type part[A any] struct {
 	err     error
 }
 
-// answerTo is what this process answers to a question of another, as text.
-func (h *here) answerTo(ctx context.Context, text []byte) []byte {
-	r := reply{Version: h.cfg.Version}
-	fail := func(err error) []byte {
-		r.Fault, r.Answer, r.Shards = faultOf(err), nil, nil
-		out, _ := encode(r) // texts and numbers: it cannot fail
-		return out
-	}
-	select {
-	case h.answering <- struct{}{}:
-		defer func() { <-h.answering }()
-	case <-ctx.Done():
-		return fail(fmt.Errorf("%w: too many questions at a time", ErrUnavailable))
-	}
-	var q question
-	if err := json.Unmarshal(text, &q); err != nil {
-		return fail(fmt.Errorf("%w: the question is not understood: %w", ErrInvalid, err))
-	}
-	answer, known := questions[q.Ask]
-	if !known {
-		return fail(fmt.Errorf("%w: it is of version %s, which does not know the question %.80q: all processes should have the same version", ErrConflict, h.cfg.Version, q.Ask))
-	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	if err := answer(ctx, h, q.Args, &r); err != nil {
-		return fail(err)
-	}
-	out, err := encode(r)
-	if err == nil && len(out) > MaxAnswer {
-		err = fmt.Errorf("%w: the answer would have %d bytes, and at most %d may go from one process to another: ask for less at a time", ErrConflict, len(out), MaxAnswer)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	return out
-}
-
-// answerer answers a question of another process.
-type answerer func(ctx context.Context, h *here, args json.RawMessage, r *reply) error
-
-// questions are what other processes can ask for.
-var questions = map[string]answerer{
-	overviews.name: asked(overviews), topicSets.name: asked(topicSets),
-	topicKeys.name: asked(topicKeys), topicCounts.name: asked(topicCounts),
-	tallies.name: asked(tallies), undelivered.name: asked(undelivered),
-	subscriptionRows.name: asked(subscriptionRows), subscriptionDetail.name: asked(subscriptionDetail),
-	retrying.name: asked(retrying), replaying.name: asked(replaying), removing.name: asked(removing),
-	trimming.name: asked(trimming),
-}
-
-// asked makes a kind one that others can ask for.
-func asked[Q, A any](k kind[Q, A]) answerer {
-	return func(ctx context.Context, h *here, args json.RawMessage, r *reply) error {
-		var q Q
-		if err := json.Unmarshal(args, &q); err != nil {
-			return fmt.Errorf("%w: the question %s is not understood: %w", ErrInvalid, k.name, err)
-		}
-		p := ownPart(ctx, h, k, q, true)
-		if p.err != nil {
-			return p.err
-		}
-		r.Shards, r.Loading = p.shards, p.loading
-		var err error
-		r.Answer, err = encode(p.answer)
-		return err
-	}
-}
-
 // errUnsure: another process may have the shards by now, and answer for them.
 var errUnsure = fmt.Errorf("%w: it is not sure that its shards are still its own", ErrUnavailable)
 
@@ -306,6 +238,10 @@ func encode(v any) ([]byte, error) {
 	err := e.Encode(v)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
+
+// maxRows is what the rows of one process may take in its answer as they go, bytes: of
+// longer ones fewer are on a page.
+const maxRows = MaxAnswer / 2
 
 // room is what is left of maxRows in an answer.
 type room struct{ used int }

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"carillon/check"
 	"carillon/delivery"
@@ -159,53 +156,4 @@ func New(cfg Config) (*Desk, error) {
 		d.self = cfg.Peers.Self()
 	}
 	return d, nil
-}
-
-// serveAgain is the pause before the others are answered again, after a failure.
-const serveAgain = time.Second
-
-// Run answers the other processes, and counts what happens for Overview.Series, until ctx
-// ends; who listens is told then. It is called once, and returns nil.
-func (d *Desk) Run(ctx context.Context) error {
-	defer close(d.stopped)
-	var parts errgroup.Group
-	if d.cfg.Deliveries != nil {
-		parts.Go(func() error { d.samples.run(ctx, d.cfg.Deliveries.Totals); return nil })
-	}
-	parts.Go(func() error { d.serve(ctx); return nil })
-	<-ctx.Done()
-	return parts.Wait()
-}
-
-// serve answers the others until ctx ends, also after the engine was away.
-func (d *Desk) serve(ctx context.Context) {
-	if d.cfg.Peers == nil {
-		return
-	}
-	for away := false; ctx.Err() == nil; {
-		err := d.cfg.Peers.Serve(ctx, d.answerTo)
-		if ctx.Err() != nil {
-			return
-		}
-		if !away {
-			d.log.Warn("the questions of other hub processes cannot be answered; trying again until they can", "error", err)
-		}
-		away = true
-		_ = pause(ctx, serveAgain) // the loop sees the end of ctx
-	}
-}
-
-// eachTopic calls visit with the counts of every topic that this process knows of.
-func (h *here) eachTopic(ctx context.Context, visit func(TopicCounts)) error {
-	if h.cfg.Deliveries == nil {
-		return nil
-	}
-	counts, err := h.cfg.Deliveries.TopicCounts(ctx)
-	if err != nil {
-		return fmt.Errorf("counting the subscriptions of topics: %w", err)
-	}
-	for _, c := range counts {
-		visit(TopicCounts(c))
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -169,8 +168,6 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 	}
 	return a, rows.err
 }
-
-func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // Notification finds one by its ID, with those who have not got it. Where topic is empty all
 // logs are looked through.

@@ -15,15 +15,9 @@ import (
 	"carillon/topic"
 )
 
-// Bounds of an answer about subscriptions.
-const (
-	// maxRows is what the rows of one process may take in its answer as they go, bytes: of
-	// longer ones fewer are on a page.
-	maxRows = MaxAnswer / 2
-	// countedOnce is how many matching subscriptions are known not to be counted twice; beyond
-	// it one that moves in the table while it is walked may be.
-	countedOnce = 100_000
-)
+// countedOnce is how many matching subscriptions are known not to be counted twice; beyond
+// it one that moves in the table while it is walked may be.
+const countedOnce = 100_000
 
 // subscriptionRows asks for the first subscriptions by ID that a query is true of.
 var subscriptionRows = kind[SubscriptionQuery, rowsAnswer]{name: "subscriptions", answer: (*here).subscriptionRows}

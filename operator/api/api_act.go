@@ -175,12 +175,3 @@ func (a *api) setLogLevel(w http.ResponseWriter, r *request) error {
 	a.Logger.Warn("the level of the log was changed", "from", before, "to", a.Level.Get())
 	return answerJSON(w, http.StatusOK, LevelAnswer{a.Level.Get()}, nil)
 }
-
-// done answers that what was told is done, unless there is an error.
-func done(w http.ResponseWriter, err error) error {
-	if err == nil {
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(http.StatusNoContent)
-	}
-	return err
-}

@@ -76,6 +76,9 @@ func sentence(text string) string {
 	return text
 }
 
+// retryAfter is what a 503 and a 429 advise, whole seconds.
+const retryAfter = "5"
+
 // write answers with the problem.
 func (p Problem) write(w http.ResponseWriter) {
 	switch p.Status {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -239,4 +240,10 @@ func bodyProblem(err error) error {
 		return wrong(strings.Trim(name, `"`), "is not known in this body.")
 	}
 	return Refusal(http.StatusBadRequest, "The body is not the JSON object that is expected: "+strings.TrimPrefix(err.Error(), "json: ")+".")
+}
+
+// request is a request with its query, as far as the operation knows that.
+type request struct {
+	*http.Request
+	*query
 }

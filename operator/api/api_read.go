@@ -1,11 +1,7 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
-	"reflect"
-	"strconv"
 
 	"carillon/operator"
 )
@@ -125,75 +121,3 @@ func (a *api) logLevel(w http.ResponseWriter, _ *request) error {
 }
 
 var errNoLevel = Refusal(http.StatusConflict, "No hub runs here that has log lines.")
-
-// asked is the desk, where the question was understood.
-func (a *api) asked(r *request) (Desk, error) {
-	if r.err != nil {
-		return nil, r.err
-	}
-	return a.desk()
-}
-
-// answerJSON answers, unless there is an error.
-func answerJSON(w http.ResponseWriter, status int, answer any, err error) error {
-	if err != nil {
-		return err
-	}
-	text, err := jsonText(answer)
-	if err != nil {
-		return err
-	}
-	answerText(w, status, "application/json", text)
-	return nil
-}
-
-// jsonText is an answer as a line of JSON. An empty list is [] and never null.
-func jsonText(answer any) ([]byte, error) {
-	v := reflect.New(reflect.TypeOf(answer)).Elem()
-	v.Set(reflect.ValueOf(answer))
-	fill(v)
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v.Interface())
-	return text.Bytes(), err
-}
-
-// fill puts empty lists and maps where there are none, in v and all that is in it.
-func fill(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			fill(v.Elem())
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				fill(v.Field(i))
-			}
-		}
-	case reflect.Map:
-		if v.IsNil() {
-			v.Set(reflect.MakeMap(v.Type()))
-		}
-	case reflect.Slice:
-		if v.IsNil() {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-		}
-		if kind := v.Type().Elem().Kind(); kind == reflect.Struct {
-			for i := range v.Len() {
-				fill(v.Index(i))
-			}
-		}
-	}
-}
-
-// answerText answers with a whole body that nobody may keep.
-func answerText(w http.ResponseWriter, status int, contentType string, text []byte) {
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that has gone needs no answer
-}

@@ -3,12 +3,14 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	_ "embed"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -104,7 +106,7 @@ func (a *Auth) judge(r *http.Request) verdict {
 // try compares a token. The right one is welcome however many wrong ones came from the same address:
 // who shares it with a guesser, on one machine or behind one proxy, is not shut out.
 func (a *Auth) try(r *http.Request, token string) verdict {
-	if a.is(token) {
+	if a.ours(token) {
 		return welcome
 	}
 	who := clientOf(r)
@@ -117,10 +119,10 @@ func (a *Auth) try(r *http.Request, token string) verdict {
 	return refused
 }
 
-// is compares a token with ours, in a time that tells nothing.
-func (a *Auth) is(token string) bool {
-	sent, ours := sha256.Sum256([]byte(token)), a.hash()
-	return subtle.ConstantTimeCompare(sent[:], ours[:]) == 1
+// ours compares a token with ours, in a time that tells nothing.
+func (a *Auth) ours(token string) bool {
+	sent, kept := sha256.Sum256([]byte(token)), a.hash()
+	return subtle.ConstantTimeCompare(sent[:], kept[:]) == 1
 }
 
 // hash is that of the token as it is now.
@@ -136,7 +138,7 @@ func (a *Auth) May(r *http.Request) bool {
 	if err != nil {
 		return a.sessions.holds(sessionOf(r), a.hash())
 	}
-	return a.is(string(token))
+	return a.ours(string(token))
 }
 
 // LoggedIn tells whether a browser has a session, which it can log out of.
@@ -270,4 +272,24 @@ func clientOf(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return site(host)
+}
+
+// sessionCookie is for this listener alone: no script reads it, and no page of another site has
+// it sent.
+func (a *Auth) sessionCookie(r *http.Request, value string) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName(r), Value: value, Path: "/",
+		HttpOnly: true, Secure: r.TLS != nil || a.behindTLS(r), SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// behindTLS reports whether the browser reached a trusted proxy by https. Of a list the first
+// element is what the browser spoke.
+func (a *Auth) behindTLS(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !slices.ContainsFunc(a.Proxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) }) {
+		return false
+	}
+	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return strings.EqualFold(strings.TrimSpace(first), "https")
 }

@@ -7,10 +7,7 @@ import (
 	"encoding/base64"
 	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -132,24 +129,4 @@ func sessionOf(r *http.Request) string {
 		return ""
 	}
 	return cookie.Value
-}
-
-// sessionCookie is for this listener alone: no script reads it, and no page of another site has
-// it sent.
-func (a *Auth) sessionCookie(r *http.Request, value string) *http.Cookie {
-	return &http.Cookie{
-		Name: cookieName(r), Value: value, Path: "/",
-		HttpOnly: true, Secure: r.TLS != nil || a.behindTLS(r), SameSite: http.SameSiteStrictMode,
-	}
-}
-
-// behindTLS reports whether the browser reached a trusted proxy by https. Of a list the first
-// element is what the browser spoke.
-func (a *Auth) behindTLS(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !slices.ContainsFunc(a.Proxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) }) {
-		return false
-	}
-	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
-	return strings.EqualFold(strings.TrimSpace(first), "https")
 }
