@@ -118,3 +118,23 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+const (
+	// requestTimeout bounds one request to the topic or the hub.
+	requestTimeout = 30 * time.Second
+	// maxHeader bounds the header of an answer, bytes.
+	maxHeader = 64 << 10
+	// maxRedirects bounds the redirects that are followed from a topic or a hub.
+	maxRedirects = 5
+)
+
+// Sink takes notifications. Take is called for one at a time, in the order of
+// their acceptance, and the delivery is answered when it has returned. An error
+// ends Run: the notification comes again when the process does. But with ErrNotNow the
+// hub is only asked to come again later.
+type Sink interface {
+	Take(n *Notification) error
+}
+
+// ErrNotNow is what a Sink returns, wrapped, that has no room at the moment.
+var ErrNotNow = errors.New("not now")

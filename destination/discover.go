@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"carillon/internal/fetch"
 	"carillon/internal/weblink"
@@ -17,15 +16,6 @@ import (
 
 // ErrNoHub: the topic answers, but names no hub.
 var ErrNoHub = errors.New("the topic names no hub")
-
-const (
-	// requestTimeout bounds one request to the topic or the hub.
-	requestTimeout = 30 * time.Second
-	// maxHeader bounds the header of an answer, bytes.
-	maxHeader = 64 << 10
-	// maxRedirects bounds the redirects that are followed from a topic or a hub.
-	maxRedirects = 5
-)
 
 // channel is what discovery finds: the topic's own name for itself, and its
 // hubs, those over https first.

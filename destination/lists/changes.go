@@ -240,13 +240,6 @@ func (w *walk) entriesTo(visit func(payload.Entry) error) func(context.Context, 
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // begin reads the list or the index at which a reading begins, and goes on from it.
 func (w *walk) begin(ctx context.Context, at *url.URL) error {
 	l, err := w.fetch(ctx, at, part{})

@@ -279,3 +279,13 @@ func absolute(base *url.URL, ref string) string {
 }
 
 func upOf(h payload.Header) string { return linkOf(h.Links, "up") }
+
+// found is what an address turned out to be.
+type found struct {
+	uri  *url.URL
+	head payload.Header // empty if it is no document of ResourceSync
+	// entries are those of a document that lists others.
+	entries []payload.Entry
+	// linked are the Capability Lists that it links to.
+	linked []string
+}

@@ -50,24 +50,6 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s: is answered %d %s", e.URI, e.Status, http.StatusText(e.Status))
 }
 
-// reading is one call of a Client. It is for one goroutine.
-type reading struct {
-	c *Client
-	// start is where it began, whose host is trusted.
-	start     *url.URL
-	documents int
-	// seen are the addresses that were read.
-	seen map[string]bool
-}
-
-func (c *Client) begin(uri string) (*reading, *url.URL, error) {
-	u, err := address(uri)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &reading{c: c, start: u, seen: map[string]bool{}}, u, nil
-}
-
 // answer is an answer with a document, which the caller closes.
 type answer struct {
 	uri       *url.URL // after redirects
@@ -114,14 +96,6 @@ func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*answer, erro
 	}
 	a.close = func() { resp.Body.Close() }
 	return a, nil
-}
-
-// count counts a request.
-func (r *reading) count() error {
-	if r.documents++; r.documents > r.c.cfg.Limits.Documents {
-		return fmt.Errorf("%w: more than %d", ErrLoop, r.c.cfg.Limits.Documents)
-	}
-	return nil
 }
 
 // notRead makes the error for a request without a response.

@@ -19,16 +19,6 @@ const (
 	maxLinked = 20
 )
 
-// found is what an address turned out to be.
-type found struct {
-	uri  *url.URL
-	head payload.Header // empty if it is no document of ResourceSync
-	// entries are those of a document that lists others.
-	entries []payload.Entry
-	// linked are the Capability Lists that it links to.
-	linked []string
-}
-
 // find asks for whatever is at an address. Of what does not list documents only
 // the head is read.
 func (r *reading) find(ctx context.Context, at *url.URL) (*found, error) {

@@ -68,3 +68,29 @@ func (c *Client) trusts(u *url.URL) bool {
 	}
 	return false
 }
+
+// reading is one call of a Client. It is for one goroutine.
+type reading struct {
+	c *Client
+	// start is where it began, whose host is trusted.
+	start     *url.URL
+	documents int
+	// seen are the addresses that were read.
+	seen map[string]bool
+}
+
+func (c *Client) begin(uri string) (*reading, *url.URL, error) {
+	u, err := address(uri)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &reading{c: c, start: u, seen: map[string]bool{}}, u, nil
+}
+
+// count counts a request.
+func (r *reading) count() error {
+	if r.documents++; r.documents > r.c.cfg.Limits.Documents {
+		return fmt.Errorf("%w: more than %d", ErrLoop, r.c.cfg.Limits.Documents)
+	}
+	return nil
+}

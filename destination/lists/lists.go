@@ -143,3 +143,10 @@ type Snapshot struct {
 	// be all that the Source has.
 	Unnamed int
 }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -6,27 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"carillon/destination/lists"
 	"carillon/internal/legible"
 	"carillon/payload"
 )
-
-// ErrReach reports that what a Source lists and has archived does not reach the wanted moment.
-var ErrReach = errors.New("the Source does not tell what it had at that moment")
-
-// Past reads what a Source lists, and what it has archived: *lists.Client does.
-type Past interface {
-	Lists
-	Dumps
-	ChangeDump(
-		ctx context.Context, uri string, since time.Time, visit func(lists.Package) error,
-	) (lists.Covered, error)
-	Archive(ctx context.Context, uri, capability string, visit func(lists.Archived) error) error
-	Moment(ctx context.Context, uri string) (at, completed time.Time, err error)
-}
 
 // maxStates is how many states of a Source before a moment are tried, the newest first: a document
 // may be broken, or of another moment than its archive says.
@@ -96,16 +81,6 @@ func (src *source) expectAt(
 	return Seen{}, all.tooEarly(at)
 }
 
-// passesOver reports whether an older state may do where one has failed.
-func passesOver(err error) bool { return errors.Is(err, ErrReach) || lists.Final(err) }
-
-// state is a Resource List, or with dump a Resource Dump, live or archived.
-type state struct {
-	uri  string
-	at   time.Time
-	dump bool
-}
-
 // states are those that a Source lists.
 type states struct {
 	newest   []state // before a moment: lists first, then dumps, the newest first of each
@@ -149,34 +124,6 @@ func (src *source) statesBefore(
 	// A list is read sooner than the manifests in the packages of a dump.
 	all.newest = append(all.newest, dumps...)
 	return all, err
-}
-
-// eachState calls note for a live document, and for each that its archive lists.
-func eachState(
-	ctx context.Context, from Past, live, archive, capability string,
-	note func(uri string, at, completed time.Time),
-) error {
-	if live != "" {
-		at, completed, err := from.Moment(ctx, live)
-		if err != nil && !passesOver(err) {
-			return err
-		}
-		note(live, at, completed)
-	}
-	if archive == "" {
-		return nil
-	}
-	return from.Archive(ctx, archive, capability, func(a lists.Archived) error {
-		var err error
-		if a.At.IsZero() {
-			a.At, a.Completed, err = from.Moment(ctx, a.URI)
-		}
-		if err != nil && !passesOver(err) {
-			return err
-		}
-		note(strings.Clone(a.URI), a.At, a.Completed)
-		return nil
-	})
 }
 
 // tooEarly is why there is no state before a moment.

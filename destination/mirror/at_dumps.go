@@ -33,14 +33,6 @@ type wanted struct {
 // errEnough ends the reading of dumps: nothing is missing any more, or what comes is of later.
 var errEnough = errors.New("enough was read")
 
-// dumps reports whether packages are used.
-func (src *source) dumps() bool {
-	if src.cfg.ReadOnly && src.cfg.Packages == "" {
-		return false // they have no directory
-	}
-	return src.cfg.Dump == DumpAuto || src.cfg.Dump == DumpOnly
-}
-
 // takeDumped takes from dumps what the Ledger has: from the newest Resource Dump before the moment,
 // from the Change Dumps up to it, and from the first Resource Dump after it. It reports a dump that
 // cannot be read, and skips it: its resources are fetched one by one. It returns the resources that
@@ -228,53 +220,10 @@ func asItWas(told, manifest *Told) bool {
 	return len(known) > 0 && !contradicted
 }
 
-// noteDump puts what the manifests of a Resource Dump tell into the Ledger.
-func (n *noting) noteDump(from Past, uri string) (lists.Snapshot, error) {
-	snapshot, err := from.ResourceDump(n.ctx, uri, func(p lists.Package) error {
-		one, err := n.m.packages.Open(n.ctx, p)
-		if err == nil {
-			err = one.Manifest(payload.CapResourceDumpManifest, n.noteBitstream)
-			err = errors.Join(err, one.Close()) // its file is needed again
-		}
-		if err != nil {
-			err = n.m.unusable(n.ctx, err)
-		}
-		return err
-	})
-	return snapshot, err
-}
-
 // noteBitstream is note for an entry of a Resource Dump Manifest.
 func (n *noting) noteBitstream(_ payload.Header, e packages.Entry) error {
 	if e.Loc == "" {
 		return fmt.Errorf("%w: a bitstream has no loc", packages.ErrManifest)
 	}
 	return n.note(e.Entry)
-}
-
-// ofPast marks an error of a package as one for which another state may do.
-func ofPast(err error) error {
-	if errors.Is(err, ErrUnusable) {
-		return fmt.Errorf("%w: %w", ErrReach, err)
-	}
-	return err
-}
-
-// changesIn visits the changes that the manifests of Change Dumps tell of.
-func (c *changesUntil) changesIn(from Past, uri string, since time.Time) (lists.Covered, error) {
-	return from.ChangeDump(c.ctx, uri, since, func(p lists.Package) error {
-		if p.From.After(c.moment) {
-			return errPast
-		}
-		b, err := c.m.OpenChanges(c.ctx, p)
-		if err != nil {
-			return ofPast(err)
-		}
-		for _, e := range b.Entries {
-			if err == nil {
-				err = c.visit(e)
-			}
-		}
-		return errors.Join(err, b.Close())
-	})
 }

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"carillon/destination/follow"
 	"carillon/internal/fetch"
 )
 
@@ -136,4 +138,40 @@ func (c Config) withDefaults() Config {
 		c.Transport = t
 	}
 	return c
+}
+
+// DumpMode says when content is taken from the packages of a dump.
+type DumpMode string
+
+// The modes.
+const (
+	// DumpNever fetches each resource by itself.
+	DumpNever DumpMode = "never"
+	// DumpAuto uses a Resource Dump where more than half of the set is missing here, and fetches
+	// what the dump lacks, has too old, or has wrong.
+	DumpAuto DumpMode = "auto"
+	// DumpOnly uses packages, and fetches no resource by itself.
+	DumpOnly DumpMode = "only"
+)
+
+// Home is which directory has the copies of a Catalog.
+type Home struct {
+	// ID is in a file of the directory, too; empty: none is known yet.
+	ID string
+	// Begun: the copies were brought to the Source's state once, by a baseline, or whoever runs
+	// the mirror has said to begin without.
+	Begun bool
+	// Moment: the copies are kept as they were at a moment, by BaselineAt; zero: they are not.
+	Moment time.Time
+}
+
+// Homes keeps a Home, durably.
+type Homes interface {
+	Home(ctx context.Context) (Home, error)
+	SetHome(ctx context.Context, h Home) error
+}
+
+// Positions knows up to when changes were taken: *pebblestore.Following does.
+type Positions interface {
+	Position(ctx context.Context) (follow.Position, error)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,126 +11,8 @@ import (
 	"carillon/destination/packages"
 	"carillon/internal/digests"
 	"carillon/internal/legible"
-	"carillon/internal/unpack"
 	"carillon/payload"
 )
-
-// DumpMode says when content is taken from the packages of a dump.
-type DumpMode string
-
-// The modes.
-const (
-	// DumpNever fetches each resource by itself.
-	DumpNever DumpMode = "never"
-	// DumpAuto uses a Resource Dump where more than half of the set is missing here, and fetches
-	// what the dump lacks, has too old, or has wrong.
-	DumpAuto DumpMode = "auto"
-	// DumpOnly uses packages, and fetches no resource by itself.
-	DumpOnly DumpMode = "only"
-)
-
-const (
-	// packagesName is the directory below ownName for packages.
-	packagesName = "packages"
-	// maxPackageBytes bounds what a package may have unpacked: 1 TiB. What is unpacked is bounded by
-	// Config.MaxBytes and Config.MinFree too.
-	maxPackageBytes = 1 << 40
-	// maxPackages bounds how many packages a Resource Dump may list: they are in memory.
-	maxPackages = 100_000
-	// maxUnusable is after how many packages in a row that cannot be used a dump is given up, where
-	// all that it has can be fetched otherwise.
-	maxUnusable = 8
-)
-
-// Dumps reads what dumps list. A Lists that is one has its Resource Dump used.
-type Dumps interface {
-	ResourceDump(ctx context.Context, uri string, visit func(lists.Package) error) (lists.Snapshot, error)
-}
-
-func newPackages(w *worker) *packages.Client {
-	dir, room := filepath.Join(w.cfg.Dir, ownName, packagesName), w.tree.room
-	if w.cfg.Packages != "" {
-		dir, room = w.cfg.Packages, newRoom(filepath.Dir(w.cfg.Packages), w.cfg.MinFree)
-	}
-	return packages.New(packages.Config{
-		Dir: dir, Transport: w.cfg.Transport, UserAgent: w.cfg.UserAgent, Trusts: w.cfg.Trusts,
-		Logger: w.cfg.Logger, Room: room.take,
-		Came:   func(n int64) { w.counts.packageBytes.Add(n) },
-		Limits: unpack.Limits{Bytes: maxPackageBytes, EntryBytes: maxPackageBytes},
-	})
-}
-
-// listedByDump reports whether a Source without a Resource List has its Resource Dump say what it has.
-func (src *source) listedByDump(set lists.Set) bool {
-	return set.ResourceDump != "" && src.dumps()
-}
-
-// packed is a content in a package.
-type packed struct {
-	from *packages.Package
-	path string
-	told Told // by the manifest
-	// listed is the moment of the list that the job's told is from; zero for a change.
-	listed time.Time
-}
-
-// takePacked has the copy be what the package has, if that is what the Source told. done is false
-// where the content must come from elsewhere.
-func (w *worker) takePacked(ctx context.Context, j *job) (done bool, err error) {
-	got, err := w.unpack(ctx, j)
-	if err == nil {
-		if err = w.put(j, got); err == nil {
-			w.counts.unpacked.Add(1)
-		}
-		return true, err
-	}
-	if ctx.Err() != nil || errors.Is(err, ErrRoom) {
-		return false, err
-	}
-	w.counts.spoiled.Add(1)
-	if w.lines.may(w.cfg.Logger) {
-		next := "it is fetched by GET"
-		if w.cfg.Dump == DumpOnly {
-			next = "it is not mirrored"
-		}
-		w.cfg.Logger.Warn("the content in a package is not used", "loc", legible.Cut(j.loc), "package", legible.Cut(j.packed.from.URI),
-			"reason", legible.Cut(err.Error()), "next", next)
-	}
-	return false, nil
-}
-
-// unpack writes the content of a package into a file, and compares it with what the Source told and
-// with what the manifest tells.
-func (w *worker) unpack(ctx context.Context, j *job) (*fetched, error) {
-	p := j.packed
-	want := j.told
-	size, manifest := want.size(), p.told.size()
-	switch {
-	case size >= 0 && manifest >= 0 && size != manifest:
-		return nil, failed("the manifest tells %d bytes, and the Source told %d", manifest, size)
-	case size < 0:
-		want.Length = p.told.Length
-	}
-	if size = want.size(); size > w.cfg.MaxBytes {
-		return nil, failed("it has %d bytes, more than the limit of %d", size, w.cfg.MaxBytes)
-	}
-	if want.Hash != p.told.Hash {
-		want.Hash += " " + p.told.Hash
-	}
-	content, err := p.from.Content(p.path)
-	if err != nil {
-		return nil, err
-	}
-	defer content.Close()
-	got := &fetched{modified: p.told.modified(), encoding: p.told.Encoding}
-	if err = w.fetch.write(got, onlyReader{ctx, content}, -1, &want); err != nil {
-		if got.file != nil {
-			got.file.discard()
-		}
-		return nil, err
-	}
-	return got, nil
-}
 
 // dumped is how one Baseline takes content from a Resource Dump.
 type dumped struct {
@@ -425,4 +306,63 @@ func compareHashes(a, b string) (proven, contradicted bool) {
 		}
 	}
 	return proven, contradicted
+}
+
+// ErrOlder reports that a Resource Dump is of an earlier moment than the copies, and that no Change
+// List leads from the dump to that moment. Such a dump would bring back what was deleted since.
+var ErrOlder = errors.New("the Source's Resource Dump is older than the mirror")
+
+// position returns up to when the copies have every change; zero if that is unknown.
+func (src *source) position(ctx context.Context) (time.Time, error) {
+	if src.cfg.Positions == nil {
+		return time.Time{}, nil
+	}
+	if src.cfg.Homes != nil {
+		// Unless it is begun, other programs took the changes up to the position. A mirror of a
+		// moment is brought to any other, as BaselineAt does.
+		if h, err := src.cfg.Homes.Home(ctx); err != nil || !h.Begun || !h.Moment.IsZero() {
+			return time.Time{}, err
+		}
+	}
+	at, err := src.cfg.Positions.Position(ctx)
+	return at.At, err
+}
+
+// notOlder returns ErrOlder unless the state that a dump leads to is at least as new as the copies.
+// It changes no copy, and remembers in d what the Source deleted after the dump was made.
+func (d *dumped) notOlder(ctx context.Context, from Lists, set lists.Set) error {
+	m, at := d.m, d.seen.At
+	position, err := m.position(ctx)
+	if err != nil || at.IsZero() || !position.After(at) {
+		return err
+	}
+	switch {
+	case m.cfg.Dump == DumpOnly:
+		return older(at, position, "--dump auto also reads the Source's lists")
+	case set.ChangeList == "":
+		return older(at, position, "the Source has no Change List")
+	}
+	covered, err := from.Changes(ctx, set.ChangeList, at, func(e payload.Entry) error {
+		if e.Change == payload.Deleted {
+			d.deleted.add(e.Loc)
+		}
+		return nil
+	})
+	forget(from) // the changes are read again when the dump was taken
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return older(at, position, "the Change List does not help: "+legible.Cut(err.Error()))
+	case !covered.Open && covered.Until.Before(position):
+		return older(at, position, "the Change Lists end at "+payload.FormatDatetime(covered.Until))
+	}
+	return nil
+}
+
+// older is ErrOlder with both moments, and with a remark.
+func older(at, position time.Time, remark string) error {
+	return fmt.Errorf("%w: it is of %s, and the mirror has all changes up to %s. What was deleted since would come "+
+		"back, so nothing was changed. Take what has changed since with destination incremental, or wait for a newer "+
+		"dump (%s)", ErrOlder, payload.FormatDatetime(at), payload.FormatDatetime(position), remark)
 }

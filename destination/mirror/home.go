@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // homeName is the file below ownName that says which mirror the directory has.
@@ -25,45 +24,6 @@ var (
 	// ErrNoMirror: with Config.ReadOnly, nothing was mirrored yet.
 	ErrNoMirror = errors.New("there is no mirror yet")
 )
-
-// Home is which directory has the copies of a Catalog.
-type Home struct {
-	// ID is in a file of the directory, too; empty: none is known yet.
-	ID string
-	// Begun: the copies were brought to the Source's state once, by a baseline, or whoever runs
-	// the mirror has said to begin without.
-	Begun bool
-	// Moment: the copies are kept as they were at a moment, by BaselineAt; zero: they are not.
-	Moment time.Time
-}
-
-// Homes keeps a Home, durably.
-type Homes interface {
-	Home(ctx context.Context) (Home, error)
-	SetHome(ctx context.Context, h Home) error
-}
-
-// Begun is that of the Home. Without Config.Homes nobody knows, and it is true.
-func (m *Mirror) Begun(ctx context.Context) (bool, error) {
-	if m.cfg.Homes == nil {
-		return true, nil
-	}
-	h, err := m.cfg.Homes.Home(ctx)
-	return h.Begun, err
-}
-
-// Begin notes that the copies are at the Source's state, or need not be; or at that of Moment.
-func (m *Mirror) Begin(ctx context.Context) error {
-	if m.cfg.Homes == nil {
-		return nil
-	}
-	h, err := m.cfg.Homes.Home(ctx)
-	if err != nil || h.Begun && h.Moment.Equal(m.Moment()) {
-		return err
-	}
-	h.Begun, h.Moment = true, m.Moment()
-	return m.cfg.Homes.SetHome(ctx, h)
-}
 
 // atHome sees to it that the directory is the one that the Catalog's copies are in, before anything
 // is made there: an empty mount point would count as a mirror that is whole. It returns what the Home is to be,

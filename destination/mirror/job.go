@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"net/url"
-	"sync"
 	"time"
 
 	"carillon/internal/digests"
@@ -60,11 +58,6 @@ func (w *worker) prepare(ctx context.Context, j *job) (host string, err error) {
 		return localHost, nil
 	}
 	return fetch.Authority(j.url), nil
-}
-
-// earlier tells whether a change was before another; one without a datetime was not.
-func earlier(told, known time.Time) bool {
-	return !told.IsZero() && !known.IsZero() && told.Before(known)
 }
 
 // errNotPacked ends a job that goes on at the host of its resource.
@@ -392,60 +385,60 @@ func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 	return true, nil
 }
 
-// job is what is to be done for one resource.
-type job struct {
-	loc  string
-	told Told
-	// retry: it is tried again; told is what was told before.
-	retry bool
-	// unlisted: it is deleted since it is not listed, by the datetime up to which that is known; nobody told so.
-	// keep: its file stays, whatever Config.Delete says.
-	unlisted, keep bool
-
-	// packed is the content that a package has; nil: it is fetched.
-	packed *packed
-	// packedOnly: nothing becomes of it where that is not what was told. Another package may have it.
-	packedOnly bool
-
-	copy    Copy // what is known; its State is empty if nothing is
-	url     *url.URL
-	claimed string
-
-	// What came of it.
-	save, forget bool
-	finished     bool // for good: the Catalog has it; read after pool.wait
-}
-
-// keys are locks by name.
-type keys struct {
-	mu   sync.Mutex
-	held map[string]chan struct{} // closed when it is free; guarded by mu
-}
-
-func (k *keys) lock(ctx context.Context, name string) error {
-	for {
-		k.mu.Lock()
-		held := k.held[name]
-		if held == nil {
-			if k.held == nil {
-				k.held = map[string]chan struct{}{}
-			}
-			k.held[name] = make(chan struct{})
-			k.mu.Unlock()
-			return nil
+// takePacked has the copy be what the package has, if that is what the Source told. done is false
+// where the content must come from elsewhere.
+func (w *worker) takePacked(ctx context.Context, j *job) (done bool, err error) {
+	got, err := w.unpack(ctx, j)
+	if err == nil {
+		if err = w.put(j, got); err == nil {
+			w.counts.unpacked.Add(1)
 		}
-		k.mu.Unlock()
-		select {
-		case <-held:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return true, err
 	}
+	if ctx.Err() != nil || errors.Is(err, ErrRoom) {
+		return false, err
+	}
+	w.counts.spoiled.Add(1)
+	if w.lines.may(w.cfg.Logger) {
+		next := "it is fetched by GET"
+		if w.cfg.Dump == DumpOnly {
+			next = "it is not mirrored"
+		}
+		w.cfg.Logger.Warn("the content in a package is not used", "loc", legible.Cut(j.loc), "package", legible.Cut(j.packed.from.URI),
+			"reason", legible.Cut(err.Error()), "next", next)
+	}
+	return false, nil
 }
 
-func (k *keys) unlock(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	close(k.held[name])
-	delete(k.held, name)
+// unpack writes the content of a package into a file, and compares it with what the Source told and
+// with what the manifest tells.
+func (w *worker) unpack(ctx context.Context, j *job) (*fetched, error) {
+	p := j.packed
+	want := j.told
+	size, manifest := want.size(), p.told.size()
+	switch {
+	case size >= 0 && manifest >= 0 && size != manifest:
+		return nil, failed("the manifest tells %d bytes, and the Source told %d", manifest, size)
+	case size < 0:
+		want.Length = p.told.Length
+	}
+	if size = want.size(); size > w.cfg.MaxBytes {
+		return nil, failed("it has %d bytes, more than the limit of %d", size, w.cfg.MaxBytes)
+	}
+	if want.Hash != p.told.Hash {
+		want.Hash += " " + p.told.Hash
+	}
+	content, err := p.from.Content(p.path)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	got := &fetched{modified: p.told.modified(), encoding: p.told.Encoding}
+	if err = w.fetch.write(got, onlyReader{ctx, content}, -1, &want); err != nil {
+		if got.file != nil {
+			got.file.discard()
+		}
+		return nil, err
+	}
+	return got, nil
 }

@@ -27,3 +27,25 @@ func (m *Mirror) keepAt(ctx context.Context, at time.Time) error {
 	m.moment.Store(&at)
 	return m.Begin(ctx)
 }
+
+// Begun is that of the Home. Without Config.Homes nobody knows, and it is true.
+func (m *Mirror) Begun(ctx context.Context) (bool, error) {
+	if m.cfg.Homes == nil {
+		return true, nil
+	}
+	h, err := m.cfg.Homes.Home(ctx)
+	return h.Begun, err
+}
+
+// Begin notes that the copies are at the Source's state, or need not be; or at that of Moment.
+func (m *Mirror) Begin(ctx context.Context) error {
+	if m.cfg.Homes == nil {
+		return nil
+	}
+	h, err := m.cfg.Homes.Home(ctx)
+	if err != nil || h.Begun && h.Moment.Equal(m.Moment()) {
+		return err
+	}
+	h.Begun, h.Moment = true, m.Moment()
+	return m.cfg.Homes.SetHome(ctx, h)
+}

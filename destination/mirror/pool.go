@@ -2,8 +2,12 @@ package mirror
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
+
+	"carillon/destination/follow"
+	"carillon/payload"
 )
 
 const (
@@ -182,4 +186,53 @@ func (p *pool) wait() error {
 	err := context.Cause(p.ctx)
 	p.cancel(nil)
 	return err
+}
+
+// take is Take with a content that a package may have of a change.
+func (w *worker) take(
+	ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed,
+) (done int, err error) {
+	if err := w.free(); err != nil {
+		return 0, err
+	}
+	changes = changes[:min(len(changes), maxTake)]
+	last := make(map[string]*job, len(changes))
+	for i := range changes {
+		e := &changes[i].Entry
+		last[e.Loc] = &job{loc: e.Loc, told: w.told(e), packed: content(e)}
+	}
+	p := w.newPool(ctx)
+	submitted := make(map[string]bool, len(last))
+	for i := range changes {
+		loc := changes[i].Loc
+		if submitted[loc] {
+			continue
+		}
+		submitted[loc] = true
+		if w.overlong(loc) {
+			last[loc].finished = true
+			continue
+		}
+		if err = p.submit(last[loc]); err != nil {
+			break
+		}
+	}
+	err = p.wait()
+	for done < len(changes) && last[changes[done].Loc].finished {
+		done++
+	}
+	return done, err
+}
+
+// maxTake is how many changes one Take is done with at most: what is done is told the
+// sooner.
+const maxTake = 1000
+
+// workersOf is how many jobs of a host are in work at a time. What waits for no host and no disk waits
+// for processors: more workers would be in each other's way.
+func (w *worker) workersOf(host string) int {
+	if host == localHost && !w.cfg.Sync {
+		return min(w.cfg.PerHost, runtime.GOMAXPROCS(0))
+	}
+	return w.cfg.PerHost
 }

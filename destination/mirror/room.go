@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,3 +43,6 @@ func (r *room) take(bytes int64) error {
 	r.left -= need
 	return nil
 }
+
+// ErrRoom: the disk has not the room for it.
+var ErrRoom = errors.New("there is no room on the mirror's disk")

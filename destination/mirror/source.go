@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"carillon/destination/lists"
 	"carillon/destination/packages"
 	"carillon/internal/legible"
+	"carillon/internal/unpack"
 	"carillon/payload"
 )
 
@@ -307,3 +309,42 @@ const noteBatch = 1000
 // undecided marks, in the Ledger only, a resource with a change that may have been before the wanted
 // moment or after it.
 const undecided payload.Change = "undecided"
+
+// listedByDump reports whether a Source without a Resource List has its Resource Dump say what it has.
+func (src *source) listedByDump(set lists.Set) bool {
+	return set.ResourceDump != "" && src.dumps()
+}
+
+// dumps reports whether packages are used.
+func (src *source) dumps() bool {
+	if src.cfg.ReadOnly && src.cfg.Packages == "" {
+		return false // they have no directory
+	}
+	return src.cfg.Dump == DumpAuto || src.cfg.Dump == DumpOnly
+}
+
+func newPackages(w *worker) *packages.Client {
+	dir, room := filepath.Join(w.cfg.Dir, ownName, packagesName), w.tree.room
+	if w.cfg.Packages != "" {
+		dir, room = w.cfg.Packages, newRoom(filepath.Dir(w.cfg.Packages), w.cfg.MinFree)
+	}
+	return packages.New(packages.Config{
+		Dir: dir, Transport: w.cfg.Transport, UserAgent: w.cfg.UserAgent, Trusts: w.cfg.Trusts,
+		Logger: w.cfg.Logger, Room: room.take,
+		Came:   func(n int64) { w.counts.packageBytes.Add(n) },
+		Limits: unpack.Limits{Bytes: maxPackageBytes, EntryBytes: maxPackageBytes},
+	})
+}
+
+const (
+	// packagesName is the directory below ownName for packages.
+	packagesName = "packages"
+	// maxPackageBytes bounds what a package may have unpacked: 1 TiB. What is unpacked is bounded by
+	// Config.MaxBytes and Config.MinFree too.
+	maxPackageBytes = 1 << 40
+	// maxPackages bounds how many packages a Resource Dump may list: they are in memory.
+	maxPackages = 100_000
+	// maxUnusable is after how many packages in a row that cannot be used a dump is given up, where
+	// all that it has can be fetched otherwise.
+	maxUnusable = 8
+)

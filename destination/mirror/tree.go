@@ -19,9 +19,6 @@ import (
 	"carillon/internal/digests"
 )
 
-// ErrRoom: the disk has not the room for it.
-var ErrRoom = errors.New("there is no room on the mirror's disk")
-
 // ownName is the directory below Config.Dir that has the files that are being fetched. No
 // resource's name begins with a dot.
 const ownName = ".carillon"

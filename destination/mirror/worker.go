@@ -2,18 +2,16 @@ package mirror
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"carillon/destination/follow"
+	"carillon/destination/packages"
 	"carillon/internal/fetch"
 	"carillon/internal/legible"
 	"carillon/payload"
@@ -41,42 +39,6 @@ func newWorker(cfg Config) *worker {
 		cfg: cfg, hosts: newHosts(&cfg), slots: make(chan struct{}, cfg.Parallel),
 		claims: claims{catalog: cfg.Catalog}, wake: make(chan struct{}, 1),
 	}
-}
-
-// take is Take with a content that a package may have of a change.
-func (w *worker) take(
-	ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed,
-) (done int, err error) {
-	if err := w.free(); err != nil {
-		return 0, err
-	}
-	changes = changes[:min(len(changes), maxTake)]
-	last := make(map[string]*job, len(changes))
-	for i := range changes {
-		e := &changes[i].Entry
-		last[e.Loc] = &job{loc: e.Loc, told: w.told(e), packed: content(e)}
-	}
-	p := w.newPool(ctx)
-	submitted := make(map[string]bool, len(last))
-	for i := range changes {
-		loc := changes[i].Loc
-		if submitted[loc] {
-			continue
-		}
-		submitted[loc] = true
-		if w.overlong(loc) {
-			last[loc].finished = true
-			continue
-		}
-		if err = p.submit(last[loc]); err != nil {
-			break
-		}
-	}
-	err = p.wait()
-	for done < len(changes) && last[changes[done].Loc].finished {
-		done++
-	}
-	return done, err
 }
 
 // told is what an entry says, with a line on what of it is not believed.
@@ -150,34 +112,6 @@ func (w *worker) tell(c *Copy, aside bool) {
 	w.cfg.Logger.Log(context.Background(), level, "a resource was not mirrored", what...)
 }
 
-// quiet bounds how many lines there are about single resources.
-type quiet struct {
-	mu    sync.Mutex
-	from  time.Time // of the minute; guarded by mu
-	lines int       // in it; guarded by mu
-}
-
-// maxLines is how many lines a minute there are about single resources.
-const maxLines = 100
-
-func (q *quiet) may(logger *slog.Logger) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if now := time.Now(); now.Sub(q.from) >= time.Minute {
-		q.from, q.lines = now, 0
-	}
-	q.lines++
-	if q.lines == maxLines+1 {
-		logger.Warn("more resources were not mirrored: no further lines for a minute; an audit lists them all")
-	}
-	return q.lines <= maxLines
-}
-
-type counters struct {
-	total, fetched, unchanged, deleted, kept, missing, failed, refused, invalid, bytes atomic.Int64
-	unpacked, spoiled, packages, unusable, packageBytes, packageTotal                  atomic.Int64
-}
-
 // kept reports whether the copies are kept at a moment.
 func (w *worker) kept() bool { return w.moment.Load() != nil }
 
@@ -189,63 +123,69 @@ func (w *worker) free() error {
 	return nil
 }
 
-// workersOf is how many jobs of a host are in work at a time. What waits for no host and no disk waits
-// for processors: more workers would be in each other's way.
-func (w *worker) workersOf(host string) int {
-	if host == localHost && !w.cfg.Sync {
-		return min(w.cfg.PerHost, runtime.GOMAXPROCS(0))
+// job is what is to be done for one resource.
+type job struct {
+	loc  string
+	told Told
+	// retry: it is tried again; told is what was told before.
+	retry bool
+	// unlisted: it is deleted since it is not listed, by the datetime up to which that is known; nobody told so.
+	// keep: its file stays, whatever Config.Delete says.
+	unlisted, keep bool
+
+	// packed is the content that a package has; nil: it is fetched.
+	packed *packed
+	// packedOnly: nothing becomes of it where that is not what was told. Another package may have it.
+	packedOnly bool
+
+	copy    Copy // what is known; its State is empty if nothing is
+	url     *url.URL
+	claimed string
+
+	// What came of it.
+	save, forget bool
+	finished     bool // for good: the Catalog has it; read after pool.wait
+}
+
+// keys are locks by name.
+type keys struct {
+	mu   sync.Mutex
+	held map[string]chan struct{} // closed when it is free; guarded by mu
+}
+
+func (k *keys) lock(ctx context.Context, name string) error {
+	for {
+		k.mu.Lock()
+		held := k.held[name]
+		if held == nil {
+			if k.held == nil {
+				k.held = map[string]chan struct{}{}
+			}
+			k.held[name] = make(chan struct{})
+			k.mu.Unlock()
+			return nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	return w.cfg.PerHost
 }
 
-// maxTake is how many changes one Take is done with at most: what is done is told the
-// sooner.
-const maxTake = 1000
-
-// trouble is why a resource was not fetched.
-type trouble struct {
-	state  State // Missing, Failed, Refused or Invalid
-	reason string
-	cause  error // a *fetch.Trouble, or nil
-	// host: it is its host's trouble, not that of the resource; after is how long that asks to be
-	// left alone.
-	host  bool
-	after time.Duration
-	// final: trying again is of no use.
-	final bool
+func (k *keys) unlock(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(k.held[name])
+	delete(k.held, name)
 }
 
-func (t *trouble) Error() string { return t.reason }
-
-func (t *trouble) Unwrap() error { return t.cause }
-
-func failed(format string, args ...any) error {
-	return &trouble{state: Failed, reason: fmt.Sprintf(format, args...)}
+// packed is a content in a package.
+type packed struct {
+	from *packages.Package
+	path string
+	told Told // by the manifest
+	// listed is the moment of the list that the job's told is from; zero for a change.
+	listed time.Time
 }
-
-// fatal tells what is trouble of the mirror itself from that of one resource.
-func fatal(err error) bool {
-	t := (*trouble)(nil)
-	return err != nil && !errors.As(err, &t)
-}
-
-// ErrKept: the copies are kept as they were at a moment, so that they are not brought to another.
-var ErrKept = errors.New("the mirror is kept as it was at a moment")
-
-// Troubles of a resource whose state at a moment is asked for, of which trying again is of no use.
-var (
-	errUndecided = &trouble{
-		state: Failed, final: true,
-		reason: "the Source does not tell whether it was changed before the moment or after",
-	}
-	errUnproven = &trouble{
-		state: Failed, final: true,
-		reason: "the Source told no hash of it, so that what it was at the moment cannot be proven",
-	}
-)
-
-// deletion tells what the Source says of a resource that it has deleted.
-func deletion(at time.Time) Told { return Told{Change: payload.Deleted, Datetime: at} }
-
-// localHost is the queue of what needs no host; none has the name.
-const localHost = "-"
