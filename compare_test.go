@@ -19,7 +19,7 @@ var secretName = regexp.MustCompile(`(?i)(secret|token|tokenhash|signature|chall
 var maySayEqual = map[string]string{
 	"delivery/dispatch/entry.go: secret != e.text":                "it is the subscription's own secret, kept again; nobody who asks learns how long that took",
 	"internal/weblink/document.go: z.Next == html.ErrorToken":     "it is a piece of markup",
-	"notifier/token.go: token != got.sent":                        "both are the notifier's own: what its file has now, with what it had",
+	"notifier/publish.go: token != got.sent":                      "both are the notifier's own: what its file has now, with what it had",
 	"source/source.go: s.TokenHash == other.TokenHash":            "both are the hub's own: records of one Source, compared when stores are merged",
 	"store/pebblestore/subscriptions.go: stored.Token != r.Token": "the token of a request tells it from a later one; nobody outside knows or sends any",
 	"store/redisstore/subscriptions.go: now.Token != r.Token":     "as in store/pebblestore",

@@ -67,7 +67,6 @@ var mayDial = map[string]struct {
 	"cmd/destination/follow_exec.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},
 	"cmd/destination/exec_unix.go":   {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
 	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
-	"internal/h1/call_linux.go":      {[]string{"syscall.RawSyscall", "syscall.RawSyscall6"}, "it reads and writes at connections that Config.Dial made"},
 
 	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
 }
