@@ -95,6 +95,7 @@ func TestByACL(t *testing.T) {
 }
 
 func TestOnACluster(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.Cluster(t)
 	w := worldOn(t, nodes[0], nodes.URL())
 	wantWarnings(t, w.db)
@@ -181,6 +182,7 @@ func TestASlotMoves(t *testing.T) {
 }
 
 func TestSentinelFailsOver(t *testing.T) {
+	t.Parallel()
 	f := redistest.Sentinel(t, 2)
 	w := worldOn(t, f.Nodes[0], f.URL()+"?replicas=1")
 	work(t, w.db)
@@ -201,6 +203,7 @@ func TestSentinelFailsOver(t *testing.T) {
 }
 
 func TestReplicasMustHaveWhatChanged(t *testing.T) {
+	t.Parallel()
 	f := redistest.Sentinel(t, 1)
 	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL()+"?replicas=1")
 	r := request(1)
@@ -218,6 +221,7 @@ func TestReplicasMustHaveWhatChanged(t *testing.T) {
 
 // TestAReplicaIsAway: the leases say why they are not renewed, though a round has little time.
 func TestAReplicaIsAway(t *testing.T) {
+	t.Parallel()
 	f := redistest.Sentinel(t, 1)
 	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL())
 	log := new(told)
@@ -268,6 +272,7 @@ func TestAPrimaryIsDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 
 // TestSentinelsThatAskWho: the Sentinels have users of their own.
 func TestSentinelsThatAskWho(t *testing.T) {
+	t.Parallel()
 	f := redistest.Sentinel(t, 0)
 	for _, s := range f.Sentinels {
 		s.Do(t, "ACL", "SETUSER", "guard", "on", ">halt", "~*", "&*", "+@all")

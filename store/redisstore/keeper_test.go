@@ -474,6 +474,7 @@ func canceled(t *testing.T) context.Context {
 
 // Where one node of a Cluster is away its shards are lost, and the others are worked on.
 func TestSharesOnACluster(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.Cluster(t)
 	w := worldOn(t, nodes[0], nodes.URL())
 	w.db.SetTakeover(takeover)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestTheLogOnACluster(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.Cluster(t)
 	w := slow(worldOn(t, nodes[0], nodes.URL()))
 	one, two := w.open(t), w.open(t)
@@ -89,6 +90,7 @@ func TestNoNumberIsGivenTwiceByAServerThatWasAReplica(t *testing.T) {
 // TestReplicasMustHaveWhatIsRepeated: a publication that too few replicas have is not
 // acknowledged because it is handed in again.
 func TestReplicasMustHaveWhatIsRepeated(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	replica := redistest.Start(t)
 	publish(t, w.db, topic, 0)

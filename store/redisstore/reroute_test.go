@@ -11,6 +11,7 @@ import (
 // A master that dies and never returns is replaced by its replica: calls find the way to it,
 // though no node tells them.
 func TestADeadMasterIsReplaced(t *testing.T) {
+	t.Parallel()
 	masters, _ := redistest.ReplicatedCluster(t, "cluster-node-timeout 1000", "cluster-require-full-coverage no")
 	w := worldOn(t, masters[0], masters.URL())
 	r := request(1)

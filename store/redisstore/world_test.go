@@ -12,7 +12,8 @@ import (
 )
 
 // shared is the server of all tests that do not need one of their own. The tests of
-// this package run one after another, so that any of them may kill it.
+// this package that use it run one after another, so that any of them may kill it; those
+// with servers of their own run side by side after them.
 var shared = redistest.NewShared()
 
 func TestMain(m *testing.M) {
