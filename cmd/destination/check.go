@@ -9,7 +9,6 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/destination/lists"
-	"carillon/internal/machine"
 )
 
 // configCommands are the commands about the configuration.
@@ -39,7 +38,7 @@ func lookAtData(data string, logger *slog.Logger) error {
 		return nil // which Validate tells
 	}
 	warnExposed(data, logger)
-	if err := machine.CheckDirectory(data); err != nil {
+	if err := program.CheckDirectory(data); err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
 	return nil
@@ -50,7 +49,7 @@ func (f *mirrorFlags) look() error {
 	if f.Mirror == "" {
 		return nil
 	}
-	if err := machine.CheckDirectory(f.Mirror); err != nil {
+	if err := program.CheckDirectory(f.Mirror); err != nil {
 		return fmt.Errorf("--mirror: %w", err)
 	}
 	return nil

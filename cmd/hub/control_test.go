@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/internal/engine"
 	"carillon/operator/ask"
 	"carillon/store/pebblestore"
 )
@@ -98,7 +97,7 @@ func TestControlOfNobody(t *testing.T) {
 	if said := ask(); !strings.Contains(said, want) {
 		t.Errorf("without a socket it says %q", said)
 	}
-	socket, err := engine.Socket(dir).Listen()
+	socket, err := controlSocket(dir).Listen()
 	if err != nil {
 		t.Fatal(err)
 	}

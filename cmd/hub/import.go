@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"carillon/internal/engine"
 	"carillon/operator/ask"
 	"carillon/transfer"
 )
@@ -43,7 +42,7 @@ func (f *importCommand) run(ctx context.Context, logger *slog.Logger, stdin io.R
 		return err
 	}
 	show := newReporter("importing", size, stderr, logger)
-	done, err := transfer.Import(ctx, in, transfer.Engine{Source: e.Source(), Target: e.Restore},
+	done, err := transfer.Import(ctx, in, transfer.Engine{Source: e.source(), Target: e.Restore},
 		transfer.ImportConfig{Merge: f.Merge, Progress: show.progress})
 	show.end()
 	if err != nil {
@@ -119,7 +118,7 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 
 // refuseHubs refuses a store that hubs are working on: they would not learn of
 // what is put behind their backs.
-func refuseHubs(ctx context.Context, e *engine.Engine) error {
+func refuseHubs(ctx context.Context, e *engine) error {
 	if e.Processes == nil {
 		return nil
 	}

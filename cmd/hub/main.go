@@ -12,9 +12,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
-
-	"carillon"
 
 	"carillon/cmd/internal/program"
 	"carillon/operator/api"
@@ -31,13 +30,13 @@ const (
 func main() { os.Exit(program.Main(run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return runOn(ctx, args, stdout, stderr, openHub)
+	return runOn(ctx, args, stdout, stderr, nil)
 }
 
-// runOn is run with another way to open a hub: tests put something between it and its engine.
-func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error)) int {
+// runOn is run with something between a hub and its engine: what tests put there.
+func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) int {
 	stderr = program.OnScreen(stderr)
-	err := runChosen(ctx, args, stdout, stderr, open)
+	err := runChosen(ctx, args, stdout, stderr, disturb)
 	if err == nil || errors.Is(err, program.ErrDone) {
 		return 0
 	}
@@ -45,8 +44,8 @@ func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, open fu
 }
 
 // runChosen does what the arguments say.
-func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error)) error {
-	c := commands{Serve: serveCommand{open: open}}
+func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) error {
+	c := commands{Serve: serveCommand{disturb: disturb}}
 	read, err := program.Read(name, summary, &c, args, stdout)
 	if err != nil {
 		return err
@@ -67,4 +66,22 @@ func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, ope
 		}
 	}
 	return read.Command.(command).run(ctx, logger, os.Stdin, stdout, stderr)
+}
+
+// run serves until ctx ends.
+func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
+	f.warn(logger)
+	program.WarnOfVariables(logger, name, &commands{}, passwordVariable, api.TokenVariable)
+	h, err := open(ctx, *f, logger)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	h.screen, _ = stderr.(*program.Screen)
+	return h.run(ctx, func() {
+		program.Ready(stdout, name,
+			program.Address{Name: "listen", Value: h.public.Addr().String()},
+			program.Address{Name: "admin", Value: h.operator.Addr().String()},
+			program.Address{Name: "url", Value: h.url})
+	})
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"carillon/subscription"
 )
 
@@ -294,7 +296,7 @@ func (s *soak) storedGaps() (gaps int) {
 	t.Helper()
 	var f storeFlags
 	f.Store = s.args[slices.Index(s.args, "--store")+1]
-	e, err := openStore(t.Context(), f, slog.New(slog.DiscardHandler))
+	e, err := openEngine(f, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon/delivery/retain"
+	"carillon/internal/wallclock"
 	"carillon/subscription"
 )
 
@@ -252,4 +253,10 @@ func (c Config) retention() retain.Config {
 		Interval: c.TrimInterval, KeepAtLeast: c.KeepAtLeast, KeepFor: c.KeepFor, KeepBytes: c.KeepBytes,
 		RememberFor: c.RememberFor, RememberBytes: c.RememberBytes, RetryMax: c.RetryMax,
 	}
+}
+
+// newClock returns the clock of a Dispatcher. It doubts for so long that nothing is younger than
+// KeepAtLeast that was there before, and everybody has had an attempt for it.
+func newClock(cfg Config) *wallclock.Clock {
+	return wallclock.New(wallclock.Config{Wall: cfg.Clock, DoubtFor: max(cfg.KeepAtLeast, cfg.RetryMax)})
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,11 +16,9 @@ import (
 	"carillon/delivery/report"
 	"carillon/delivery/retain"
 	"carillon/delivery/send"
-	"carillon/internal/wallclock"
+	"carillon/internal/await"
 	"carillon/subscription"
 )
-
-const tooManyRequests = http.StatusTooManyRequests
 
 // Ender ends subscriptions whose callback said that it is gone (WebSub §7).
 // subscription.Service is one. It is called from several goroutines.
@@ -45,86 +41,22 @@ type Stores struct {
 // Dispatcher publishes into the logs and delivers from them. All methods may be
 // called from any goroutine; deliveries are made while Run runs.
 type Dispatcher struct {
-	*report.Reports
-	cfg     Config
-	records delivery.Log
-	cursors delivery.Cursors
-	marks   delivery.Marks // nil where this process has the engine to itself
-	ender   Ender
-	sender  send.Sender
-	splits  bool // the sender takes callbacks in two parts (aim)
-	log     *slog.Logger
-	metrics *metrics
+	*report.Reports // Standing, Each, Tally …
+	*publisher      // Publish, Published, Head …
+	*holder         // Gained, Lost, Activated, Ended
+	*repairs        // RetryNow, Replay
+	*survey         // Topics, Subscribers, Position …
 
-	overdue   atomic.Int64     // appends that go on after their callers were told
-	published report.Published // has its own mutex
-	history   *report.History  // likewise
-	reads     trouble          // of logs
-	saves     trouble          // of positions
-	parts     trouble          // of positions that a part of the engine keeps
-
-	// Signals, each with room for one that nobody waits for yet.
-	kicked    chan struct{} // the schedule changed
-	asked     chan struct{} // a topic's head is to be read
-	flushSoon chan struct{} // there is something to save
-	flushNow  chan struct{} // there is much to save
-	awaySoon  chan struct{} // there is a shard that is sidelined
-
-	// saving is full during a Save of the group, so that an older position never lands after
-	// a newer one: mutexes that can be waited for with a bound. They are taken
-	// before mu.
-	saving  [groups]chan struct{}
-	trimmer *retain.Trimmer
-	// reading has a place for each notification that is being read from the log.
-	reading chan struct{}
-
-	epoch time.Time        // when it was made
-	wall  *wallclock.Clock // what the schedule goes by
-
-	mu     sync.Mutex // guards what follows, the table and the schedule
-	offset int64      // of the wall clock to the time since epoch, as of the last look
-	doubts bool       // the wall clock was set forward, and is not believed yet
-	shards [subscription.Shards]*shardTable
-	topics map[string]*topic
-	// topicList are those in topics, in no order.
-	topicList []*topic
-	left      [2]map[string]*topic // see leaveTopic
-	hosts     map[string]*host
-	// abroad counts the attempts under way whose entry has ended. What has the same ID by now,
-	// as the shard was gained again or somebody subscribed anew, waits until they end.
-	abroad  map[subscription.ID]int
-	secrets secrets
-	counts  [states]int // entries by their state; what ended counts up for ever
-	cache   cache
-	failing int // entries whose last attempt failed
-
-	walks        struct{ head, tail *topic }
-	unknown      []*topic // topics whose head is to be read
-	due          dueHeap
-	rings        [lanes]ring
-	parked       [lanes]queue // see room.go
-	turn         lane         // which of these two has its turn
-	bytes        int64        // of the bodies that attempts hold, those that count
-	carefulBytes int64        // of those, what careful attempts brought in
-	young, early flightList
-	inSlots      [lanes]int // flights by lane: those that have a slot
-	slow         [lanes]int // and those that gave it back, early ones included
-	spare        *flight    // flights to be used again
-	pressed      bool       // early ones give their slot back
-	stuck        bool       // flights would give their slot back if fewer were slow
-
-	running     bool
-	sure        *subscription.Surety // no attempt of a shard starts after
-	looked      time.Time            // the latest look at the schedule
-	patience    time.Time            // until when slow attempts of lost shards are waited for
-	saveTime    time.Duration        // what is left for the saves of lost shards
-	handedOver  time.Time            // the end of the latest Lost
-	readPause   int64                // no attempt starts before, Unix nanoseconds
-	readPauses  int                  // pauses in a row
-	unsaved     int                  // outcomes not saved yet
-	saveFailing bool
-	lines       hostLines
-	drained     chan struct{} // closed when nothing is under way, once Run ends
+	*base
+	table    *table
+	bodies   *bodies
+	flights  *flights
+	ledger   *ledger
+	schedule *schedule
+	attempts *attempts
+	saver    *saver
+	heads    *heads
+	trimmer  *retain.Trimmer
 }
 
 // New returns a Dispatcher. It owns no shard yet: that comes by Gained. A nil
@@ -136,61 +68,56 @@ func New(cfg Config, stores Stores, ender Ender, sender send.Sender,
 	if err := cfg.validate(stores.Marks != nil); err != nil {
 		return nil, fmt.Errorf("delivery: %w", err)
 	}
-	d := &Dispatcher{
-		cfg: cfg, records: stores.Log, cursors: stores.Cursors, marks: stores.Marks, ender: ender, sender: sender,
-		log:       cmp.Or(logger, slog.New(slog.DiscardHandler)),
-		kicked:    make(chan struct{}, 1),
-		asked:     make(chan struct{}, 1),
-		flushSoon: make(chan struct{}, 1),
-		flushNow:  make(chan struct{}, 1),
-		awaySoon:  make(chan struct{}, 1),
-		saving:    [groups]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
-		reading:   make(chan struct{}, maxReads),
-		cache:     cache{max: cfg.CacheBytes, loads: map[place]*load{}},
-		secrets:   newSecrets(),
-		history:   report.NewHistory(),
-		epoch:     time.Now(),
-		wall:      newClock(cfg),
-		topics:    map[string]*topic{},
-		hosts:     map[string]*host{},
-		abroad:    map[subscription.ID]int{},
-	}
-	d.Reports = report.New(view{d}, d.records, d.cursors, d.history, &d.published)
-	d.sure = cfg.Surety
-	d.offset = d.nowBy(d.epoch)
-	_, d.splits = sender.(*send.HTTPSender)
-	var err error
-	if d.metrics, err = newMetrics(d, reg); err != nil {
-		return nil, fmt.Errorf("delivery: metrics: %w", err)
-	}
-	d.trimmer, err = retain.New(cfg.retention(), stores.Log, stores.Marks, held{d}, d.wall, d.log, reg)
+	m, err := newMetrics(reg)
 	if err != nil {
 		return nil, fmt.Errorf("delivery: metrics: %w", err)
 	}
+	b := &base{
+		cfg: cfg, log: cmp.Or(logger, slog.New(slog.DiscardHandler)), metrics: m,
+		wall: newClock(cfg), kicked: make(chan struct{}, 1),
+	}
+	d := assemble(b, stores, ender, sender)
+	d.trimmer, err = retain.New(cfg.retention(), stores.Log, stores.Marks, held{d.survey, d.saver}, b.wall, b.log, reg)
+	if err == nil && reg != nil {
+		err = d.gauges(reg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("delivery: metrics: %w", err)
+	}
+	d.repairs.trimmer = d.trimmer
 	cfg.Surety.Watch(d.assured)
 	return d, nil
 }
 
-// Head returns the sequence number of the last notification of a topic: where a
-// subscription that begins now starts.
-func (d *Dispatcher) Head(ctx context.Context, topicURL string) (uint64, error) {
-	heads, err := d.records.Heads(ctx, []string{topicURL})
-	if err != nil {
-		return 0, fmt.Errorf("reading the head of the log of %s: %w", topicURL, err)
+// assemble makes the parts, from the lowest on.
+func assemble(b *base, stores Stores, ender Ender, sender send.Sender) *Dispatcher {
+	t := newTable(b)
+	bs := &bodies{base: b, loads: map[place]*load{}}
+	f := &flights{base: b, table: t, bodies: bs}
+	l := newLedger(b, t)
+	s := &schedule{base: b, table: t, bodies: bs, flights: f, ledger: l, sure: b.cfg.Surety, steps: steps{epoch: time.Now()}}
+	s.steps.offset = b.nowBy(s.steps.epoch)
+	r := &reader{base: b, table: t, bodies: bs, schedule: s, records: stores.Log, reading: make(chan struct{}, maxReads)}
+	_, splits := sender.(*send.HTTPSender)
+	history, published := report.NewHistory(), new(report.Published)
+	a := &attempts{
+		base: b, table: t, bodies: bs, flights: f, ledger: l, schedule: s, reader: r,
+		cursors: stores.Cursors, ender: ender, sender: sender, splits: splits, history: history,
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key, head := subscription.Key(topicURL), heads[0]
-	if t := d.topics[key]; t != nil {
-		d.tell(t, head)
+	sv := newSaver(b, t, l, s, stores.Cursors)
+	sy := &survey{base: b, table: t}
+	return &Dispatcher{
+		Reports:   report.New(&view{t}, stores.Log, stores.Cursors, history, published),
+		publisher: &publisher{base: b, table: t, bodies: bs, schedule: s, records: stores.Log, published: published},
+		holder:    &holder{base: b, table: t, ledger: l, schedule: s, saver: sv, cursors: stores.Cursors},
+		repairs: &repairs{
+			base: b, table: t, ledger: l, schedule: s, saver: sv, survey: sy,
+			records: stores.Log, cursors: stores.Cursors, marks: stores.Marks,
+		},
+		survey: sy,
+		base:   b, table: t, bodies: bs, flights: f, ledger: l, schedule: s, attempts: a, saver: sv,
+		heads: &heads{base: b, table: t, schedule: s, reader: r},
 	}
-	// What the log has lost is nothing that comes after its head.
-	for _, topics := range []map[string]*topic{d.topics, d.left[0], d.left[1]} {
-		if t := topics[key]; t != nil {
-			head = max(head, t.head)
-		}
-	}
-	return uint64(head), nil
 }
 
 // Run delivers until ctx ends. Then no attempt starts, those under way have
@@ -202,118 +129,56 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer breakOff()
 	saves, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	d.mu.Lock()
-	d.running, d.drained = true, make(chan struct{})
-	d.mu.Unlock()
-	d.kick()
+	d.attempts.start()
 
 	var loops errgroup.Group
-	loops.Go(func() error { d.headLoop(ctx); return nil })
-	loops.Go(func() error { d.flushLoop(ctx, saves); return nil })
-	loops.Go(func() error { d.awayLoop(ctx, saves); return nil })
+	loops.Go(func() error { d.heads.headLoop(ctx); return nil })
+	loops.Go(func() error { d.saver.flushLoop(ctx, saves); return nil })
+	loops.Go(func() error { d.saver.awayLoop(ctx, saves); return nil })
 	loops.Go(func() error { d.trimLoop(ctx, saves); return nil })
-	loops.Go(func() error { d.scheduleLoop(ctx, flights); return nil })
+	loops.Go(func() error { d.attempts.scheduleLoop(ctx, flights); return nil })
 	<-ctx.Done()
-	d.drain(breakOff)
+	d.attempts.drain(breakOff)
 	limit := time.AfterFunc(lastSaves, cut)
 	defer limit.Stop()
 	_ = loops.Wait() // a Save may be under way
-	if err := errors.Join(d.save(saves, healthy), d.save(saves, sidelined)); err != nil {
+	if err := errors.Join(d.saver.save(saves, healthy), d.saver.save(saves, sidelined)); err != nil {
 		d.log.Error("positions could not be saved at the end: some deliveries will come twice", "error", err)
 	}
 	return nil
 }
 
-// drain waits for the attempts under way, and breaks them off when their time
-// is up. Their positions stay as they were.
-func (d *Dispatcher) drain(breakOff context.CancelFunc) {
-	d.mu.Lock()
-	d.running = false
-	if d.underWay() == 0 {
-		close(d.drained)
-	}
-	drained := d.drained
-	d.mu.Unlock()
-	limit := time.NewTimer(d.cfg.DrainTimeout)
-	defer limit.Stop()
-	select {
-	case <-drained:
-	case <-limit.C:
-		breakOff()
-		<-drained
+// trimLoop trims the logs now and then, until ctx ends. A Save that is under way
+// then goes on while saves stands.
+func (d *Dispatcher) trimLoop(ctx, saves context.Context) {
+	for await.For(ctx, d.cfg.TrimInterval) == nil {
+		d.table.forgetTopics()
+		d.lookAtOldest(ctx)
+		d.trimmer.Round(ctx, saves)
 	}
 }
 
-// underWay counts the attempts under way, those of ended subscriptions too. mu
-// is held.
-func (d *Dispatcher) underWay() int {
-	return d.inSlots[fresh] + d.inSlots[again] + d.slow[fresh] + d.slow[again]
-}
-
-// scheduleLoop wakes, ripens, ages and starts, whenever something changed or
-// the one timer fires.
-func (d *Dispatcher) scheduleLoop(ctx, flights context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.kicked:
-		case <-timer.C:
-		}
-		for more := true; more && ctx.Err() == nil; {
-			d.mu.Lock()
-			clock := time.Now()
-			now := d.nowBy(clock)
-			d.heedClock(clock, now)
-			more = d.walkSome(now)
-			d.ripen(now)
-			aging := d.age(now)
-			if f := d.launch(flights, clock); f != nil {
-				go d.work(flights, f)
-			}
-			wait := d.timer(aging, now)
-			d.mu.Unlock()
-			timer.Stop()
-			if wait > 0 {
-				timer.Reset(wait)
-			}
-		}
-	}
-}
-
-// launch starts every flight that may start. The first is for the caller to
-// make, so that a worker goes on without a new goroutine. mu is held.
-func (d *Dispatcher) launch(flights context.Context, clock time.Time) *flight {
-	if !d.sure.OfAny(clock) {
-		return nil
-	}
-	d.looked = clock
-	now := d.nowBy(clock)
-	first := d.pick(now)
-	for f := first; f != nil; {
-		if f = d.pick(now); f != nil {
-			go d.work(flights, f)
-		}
-	}
-	return first
+// lookAtOldest has the metric tell how it stands now.
+func (d *Dispatcher) lookAtOldest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	d.OldestWaiting(ctx)
 }
 
 // Stats returns the counts of the moment.
 func (d *Dispatcher) Stats() report.Stats {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
 	s := report.Stats{
-		Topics: len(d.topics), Hosts: len(d.hosts),
-		Subscriptions: d.counts[idle] + d.counts[ready] + d.counts[waiting] + d.counts[flying],
-		Ready:         d.counts[ready], Waiting: d.counts[waiting],
-		InFlight: d.underWay(), Slow: d.slow[fresh] + d.slow[again],
-		Unsaved: d.unsaved,
-		Paused:  d.saveFailing || d.readPause > d.now(),
-		Unsure:  !d.sure.OfAny(time.Now()),
+		Topics: len(d.table.topics), Hosts: len(d.table.hosts),
+		Subscriptions: d.table.counts[idle] + d.table.counts[ready] + d.table.counts[waiting] + d.table.counts[flying],
+		Ready:         d.table.counts[ready], Waiting: d.table.counts[waiting],
+		InFlight: d.flights.underWay(), Slow: d.flights.slow[fresh] + d.flights.slow[again],
+		Unsaved: d.ledger.unsaved,
+		Paused:  d.ledger.unsavable || d.schedule.readPause > d.now(),
+		Unsure:  !d.schedule.sure.OfAny(time.Now()),
 	}
-	for _, sh := range d.shards {
+	for _, sh := range d.table.shards {
 		switch {
 		case sh == nil:
 		case sh.loading:
@@ -333,25 +198,12 @@ func (d *Dispatcher) Stats() report.Stats {
 func (d *Dispatcher) Totals() report.Totals {
 	var t report.Totals
 	d.Count(&t)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t.Behind, t.Failing = d.counts[ready]+d.counts[waiting]+d.counts[flying], d.failing
-	t.HeldBytes, t.MaxHeldBytes = d.bytes, d.cfg.MaxBytes
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
+	t.Behind, t.Failing = d.table.counts[ready]+d.table.counts[waiting]+d.table.counts[flying], d.table.failing
+	t.HeldBytes, t.MaxHeldBytes = d.bodies.held, d.cfg.MaxBytes
 	return t
 }
 
-// shardOf returns the shard of an entry, nil if it is not owned. mu is held.
-func (d *Dispatcher) shardOf(e *entry) *shardTable {
-	return d.shards[subscription.ShardOf(e.id)]
-}
-
-// kick tells the schedule's loop to look.
-func (d *Dispatcher) kick() { signal(d.kicked) }
-
-// signal leaves a signal if none is waiting already.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+// Format says what it is and nothing of what is in it: the secrets of subscriptions are.
+func (d *Dispatcher) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "dispatch.Dispatcher") }

@@ -84,6 +84,32 @@
 // deliveries do not wait for who asks. RetryNow makes an attempt before its time, and
 // Replay delivers a stretch of the log once more.
 //
+// # Parts and their locks
+//
+// Each part owns its data and is used by those above it only:
+//
+//	Dispatcher        New, Run, Stats; Reports come from package report
+//	publisher, heads  what is appended here and elsewhere
+//	holder, repairs   shards that come and go; what operators want for one subscription
+//	saver             positions, many in one Save
+//	attempts, reader  attempts and what came of them; notifications read once for all
+//	schedule          who is next: hosts in turn, retries by time, who waits for room
+//	flights, ledger   attempts under way; what is not saved yet
+//	bodies            notifications in memory, and what attempts hold of them
+//	table, asks       shards, topics, hosts, subscriptions; heads that are to be read
+//
+// table.mu guards the table, bodies, flights, ledger and schedule, as whether an attempt
+// starts depends on all of them at once (docs/decisions/0055-parts-of-the-dispatcher.md).
+// Everything else has its own mutex. They are taken in this order, and none is held over a
+// call to the engine but the first two:
+//
+//	saver.saving, retain's marking   one Save, one Mark at a time; waited for with a bound
+//	table.mu                         held for a stretch of the table, never while waiting
+//	asks.mu, subscription.Surety     below it
+//
+// report.History, report.Published and each trouble have a mutex that is taken alone or
+// below table.mu, and takes no other.
+//
 // It keeps no list of jobs, it does not judge content, and it dials nobody but through
 // the send.Sender it is given. Package hub publishes through it, package subscription
 // reports who subscribes, cmd/hub reads its state.

@@ -9,10 +9,35 @@ import (
 	"carillon/subscription"
 )
 
+// The table holds every subscription of the shards that this process owns. What
+// is in this file is guarded by table.mu, but for what never changes.
+
+// state is where an entry is in the drawing of the package comment.
+type state uint8
+
+const (
+	idle    state = iota // nothing to send, its lease is over, or its shard is still being read
+	ready                // in its host's queue, or among those that wait for room
+	flying               // an attempt is under way
+	waiting              // in the heap, until its retry is due
+	ended                // no longer in the table
+	states
+)
+
+// lane is what keeps retries apart from the rest, so that callbacks in trouble
+// wait for each other and not before healthy ones.
+type lane uint8
+
+const (
+	fresh lane = iota // the last attempt succeeded, or there was none
+	again             // the last attempt failed
+	lanes
+)
+
 // entry is a subscription and its position. There may be millions, most of them
 // idle: what is here fills one size class of the allocator (112 bytes) to the last
 // byte, what entries have in common is held once (topic, host, secret), and what
-// few of them have is apart (rare). Guarded by Dispatcher.mu, but for id and what
+// few of them have is apart (rare). Guarded by table.mu, but for id and what
 // text says, which no one changes in place.
 type entry struct {
 	id   subscription.ID
@@ -53,64 +78,6 @@ type rare struct {
 	gone     bool // its callback said 410, its end is still to be stored
 }
 
-// fill takes over what a subscription says. Its place in the log stays, unless
-// it starts behind it. mu is held.
-func (d *Dispatcher) fill(e *entry, sub subscription.Subscription) {
-	r := rare{}
-	if e.rare != nil {
-		r = rare{failures: e.rare.failures, due: e.rare.due, status: e.rare.status, class: e.rare.class}
-		if delivery.Seq(sub.Start) <= e.settled {
-			r.replay = e.rare.replay
-		}
-	}
-	if sub.Topic != e.topic.key {
-		r.topicURL = strings.Clone(sub.Topic)
-	}
-	rest, plain := strings.CutPrefix(sub.Callback, e.host.Name())
-	if !plain {
-		r.callback, rest = strings.Clone(sub.Callback), ""
-	}
-	e.lease = uint32(sub.Lease / time.Second)
-	if sub.Lease < 0 || sub.Lease/time.Second > math.MaxUint32 || sub.Lease%time.Second != 0 {
-		e.lease, r.lease = 0, sub.Lease
-	}
-	r.secret = d.fillText(e, rest, string(sub.Secret))
-	e.start = delivery.Seq(sub.Start)
-	e.settled = max(e.settled, e.start) // a new life of the same subscription starts anew
-	e.created, e.expires = nanos(sub.Created), nanos(sub.Expires)
-	e.rare = nil
-	if r != (rare{}) {
-		e.rare = new(rare)
-		*e.rare = r
-	}
-}
-
-// fillText takes over a callback's rest and a secret, which is returned where there is
-// no place for it. One that others have too is held once. mu is held.
-func (d *Dispatcher) fillText(e *entry, rest, secret string) (long subscription.Secret) {
-	d.secrets.drop(e.secret)
-	e.secret = 0
-	if secret != e.text[len(e.text)-int(e.own):] { // or it is known from this very entry
-		e.secret = d.secrets.share(secret)
-	}
-	switch {
-	case e.secret != 0:
-		secret = ""
-	case len(secret) > math.MaxUint8: // WebSub §5.1 ends them at 200 bytes
-		long, secret = subscription.Secret(strings.Clone(secret)), ""
-	}
-	e.own = uint8(len(secret))
-	if rest == "" || secret == "" {
-		e.text = strings.Clone(rest + secret)
-	} else {
-		e.text = rest + secret
-	}
-	if secret != "" {
-		d.secrets.note(e.text[len(rest):])
-	}
-	return long
-}
-
 // callback returns the callback as in the request.
 func (e *entry) callback() string {
 	if e.rare != nil && e.rare.callback != "" {
@@ -142,25 +109,6 @@ func (e *entry) leaseTime() time.Duration {
 	return time.Duration(e.lease) * time.Second
 }
 
-// secretOf returns an entry's secret, and whether others have it too. mu is held.
-func (d *Dispatcher) secretOf(e *entry) (s subscription.Secret, shared bool) {
-	switch {
-	case e.secret != 0:
-		return d.secrets.value(e.secret), true
-	case e.own > 0:
-		return subscription.Secret(e.text[len(e.text)-int(e.own):]), false
-	case e.rare != nil:
-		return e.rare.secret, false
-	}
-	return "", false
-}
-
-// subscriptionOf returns an entry as the rest of the hub knows it. mu is held.
-func (d *Dispatcher) subscriptionOf(e *entry) subscription.Subscription {
-	secret, _ := d.secretOf(e)
-	return e.subscription(secret)
-}
-
 func (e *entry) subscription(secret subscription.Secret) subscription.Subscription {
 	return subscription.Subscription{
 		ID: e.id, Topic: e.topicURL(), Callback: e.callback(), Secret: secret,
@@ -174,6 +122,13 @@ func (e *entry) failures() uint32 {
 		return 0
 	}
 	return e.rare.failures
+}
+
+func (e *entry) lane() lane {
+	if e.failures() > 0 {
+		return again
+	}
+	return fresh
 }
 
 // hurried tells whether the next attempt is made before its time, because an operator wants it.
@@ -190,6 +145,13 @@ func (e *entry) replay() *replay {
 	return e.rare.replay
 }
 
+func (e *entry) setReplay(r *replay) {
+	if e.rare == nil {
+		e.rare = &rare{}
+	}
+	e.rare.replay = r
+}
+
 // from is the place in the log from which the next attempt reads.
 func (e *entry) from() delivery.Seq {
 	if r := e.replay(); r != nil {
@@ -200,30 +162,6 @@ func (e *entry) from() delivery.Seq {
 
 // behind tells whether there is something to send, as far as is known.
 func (e *entry) behind() bool { return e.settled < e.topic.head || e.replay() != nil }
-
-// fail notes what a failed attempt left, or 0 failures of one that succeeded. mu is held.
-func (d *Dispatcher) fail(e *entry, failures uint32, due int64, class delivery.Class, status uint16) {
-	if failing := e.failures() > 0; failing != (failures > 0) {
-		d.countFailing(e, failures > 0)
-	}
-	if failures > 0 && e.rare == nil {
-		e.rare = &rare{}
-	}
-	if e.rare != nil {
-		e.rare.failures, e.rare.due, e.rare.class, e.rare.status, e.rare.gone = failures, due, class, status, false
-		e.tidy()
-	}
-}
-
-// countFailing counts an entry in or out whose last attempt failed. mu is held.
-func (d *Dispatcher) countFailing(e *entry, fails bool) {
-	by := -1
-	if fails {
-		by = 1
-	}
-	e.topic.failing += by
-	d.failing += by
-}
 
 // tidy gives back the place of what is rare where there is nothing of it.
 func (e *entry) tidy() {
@@ -244,16 +182,79 @@ func (e *entry) position() delivery.Position {
 	return p
 }
 
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+// fill takes over what a subscription says. Its place in the log stays, unless
+// it starts behind it. mu is held.
+func (s *secrets) fill(e *entry, sub subscription.Subscription) {
+	r := rare{}
+	if e.rare != nil {
+		r = rare{failures: e.rare.failures, due: e.rare.due, status: e.rare.status, class: e.rare.class}
+		if delivery.Seq(sub.Start) <= e.settled {
+			r.replay = e.rare.replay
+		}
 	}
-	return t.UnixNano()
+	if sub.Topic != e.topic.key {
+		r.topicURL = strings.Clone(sub.Topic)
+	}
+	rest, plain := strings.CutPrefix(sub.Callback, e.host.Name())
+	if !plain {
+		r.callback, rest = strings.Clone(sub.Callback), ""
+	}
+	e.lease = uint32(sub.Lease / time.Second)
+	if sub.Lease < 0 || sub.Lease/time.Second > math.MaxUint32 || sub.Lease%time.Second != 0 {
+		e.lease, r.lease = 0, sub.Lease
+	}
+	r.secret = s.fillText(e, rest, string(sub.Secret))
+	e.start = delivery.Seq(sub.Start)
+	e.settled = max(e.settled, e.start) // a new life of the same subscription starts anew
+	e.created, e.expires = nanos(sub.Created), nanos(sub.Expires)
+	e.rare = nil
+	if r != (rare{}) {
+		e.rare = new(rare)
+		*e.rare = r
+	}
 }
 
-func timeOf(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
+// fillText takes over a callback's rest and a secret, which is returned where there is
+// no place for it. One that others have too is held once. mu is held.
+func (s *secrets) fillText(e *entry, rest, secret string) (long subscription.Secret) {
+	s.drop(e.secret)
+	e.secret = 0
+	if secret != e.text[len(e.text)-int(e.own):] { // or it is known from this very entry
+		e.secret = s.share(secret)
 	}
-	return time.Unix(0, ns)
+	switch {
+	case e.secret != 0:
+		secret = ""
+	case len(secret) > math.MaxUint8: // WebSub §5.1 ends them at 200 bytes
+		long, secret = subscription.Secret(strings.Clone(secret)), ""
+	}
+	e.own = uint8(len(secret))
+	if rest == "" || secret == "" {
+		e.text = strings.Clone(rest + secret)
+	} else {
+		e.text = rest + secret
+	}
+	if secret != "" {
+		s.note(e.text[len(rest):])
+	}
+	return long
+}
+
+// of returns an entry's secret, and whether others have it too. mu is held.
+func (s *secrets) of(e *entry) (secret subscription.Secret, shared bool) {
+	switch {
+	case e.secret != 0:
+		return s.value(e.secret), true
+	case e.own > 0:
+		return subscription.Secret(e.text[len(e.text)-int(e.own):]), false
+	case e.rare != nil:
+		return e.rare.secret, false
+	}
+	return "", false
+}
+
+// subscription returns an entry as the rest of the hub knows it. mu is held.
+func (s *secrets) subscription(e *entry) subscription.Subscription {
+	secret, _ := s.of(e)
+	return e.subscription(secret)
 }

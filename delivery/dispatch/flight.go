@@ -1,16 +1,18 @@
 package dispatch
 
 import (
+	"net/http"
 	"time"
 
 	"carillon/delivery"
 	"carillon/delivery/send"
+	"carillon/subscription"
 )
 
 // flight is an attempt under way. When it has ended it is used for another one.
 type flight struct {
-	// Guarded by Dispatcher.mu.
-	list       *flightList // of Dispatcher.young or early; nil: it is slow
+	// Guarded by table.mu.
+	list       *flightList // of flights.young or early; nil: it is slow
 	prev, next *flight
 
 	// These never change from its start to its end.
@@ -31,6 +33,67 @@ type flight struct {
 	note    *note // nil: to be read
 	begun   int64 // when the attempt itself began
 	result  result
+}
+
+// result is what a flight brings home.
+type result struct {
+	outcome send.Outcome
+	settled delivery.Seq // where the cursor stands now
+	gaps    []delivery.Gap
+	gaveUp  bool
+	readErr error        // the log could not be read: nothing was tried
+	after   delivery.Seq // what stands before the notification that was read
+	lost    delivery.Seq // up to where the log has lost what was before that, 0: it has not
+	noRoom  bool         // the body must wait for others: nothing was tried
+	tried   bool         // there was an attempt, and it came to an end
+	text    string       // why it had no answer (errorText)
+
+	replayed replayed
+}
+
+// gap notes a stretch that is passed over, and moves the cursor behind it.
+func (r *result) gap(id subscription.ID, first, last delivery.Seq, reason delivery.GapReason, failure delivery.Class) {
+	r.gaps = append(r.gaps, delivery.Gap{
+		Subscription: id, First: first, Last: last,
+		Reason: reason, Failure: failure, At: time.Now(),
+	})
+	r.settled = last
+}
+
+// replayed is what a flight of a replay brings home.
+type replayed struct {
+	stored []delivery.Gap // the gaps as they were read, if read
+	read   bool
+	passed delivery.Seq // up to here nothing was delivered again
+	early  bool
+	again  delivery.Seq // and from there up to here everything was
+}
+
+// lost returns up to where the log has lost what it had, given a notification and
+// what stands before it; 0 if it has lost nothing there. Its fields never change.
+func (f *flight) lost(after, seq delivery.Seq) (last delivery.Seq) {
+	for _, head := range []delivery.Seq{f.head, f.before} {
+		if after < head && head < seq {
+			return head
+		}
+	}
+	return 0
+}
+
+// adapt learns from an outcome how much the host can take. Answers that are
+// about the one callback (404, a redirect) say nothing about its host.
+func (f *flight) adapt(o *send.Outcome, most int32, now int64) {
+	h := f.host
+	switch o.Class {
+	case delivery.ClassDelivered:
+		h.limit = min(h.limit+1, most)
+	case delivery.ClassServerError, delivery.ClassTimeout, delivery.ClassRefused, delivery.ClassDNS, delivery.ClassTLS:
+		h.shrink(f, now)
+	case delivery.ClassClientError:
+		if o.Status == http.StatusTooManyRequests {
+			h.shrink(f, now)
+		}
+	}
 }
 
 // flightList holds flights about in the order of their start.
@@ -60,16 +123,28 @@ func (l *flightList) remove(f *flight) {
 	f.list, f.prev, f.next = nil, nil, nil
 }
 
+// flights are the attempts under way. Guarded by table.mu.
+type flights struct {
+	*base
+	table        *table
+	bodies       *bodies
+	young, early flightList
+	inSlots      [lanes]int // flights by lane: those that have a slot
+	slow         [lanes]int // and those that gave it back, early ones included
+	spare        *flight    // flights to be used again
+	stuck        bool       // flights would give their slot back if fewer were slow
+}
+
 // takeOff starts a flight, with the note that it delivers if that is in memory. mu is held.
-func (d *Dispatcher) takeOff(e *entry, nt *note, l lane, now int64) *flight {
-	d.setState(e, flying)
-	f := d.spare
+func (fs *flights) takeOff(e *entry, nt *note, l lane, now int64) *flight {
+	fs.table.setState(e, flying)
+	f := fs.spare
 	if f == nil {
 		f = &flight{}
 	} else {
-		d.spare, f.next = f.next, nil
+		fs.spare, f.next = f.next, nil
 	}
-	f.e, f.host, f.topic, f.shard, f.lane, f.started, f.begun = e, e.host, e.topic, d.shardOf(e), l, now, now
+	f.e, f.host, f.topic, f.shard, f.lane, f.started, f.begun = e, e.host, e.topic, fs.table.shardOf(e), l, now, now
 	f.claim.careful = e.host.careful(l)
 	f.was = *e
 	if e.rare != nil {
@@ -79,189 +154,85 @@ func (d *Dispatcher) takeOff(e *entry, nt *note, l lane, now int64) *flight {
 	f.head, f.before = e.topic.head, e.topic.before
 	a := &f.attempt
 	a.Subscription, a.Number = e.id, e.failures()+1
-	a.Secret, a.Shared = d.secretOf(e)
+	a.Secret, a.Shared = fs.table.secrets.of(e)
 	a.Shared = a.Shared || a.Number > 1
 	if f.note = nt; nt != nil {
-		d.use(nt, 1, f.claim.careful)
+		fs.bodies.use(nt, 1, f.claim.careful)
 	}
 	f.result.settled = e.settled
 
 	f.shard.flying++
-	if d.young.oldest == nil {
-		d.kick() // the timer has somebody to watch again
+	if fs.young.oldest == nil {
+		fs.kick() // the timer has somebody to watch again
 	}
-	d.young.push(f)
-	d.inSlots[l]++
+	fs.young.push(f)
+	fs.inSlots[l]++
 	e.host.young[l]++
 	e.host.last = l
 	return f
 }
 
 // touchDown takes a flight that ended off the books. mu is held.
-func (d *Dispatcher) touchDown(f *flight) {
+func (fs *flights) touchDown(f *flight) {
 	h := f.host
 	if f.shard.flying--; f.shard.flying == 0 && f.shard.leaving {
 		close(f.shard.landed)
 	}
 	switch f.list {
-	case &d.young:
-		d.young.remove(f)
-		d.inSlots[f.lane]--
+	case &fs.young:
+		fs.young.remove(f)
+		fs.inSlots[f.lane]--
 		h.young[f.lane]--
-	case &d.early:
-		d.early.remove(f)
+	case &fs.early:
+		fs.early.remove(f)
 		h.young[f.lane]--
-		d.leaveSlow(f)
+		fs.leaveSlow(f)
 	default:
-		d.leaveSlow(f)
+		fs.leaveSlow(f)
 	}
-	d.forgetHost(h)
-	d.enter(h, fresh)
-	d.enter(h, again)
+	fs.table.forgetHost(h)
 }
 
 // recycle keeps a flight for another. Nobody may look at it any more. mu is held.
-func (d *Dispatcher) recycle(f *flight) {
-	*f = flight{next: d.spare}
-	d.spare = f
-}
-
-// An attempt that is slow gives its slot back (decision 7):
-//
-//	young ────────────── SlowAfter ─────────────▶ slow: its host gets fewer
-//	  └─ a 20th of that, if others have no slot ──▶ early ─ SlowAfter ─▶ slow
-//
-// early ones still count for their host, which may be merely far away.
-
-// age turns flights early and slow for which it is time and room, and returns when
-// to look again; 0: when there is a kick. mu is held.
-func (d *Dispatcher) age(now int64) (next int64) {
-	slowAfter := int64(d.cfg.SlowAfter)
-	d.stuck = false
-	for f := d.early.oldest; f != nil; f = d.early.oldest {
-		if f.started+slowAfter > now {
-			next = f.started + slowAfter
-			break
-		}
-		d.early.remove(f)
-		d.turnSlow(f, now)
-	}
-	after := slowAfter
-	if d.pressed = d.slotsShort(); d.pressed {
-		after /= earlyPart
-	}
-	for f := d.young.oldest; f != nil; {
-		if at := f.started + after; at > now {
-			return earlier(next, at)
-		}
-		following := f.next
-		switch {
-		case !d.maySlow(f):
-			d.stuck = true // until another one ends
-		case f.started+slowAfter <= now:
-			d.leaveSlot(f)
-			d.turnSlow(f, now)
-		default:
-			d.leaveSlot(f)
-			d.early.push(f)
-		}
-		if at := f.started + slowAfter; at > now {
-			next = earlier(next, at)
-		}
-		f = following
-	}
-	return next
-}
-
-// earlyPart is what part of SlowAfter an attempt keeps its slot for where others have none.
-const earlyPart = 20
-
-// slotsShort tells whether somebody could start if there were a slot. mu is held.
-func (d *Dispatcher) slotsShort() bool {
-	return d.inSlots[fresh]+d.inSlots[again] >= d.cfg.MaxInFlight &&
-		(d.rings[fresh].head != nil || d.rings[again].head != nil && d.retriesFree())
+func (fs *flights) recycle(f *flight) {
+	*f = flight{next: fs.spare}
+	fs.spare = f
 }
 
 // leaveSlot has a young flight count among those that have given their slot back.
-func (d *Dispatcher) leaveSlot(f *flight) {
-	d.young.remove(f)
-	d.inSlots[f.lane]--
-	d.slow[f.lane]++
+func (fs *flights) leaveSlot(f *flight) {
+	fs.young.remove(f)
+	fs.inSlots[f.lane]--
+	fs.slow[f.lane]++
 	f.host.slow++
 }
 
-// turnSlow has a flight without a slot count as slow for its host, too.
-func (d *Dispatcher) turnSlow(f *flight, now int64) {
-	h := f.host
-	h.young[f.lane]--
-	h.shrink(f, now)
-	d.enter(h, fresh)
-	d.enter(h, again)
-}
-
 // leaveSlow counts a flight out that had given its slot back.
-func (d *Dispatcher) leaveSlow(f *flight) {
-	d.slow[f.lane]--
+func (fs *flights) leaveSlow(f *flight) {
+	fs.slow[f.lane]--
 	f.host.slow--
-	if d.stuck {
-		d.kick()
+	if fs.stuck {
+		fs.kick()
 	}
 }
 
 // maySlow tells whether a flight may leave its slot: a host may have a quarter
 // of the slow attempts, and retries half of what there is.
-func (d *Dispatcher) maySlow(f *flight) bool {
-	all, ofHost := d.cfg.MaxSlow, d.cfg.slowPerHost()
+func (fs *flights) maySlow(f *flight) bool {
+	all, ofHost := fs.cfg.MaxSlow, fs.cfg.slowPerHost()
 	if f.lane == again {
-		return d.slow[again] < all/2 && d.slow[fresh]+d.slow[again] < all && int(f.host.slow) < max(1, ofHost/2)
+		return fs.slow[again] < all/2 && fs.slow[fresh]+fs.slow[again] < all && int(f.host.slow) < max(1, ofHost/2)
 	}
-	return d.slow[fresh]+d.slow[again] < all && int(f.host.slow) < ofHost
+	return fs.slow[fresh]+fs.slow[again] < all && int(f.host.slow) < ofHost
 }
 
-// shrink halves what a host may have, once for each generation of attempts:
-// those that started before the last cut say nothing new.
-func (h *host) shrink(f *flight, now int64) {
-	if f.started >= h.shrunk {
-		h.limit = max(1, h.limit/2)
-		h.shrunk = now
-	}
+// underWay counts the attempts under way, those of ended subscriptions too. mu
+// is held.
+func (fs *flights) underWay() int {
+	return fs.inSlots[fresh] + fs.inSlots[again] + fs.slow[fresh] + fs.slow[again]
 }
 
-// adapt learns from an outcome how much the host can take. Answers that are
-// about the one callback (404, a redirect) say nothing about its host.
-func (d *Dispatcher) adapt(f *flight, o *send.Outcome, now int64) {
-	h := f.host
-	switch o.Class {
-	case delivery.ClassDelivered:
-		h.limit = min(h.limit+1, int32(d.cfg.MaxPerHost))
-	case delivery.ClassServerError, delivery.ClassTimeout, delivery.ClassRefused, delivery.ClassDNS, delivery.ClassTLS:
-		h.shrink(f, now)
-	case delivery.ClassClientError:
-		if o.Status == tooManyRequests {
-			h.shrink(f, now)
-		}
-	}
-}
-
-// timer says when the schedule must be looked at again, 0 if only a kick can
-// change it.
-func (d *Dispatcher) timer(aging, now int64) (wait time.Duration) {
-	next := aging
-	for _, at := range []int64{d.earliestDue(), d.readPause} {
-		if at > now {
-			next = earlier(next, at)
-		}
-	}
-	if next == 0 {
-		return 0
-	}
-	return max(time.Duration(next-now), 1)
-}
-
-// earlier returns the earlier one of two times, 0 being none.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
+// retriesFree tells whether there is a slot that a retry may have.
+func (fs *flights) retriesFree() bool {
+	return fs.inSlots[again] < max(1, fs.cfg.MaxInFlight/4)
 }

@@ -19,9 +19,9 @@ const (
 // deliveries begin. It takes the place of what was gained before under another
 // epoch. It is an error if the members could not be read, or ctx ended; the shard
 // is not taken then.
-func (d *Dispatcher) Gained(ctx context.Context, t delivery.Tenure) error {
-	if int(t.Shard) >= len(d.shards) {
-		return fmt.Errorf("shard %d: there are %d", t.Shard, len(d.shards))
+func (h *holder) Gained(ctx context.Context, t delivery.Tenure) error {
+	if int(t.Shard) >= len(h.table.shards) {
+		return fmt.Errorf("shard %d: there are %d", t.Shard, len(h.table.shards))
 	}
 	sh := &shardTable{
 		tenure:  t,
@@ -29,33 +29,33 @@ func (d *Dispatcher) Gained(ctx context.Context, t delivery.Tenure) error {
 		loading: true,
 		pending: map[subscription.ID]*subscription.Subscription{},
 	}
-	d.mu.Lock()
-	d.drop(t.Shard)
-	d.shards[t.Shard] = sh
-	d.mu.Unlock()
+	h.table.mu.Lock()
+	h.ledger.drop(t.Shard)
+	h.table.shards[t.Shard] = sh
+	h.table.mu.Unlock()
 
-	err := d.load(ctx, sh)
-	if err == nil && !d.begin(sh) {
+	err := h.load(ctx, sh)
+	if err == nil && !h.begin(sh) {
 		err = fmt.Errorf("lost meanwhile: %w", delivery.ErrFenced)
 	}
 	if err == nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stays(sh) {
-		d.drop(t.Shard)
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	if h.table.stays(sh) {
+		h.ledger.drop(t.Shard)
 	}
 	return fmt.Errorf("reading the members of shard %d: %w", t.Shard, err)
 }
 
 // load reads the members of a shard into its table.
-func (d *Dispatcher) load(ctx context.Context, sh *shardTable) error {
+func (h *holder) load(ctx context.Context, sh *shardTable) error {
 	limited, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	err := d.adoptAll(limited, sh)
+	err := h.adoptAll(limited, sh)
 	if err == nil {
-		err = d.markGapped(limited, sh)
+		err = h.markGapped(limited, sh)
 	}
 	if err == nil {
 		err = limited.Err() // an engine may just stop then
@@ -67,17 +67,17 @@ func (d *Dispatcher) load(ctx context.Context, sh *shardTable) error {
 }
 
 // adoptAll takes in every member, for as long as ctx stands.
-func (d *Dispatcher) adoptAll(ctx context.Context, sh *shardTable) error {
+func (h *holder) adoptAll(ctx context.Context, sh *shardTable) error {
 	ctx, cancel := context.WithCancel(ctx)
 	chunks, spare, ended := make(chan []delivery.Member, memberChunks), make(chan []delivery.Member, memberChunks), make(chan error, 1)
 	go func() {
 		defer close(chunks)
-		ended <- d.readMembers(ctx, sh.tenure.Shard, chunks, spare)
+		ended <- h.readMembers(ctx, sh.tenure.Shard, chunks, spare)
 	}()
 	var err error
 	for chunk := range chunks {
 		if err == nil {
-			if err = d.adopt(sh, chunk); err != nil {
+			if err = h.adopt(sh, chunk); err != nil {
 				cancel() // what is read already is passed over
 			}
 		}
@@ -94,35 +94,10 @@ func (d *Dispatcher) adoptAll(ctx context.Context, sh *shardTable) error {
 	return err
 }
 
-// markGapped takes note which members of a shard have gaps.
-func (d *Dispatcher) markGapped(ctx context.Context, sh *shardTable) error {
-	var some []subscription.ID
-	mark := func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		for _, id := range some {
-			if e := sh.entries.get(id); e != nil {
-				e.gapped = true
-			}
-		}
-		some = some[:0]
-	}
-	for id, err := range d.cursors.Gapped(ctx, sh.tenure.Shard) {
-		if err != nil {
-			return err
-		}
-		if some = append(some, id); len(some) == memberChunk {
-			mark()
-		}
-	}
-	mark()
-	return nil
-}
-
 // readMembers hands the members of a shard over in chunks, until they or ctx end.
-func (d *Dispatcher) readMembers(ctx context.Context, s subscription.Shard, chunks chan<- []delivery.Member, spare <-chan []delivery.Member) error {
+func (h *holder) readMembers(ctx context.Context, s subscription.Shard, chunks chan<- []delivery.Member, spare <-chan []delivery.Member) error {
 	var chunk []delivery.Member
-	for m, err := range d.cursors.Members(ctx, s) {
+	for m, err := range h.cursors.Members(ctx, s) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -146,25 +121,25 @@ func (d *Dispatcher) readMembers(ctx context.Context, s subscription.Shard, chun
 }
 
 // adopt takes members into the table of a shard that is being read.
-func (d *Dispatcher) adopt(sh *shardTable, members []delivery.Member) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.stays(sh) {
+func (h *holder) adopt(sh *shardTable, members []delivery.Member) error {
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	if !h.table.stays(sh) {
 		return fmt.Errorf("lost meanwhile: %w", delivery.ErrFenced)
 	}
 	for i := range members {
 		m := &members[i]
-		e := d.insert(sh, m.Subscription)
+		e := h.table.insert(sh, m.Subscription)
 		e.settled = m.Settled
-		d.fail(e, m.Failures, nanos(m.NextAttempt), m.LastFailure, m.LastStatus)
+		h.table.fail(e, m.Failures, nanos(m.NextAttempt), m.LastFailure, m.LastStatus)
 		if m.ReplayNext > 0 && m.ReplayNext <= m.ReplayLast && m.ReplayLast <= m.Settled {
 			e.setReplay(&replay{next: m.ReplayNext, last: m.ReplayLast, told: replayTold{first: m.ReplayNext}})
 		}
 		if e.settled > e.topic.head {
 			// It was there, whatever the log has now: others were to get it, too.
 			if e.topic.known {
-				d.rise(e.topic, e.settled)
-				d.wake(e.topic)
+				e.topic.rise(e.settled)
+				h.schedule.walks.wake(e.topic)
 			} else {
 				e.topic.head = e.settled
 			}
@@ -173,51 +148,51 @@ func (d *Dispatcher) adopt(sh *shardTable, members []delivery.Member) error {
 	return nil
 }
 
+// markGapped takes note which members of a shard have gaps.
+func (h *holder) markGapped(ctx context.Context, sh *shardTable) error {
+	var some []subscription.ID
+	mark := func() {
+		h.table.mu.Lock()
+		defer h.table.mu.Unlock()
+		for _, id := range some {
+			if e := sh.entries.get(id); e != nil {
+				e.gapped = true
+			}
+		}
+		some = some[:0]
+	}
+	for id, err := range h.cursors.Gapped(ctx, sh.tenure.Shard) {
+		if err != nil {
+			return err
+		}
+		if some = append(some, id); len(some) == memberChunk {
+			mark()
+		}
+	}
+	mark()
+	return nil
+}
+
 // begin starts the deliveries of a shard whose members were read. It returns false
 // if the shard is lost.
-func (d *Dispatcher) begin(sh *shardTable) bool {
-	d.mu.Lock()
-	held := d.stays(sh)
+func (h *holder) begin(sh *shardTable) bool {
+	h.table.mu.Lock()
+	held := h.table.stays(sh)
 	if held {
 		pending := sh.pending
 		sh.loading, sh.pending = false, nil
 		for id, sub := range pending {
 			if sub == nil {
-				d.remove(sh, id)
+				h.table.remove(sh, id)
 			} else {
-				d.upsert(sh, *sub)
+				h.upsert(sh, *sub)
 			}
 		}
 	}
-	d.mu.Unlock()
+	h.table.mu.Unlock()
 	if !held {
 		return false
 	}
 	// Topics whose heads are not known yet are woken when they are.
-	return d.resume(sh)
-}
-
-// stays reports whether a shard has been held ever since it was gained with this table. One that
-// was lost and gained again has another table, perhaps under the same epoch. mu is held.
-func (d *Dispatcher) stays(sh *shardTable) bool { return d.shards[sh.tenure.Shard] == sh }
-
-// drop forgets a shard with all its entries. mu is held.
-func (d *Dispatcher) drop(s subscription.Shard) {
-	sh := d.shards[s]
-	if sh == nil {
-		return
-	}
-	d.shards[s] = nil
-	if !sh.away {
-		d.unsaved -= sh.unsaved
-	}
-	for _, e := range sh.entries.slots {
-		if e == nil {
-			continue
-		}
-		d.forget(e)
-		if len(e.topic.entries) == 0 {
-			d.leaveTopic(e.topic)
-		}
-	}
+	return h.schedule.resume(sh)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"carillon/delivery"
-	"carillon/delivery/report"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -42,9 +41,16 @@ const (
 	lostFenced     = "fenced"
 )
 
+// The results of a publication.
+const (
+	resultAccepted = "accepted"
+	resultRepeated = "repeated"
+	resultFailed   = "failed"
+)
+
 // newMetrics makes the metrics and registers them; without a Registerer they
 // are only counted.
-func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	const ns, sub = metricsNamespace, metricsSubsystem
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
@@ -86,63 +92,19 @@ func newMetrics(d *Dispatcher, reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	return m, m.register(d, reg)
+	return m, m.register(reg)
 }
 
-// histogram is a native one, with classic buckets for those who cannot read that.
-func histogram(name, help string, buckets ...float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
-	})
-}
-
-// register registers the metrics, and the gauges that look at the Dispatcher.
-func (m *metrics) register(d *Dispatcher, reg prometheus.Registerer) error {
-	gauge := func(name, help string, of func(report.Stats) int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help},
-			func() float64 { return float64(of(d.Stats())) })
-	}
+// register registers the counters and histograms.
+func (m *metrics) register(reg prometheus.Registerer) error {
 	var errs []error
-	logGauge := func(name, help string, of func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help}, of)
-	}
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.seconds, m.delay, m.appending, m.lost, m.clockSteps, m.gaps, m.publishes, m.breaks, m.flushes, m.failures, m.readFails, m.losses,
-		logGauge("oldest_waiting_seconds", "Age of the oldest notification that a subscription in the shards of this process has still to get, as found within the last minute, without what is replayed; 0 where nobody waits.", d.waitingAge),
-		gauge("subscriptions", "Subscriptions in the shards of this process.", func(s report.Stats) int { return s.Subscriptions }),
-		gauge("behind", "Subscriptions in the shards of this process that have something to get.", func(s report.Stats) int { return s.Ready + s.Waiting + s.InFlight }),
-		logGauge("body_bytes", "What the bodies take that delivery attempts hold, but for small ones.", func() float64 { return float64(d.heldBytes()) }),
-		logGauge("body_limit_bytes", "What the bodies may take that delivery attempts hold.", func() float64 { return float64(d.cfg.MaxBytes) }),
-		gauge("in_flight", "Delivery attempts under way.", func(s report.Stats) int { return s.InFlight }),
-		gauge("slow", "Delivery attempts under way that are slow.", func(s report.Stats) int { return s.Slow }),
-		gauge("ready", "Subscriptions that have something to send and wait for their turn.", func(s report.Stats) int { return s.Ready }),
-		gauge("unsaved", "Outcomes whose positions are not saved yet.", func(s report.Stats) int { return s.Unsaved }),
-		gauge("paused", "1 while no attempt starts because the engine fails, else 0.", func(s report.Stats) int { return one(s.Paused) }),
-		gauge("unsure", "1 while no attempt starts because another process may own the shards, else 0.", func(s report.Stats) int { return one(s.Unsure) }),
-		gauge("shards", "Shards that this process owns and has read.", func(s report.Stats) int { return s.Shards }),
-		gauge("loading", "Shards that this process owns and is reading: their deliveries are still to begin.", func(s report.Stats) int { return s.Loading }),
-		gauge("waiting", "Subscriptions that back off after a failure.", func(s report.Stats) int { return s.Waiting }),
+		m.attempts, m.seconds, m.delay, m.appending, m.lost, m.clockSteps, m.gaps, m.publishes, m.breaks,
+		m.flushes, m.failures, m.readFails, m.losses,
 	} {
 		errs = append(errs, reg.Register(c))
 	}
 	return errors.Join(errs...)
-}
-
-// waitingAge is the age of what was found last; 0: nobody waits.
-func (d *Dispatcher) waitingAge() float64 {
-	found := d.LatestWaiting()
-	if found.IsZero() {
-		return 0
-	}
-	return max(0, d.ageOf(found).Seconds())
-}
-
-// heldBytes is what the bodies take that attempts hold, those that count.
-func (d *Dispatcher) heldBytes() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.bytes
 }
 
 // tried notes an attempt that came to an end. What it observes takes longer than
@@ -157,16 +119,17 @@ func (m *metrics) tried(class delivery.Class, took time.Duration) {
 // first time.
 func (m *metrics) delivered(delay time.Duration) { m.delay.Observe(max(0, delay.Seconds())) }
 
+// histogram is a native one, with classic buckets for those who cannot read that.
+func histogram(name, help string, buckets ...float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	})
+}
+
 func one(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
-
-// The results of a publication.
-const (
-	resultAccepted = "accepted"
-	resultRepeated = "repeated"
-	resultFailed   = "failed"
-)

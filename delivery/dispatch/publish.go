@@ -4,13 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"carillon/delivery"
+	"carillon/delivery/report"
 	"carillon/subscription"
+
+	"github.com/google/uuid"
 )
+
+// publisher appends to the logs, and takes note of what was appended.
+type publisher struct {
+	*base
+	table     *table
+	bodies    *bodies
+	schedule  *schedule
+	records   delivery.Log
+	published *report.Published // has its own mutex
+	overdue   atomic.Int64      // appends that go on after their callers were told
+}
 
 // Publish appends a publication to its topic's log and has it delivered. It is
 // durable when Publish returns nil; after an error it may be in the log or
@@ -21,7 +34,7 @@ import (
 // Config.PublishTimeout Publish returns ErrUnavailable, also where the engine
 // does not look at its context: then the append goes on, and until it ends
 // every other publication is refused at once.
-func (d *Dispatcher) Publish(ctx context.Context, p delivery.Publication) (delivery.Receipt, error) {
+func (pub *publisher) Publish(ctx context.Context, p delivery.Publication) (delivery.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return delivery.Receipt{}, err
 	}
@@ -32,37 +45,37 @@ func (d *Dispatcher) Publish(ctx context.Context, p delivery.Publication) (deliv
 	// By the machine's clock, also where that is in doubt: where the engine is shared the others
 	// go by theirs, and what is accepted too early would be too old there.
 	n := &delivery.Notification{Publication: p, ID: id, Accepted: time.Now()}
-	r, err := d.append(context.WithoutCancel(ctx), n)
-	d.metrics.appending.Observe(time.Since(n.Accepted).Seconds())
+	r, err := pub.append(context.WithoutCancel(ctx), n)
+	pub.metrics.appending.Observe(time.Since(n.Accepted).Seconds())
 	if err != nil {
-		d.metrics.publishes.WithLabelValues(resultFailed).Inc()
+		pub.metrics.publishes.WithLabelValues(resultFailed).Inc()
 		return delivery.Receipt{}, fmt.Errorf("appending to the log of %s: %w", p.Topic, err)
 	}
 	if r.Repeated {
-		d.metrics.publishes.WithLabelValues(resultRepeated).Inc()
-		d.advance(p.Topic, r.Seq, nil)
+		pub.metrics.publishes.WithLabelValues(resultRepeated).Inc()
+		pub.advance(p.Topic, r.Seq, nil)
 		return r, nil
 	}
-	d.metrics.publishes.WithLabelValues(resultAccepted).Inc()
-	d.published.Accept()
+	pub.metrics.publishes.WithLabelValues(resultAccepted).Inc()
+	pub.published.Accept()
 	if r.Previous != "" && p.From != "" && r.Previous != p.From {
-		d.metrics.breaks.Inc()
-		d.published.Break(subscription.Key(p.Topic))
-		d.log.Warn("continuity break: the interval does not begin where the one before ended",
+		pub.metrics.breaks.Inc()
+		pub.published.Break(subscription.Key(p.Topic))
+		pub.log.Warn("continuity break: the interval does not begin where the one before ended",
 			"topic", p.Topic, "notification", r.ID, "from", p.From, "previous_until", r.Previous)
 	}
 	n.Seq = r.Seq
-	d.advance(p.Topic, r.Seq, n)
+	pub.advance(p.Topic, r.Seq, n)
 	return r, nil
 }
 
 // append appends and waits for the end of it, for Config.PublishTimeout. After an
 // error the record may be there: the head is read again.
-func (d *Dispatcher) append(ctx context.Context, n *delivery.Notification) (delivery.Receipt, error) {
-	if d.overdue.Load() > 0 {
+func (pub *publisher) append(ctx context.Context, n *delivery.Notification) (delivery.Receipt, error) {
+	if pub.overdue.Load() > 0 {
 		return delivery.Receipt{}, fmt.Errorf("%w: an earlier append has not ended", delivery.ErrUnavailable)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.PublishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pub.cfg.PublishTimeout)
 	type result struct {
 		delivery.Receipt
 		err error
@@ -70,63 +83,94 @@ func (d *Dispatcher) append(ctx context.Context, n *delivery.Notification) (deli
 	ended := make(chan result)
 	go func() {
 		defer cancel()
-		r, err := d.records.Append(ctx, n.Publication, n.ID, n.Accepted)
+		r, err := pub.records.Append(ctx, n.Publication, n.ID, n.Accepted)
 		select {
 		case ended <- result{r, err}:
 		case <-ctx.Done(): // the caller was told
-			d.overdue.Add(-1)
-			d.doubt(n.Topic)
+			pub.overdue.Add(-1)
+			pub.table.doubt(n.Topic)
 		}
 	}()
 	select {
 	case r := <-ended:
 		if r.err != nil {
-			d.doubt(n.Topic)
+			pub.table.doubt(n.Topic)
 		}
 		if errors.Is(r.err, context.DeadlineExceeded) && !errors.Is(r.err, delivery.ErrUnavailable) {
 			r.err = fmt.Errorf("%w: %w", delivery.ErrUnavailable, r.err)
 		}
 		return r.Receipt, r.err
 	case <-ctx.Done():
-		d.overdue.Add(1)
-		return delivery.Receipt{}, fmt.Errorf("%w: no end of it within %s", delivery.ErrUnavailable, d.cfg.PublishTimeout)
+		pub.overdue.Add(1)
+		return delivery.Receipt{}, fmt.Errorf("%w: no end of it within %s", delivery.ErrUnavailable, pub.cfg.PublishTimeout)
+	}
+}
+
+// Head returns the sequence number of the last notification of a topic: where a
+// subscription that begins now starts.
+func (pub *publisher) Head(ctx context.Context, topicURL string) (uint64, error) {
+	heads, err := pub.records.Heads(ctx, []string{topicURL})
+	if err != nil {
+		return 0, fmt.Errorf("reading the head of the log of %s: %w", topicURL, err)
+	}
+	pub.table.mu.Lock()
+	defer pub.table.mu.Unlock()
+	key, head := subscription.Key(topicURL), heads[0]
+	if t := pub.table.topics[key]; t != nil {
+		pub.schedule.tell(t, head)
+	}
+	// What the log has lost is nothing that comes after its head.
+	for _, topics := range []map[string]*topic{pub.table.topics, pub.table.left[0], pub.table.left[1]} {
+		if t := topics[key]; t != nil {
+			head = max(head, t.head)
+		}
+	}
+	return uint64(head), nil
+}
+
+// Published tells that another process has appended to a topic's log, up to head.
+func (pub *publisher) Published(topic string, head delivery.Seq) { pub.advance(topic, head, nil) }
+
+// Refresh has the heads of all topics read again: something may have been
+// published by another process and not been told of.
+func (pub *publisher) Refresh() {
+	pub.table.eachTopic(pub.table.asks.enlist)
+	signal(pub.table.asks.asked)
+}
+
+// Trimmed takes note that everything of a topic before a number has gone from its log by the
+// operator's will: what of it is in memory is given to nobody any more, but by the attempts
+// that are under way. Who had not got it has a gap, once it is its turn.
+func (pub *publisher) Trimmed(topicURL string, before delivery.Seq) {
+	key := subscription.Key(topicURL)
+	pub.table.mu.Lock()
+	defer pub.table.mu.Unlock()
+	for _, topics := range []map[string]*topic{pub.table.topics, pub.table.left[0], pub.table.left[1]} {
+		t := topics[key]
+		if t == nil {
+			continue
+		}
+		t.floor = max(t.floor, before)
+		for len(t.notes) > 0 && t.notes[0].n.Seq < t.floor {
+			first := t.notes[0]
+			pub.bodies.unlist(first)
+			t.drop(first)
+		}
 	}
 }
 
 // advance tells that a topic's log is durable up to head, and hands in the
 // last notification if it is at hand.
-func (d *Dispatcher) advance(topicURL string, head delivery.Seq, n *delivery.Notification) {
+func (pub *publisher) advance(topicURL string, head delivery.Seq, n *delivery.Notification) {
 	key := subscription.Key(topicURL)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := d.topics[key]
+	pub.table.mu.Lock()
+	defer pub.table.mu.Unlock()
+	t := pub.table.topics[key]
 	if t == nil {
 		return // nobody here wants it
 	}
 	if n != nil {
-		d.put(t, n)
+		pub.bodies.put(t, n)
 	}
-	d.tell(t, head)
-}
-
-// tell says what the head of a topic's log is. mu is held.
-func (d *Dispatcher) tell(t *topic, head delivery.Seq) {
-	if head <= t.head && t.known {
-		return
-	}
-	if head > t.head {
-		d.rise(t, head)
-	}
-	t.known = true
-	d.wake(t)
-	d.kick()
-}
-
-// doubt has a topic's head read again, after an append with an unknown end.
-func (d *Dispatcher) doubt(topicURL string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.topics[subscription.Key(topicURL)]; t != nil {
-		d.askHead(t)
-	}
+	pub.schedule.tell(t, head)
 }

@@ -1,46 +1,29 @@
 package dispatch
 
 import (
-	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"carillon/delivery"
+	"carillon/delivery/report"
+	"carillon/delivery/retain"
 	"carillon/subscription"
 )
 
-// entryOf returns an entry of a shard that is read. mu is held.
-func (d *Dispatcher) entryOf(id subscription.ID) (*entry, error) {
-	sh := d.shards[subscription.ShardOf(id)]
-	switch {
-	case sh == nil:
-		return nil, delivery.ErrNotHeld
-	case sh.loading:
-		return nil, fmt.Errorf("%w: its shard is still being read", delivery.ErrUnavailable)
-	}
-	if e := sh.entries.get(id); e != nil {
-		return e, nil
-	}
-	return nil, delivery.ErrNoSubscription
-}
-
-// repairable returns an entry that an operator may have delivered to. mu is held.
-func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
-	e, err := d.entryOf(id)
-	switch {
-	case err != nil:
-		return nil, err
-	case d.shardOf(e).leaving:
-		return nil, delivery.ErrNotHeld
-	case d.shardOf(e).away:
-		return nil, fmt.Errorf("%w: it is the one that keeps the position of the subscription", delivery.ErrPartAway)
-	case !d.sure.Of(subscription.ShardOf(id), time.Now()):
-		return nil, fmt.Errorf("%w by now, or may do so", delivery.ErrNotHeld)
-	case e.expires <= d.now():
-		return nil, fmt.Errorf("%w: its lease is over", delivery.ErrNothingToDo)
-	}
-	return e, nil
+// repairs does what an operator wants for one subscription.
+type repairs struct {
+	*base
+	table    *table
+	ledger   *ledger
+	schedule *schedule
+	saver    *saver
+	survey   *survey
+	records  delivery.Log
+	cursors  delivery.Cursors
+	marks    delivery.Marks // nil where this process has the engine to itself
+	trimmer  *retain.Trimmer
 }
 
 // RetryNow has the next attempt of a subscription made now, before others of its host,
@@ -50,62 +33,184 @@ func (d *Dispatcher) repairable(id subscription.ID) (*entry, error) {
 // host is allowed too few attempts at a time it is allowed one more, within
 // Config.MaxPerHost. While the engine is away, and no attempt starts (Stats.Paused), it
 // waits for that to end.
-func (d *Dispatcher) RetryNow(_ context.Context, id subscription.ID) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e, err := d.repairable(id)
+func (rep *repairs) RetryNow(_ context.Context, id subscription.ID) error {
+	rep.table.mu.Lock()
+	defer rep.table.mu.Unlock()
+	e, err := rep.repairable(id)
 	switch {
 	case err != nil:
 		return err
-	case e.state == flying, d.abroad[id] > 0:
+	case e.state == flying, rep.table.abroad[id] > 0:
 		return fmt.Errorf("%w: an attempt has begun and has not ended", delivery.ErrUnderWay)
 	case !e.behind():
 		return fmt.Errorf("%w: it has got everything", delivery.ErrNothingToDo)
 	case e.state == waiting:
-		d.hurry(e)
+		rep.schedule.hurry(e)
 	case e.state == ready:
-		d.widen(e.host, e.lane()) // it has its turn
+		rep.schedule.widen(e.host, e.lane()) // it has its turn
 	default:
 		return fmt.Errorf("%w: the head of its topic's log is still to be read", delivery.ErrUnavailable)
 	}
-	d.kick()
+	rep.kick()
 	return nil
 }
 
-// hurry has a waiting entry be the next one of its host. mu is held.
-func (d *Dispatcher) hurry(e *entry) {
-	d.unwait(e)
-	if e.failures() > 0 && e.rare.due > 0 {
-		e.rare.due = -e.rare.due
+// repairable returns an entry that an operator may have delivered to. mu is held.
+func (rep *repairs) repairable(id subscription.ID) (*entry, error) {
+	e, err := rep.table.entryOf(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case rep.table.shardOf(e).leaving:
+		return nil, delivery.ErrNotHeld
+	case rep.table.shardOf(e).away:
+		return nil, fmt.Errorf("%w: it is the one that keeps the position of the subscription", delivery.ErrPartAway)
+	case !rep.schedule.sure.Of(subscription.ShardOf(id), time.Now()):
+		return nil, fmt.Errorf("%w by now, or may do so", delivery.ErrNotHeld)
+	case e.expires <= rep.now():
+		return nil, fmt.Errorf("%w: its lease is over", delivery.ErrNothingToDo)
 	}
-	d.setState(e, ready)
-	e.host.queue[fresh].unshift(e) // other retries have lost nothing by it
-	d.widen(e.host, fresh)
+	return e, nil
 }
 
-// unwait takes an entry out of the heap. mu is held.
-func (d *Dispatcher) unwait(e *entry) {
-	for i := range d.due {
-		if d.due[i].e == e {
-			heap.Remove(&d.due, i)
-			return
-		}
+// Replay has the notifications from..last delivered to a subscription once more, in order
+// and one at a time, and before what it has not got yet; last 0: up to the head. What lies
+// behind its cursor is still to come anyway: so the replay ends there, at the last number
+// that is returned. It is durable when Replay returns nil; where the shard is another process's
+// by then it is ErrNotHeld, and nothing is delivered here. What the callback failed before
+// counts no more. Each notification is tried replayTries times at most, within
+// Config.RetryFor, and is passed over then; where the one after it fails as well
+// the replay ends. There is one at a time: another is ErrUnderWay. One that begins before
+// what is kept is a *NotKeptError.
+func (rep *repairs) Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, end delivery.Seq, err error) {
+	url, settled, err := rep.replayable(id)
+	if err != nil {
+		return 0, 0, err
 	}
+	if end = settled; last > 0 {
+		end = min(end, last)
+	}
+	if err := rep.checkKept(ctx, url, from, end); err != nil {
+		return 0, 0, err
+	}
+	if err := rep.saver.flush(context.WithoutCancel(ctx)); err != nil { // all gaps up to end
+		return 0, 0, fmt.Errorf("saving positions before a replay: %w", err)
+	}
+	gaps, err := report.Gaps(ctx, rep.cursors, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	r := &replay{next: 1, last: end, known: true, told: replayTold{first: from}}
+	r.take(gaps)
+	cuts := r.pass(from - 1)
+	sh, err := rep.beginReplay(id, r, cuts, settled)
+	if err != nil {
+		return 0, 0, err
+	}
+	needs, _ := rep.survey.slowestOf(subscription.ShardOf(id)) // before the flush: a mark is of what is saved
+	if err := rep.saver.flush(context.WithoutCancel(ctx)); err != nil {
+		return 0, 0, fmt.Errorf("a replay has begun, and is not saved yet: %w", err)
+	}
+	if err := rep.keeps(sh); err != nil {
+		return 0, 0, err
+	}
+	rep.markNow(ctx, needs)
+	return from, end, nil
 }
 
-// widen allows a host one more attempt at a time if that is what keeps those of a lane
-// from starting. mu is held.
-func (d *Dispatcher) widen(h *host, l lane) {
-	for limit := int32(d.cfg.MaxPerHost); !h.room(l) && h.limit < limit; {
-		h.limit++
+// replayable returns the topic of a subscription that a replay may begin for, and its
+// cursor.
+func (rep *repairs) replayable(id subscription.ID) (url string, settled delivery.Seq, err error) {
+	rep.table.mu.Lock()
+	defer rep.table.mu.Unlock()
+	e, err := rep.repairable(id)
+	switch {
+	case err != nil:
+		return "", 0, err
+	case e.gone():
+		return "", 0, fmt.Errorf("%w: its callback is gone", delivery.ErrNothingToDo)
+	case e.replay() != nil:
+		return "", 0, fmt.Errorf("%w: a replay up to %d has come to %d", delivery.ErrUnderWay, e.replay().last, e.replay().next)
 	}
-	d.enter(h, l)
+	return e.topicURL(), e.settled, nil
 }
 
-// unshift puts an entry before all others.
-func (q *queue) unshift(e *entry) {
-	e.next = q.head
-	if q.head = e; q.tail == nil {
-		q.tail = e
+// checkKept tells whether a log has what is to be replayed.
+func (rep *repairs) checkKept(ctx context.Context, topic string, from, end delivery.Seq) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	state, err := rep.records.State(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("reading the state of the log of %s: %w", topic, err)
+	}
+	if from < state.First {
+		return &delivery.NotKeptError{First: state.First}
+	}
+	if from > end {
+		return fmt.Errorf("%w: what comes after %d is still to be delivered anyway", delivery.ErrNothingToDo, end)
+	}
+	s, err := rep.records.Summary(ctx, topic, from)
+	if errors.Is(err, delivery.ErrEndOfLog) || err == nil && s.Seq > end {
+		return fmt.Errorf("%w: the log has nothing from %d to %d", delivery.ErrNothingToDo, from, end)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the log of %s: %w", topic, err)
+	}
+	return nil
+}
+
+// beginReplay sets a replay off, if nothing has changed that it depends on since the cursor
+// was settled.
+func (rep *repairs) beginReplay(id subscription.ID, r *replay, cuts []delivery.Gap, settled delivery.Seq) (*shardTable, error) {
+	rep.table.mu.Lock()
+	defer rep.table.mu.Unlock()
+	e, err := rep.repairable(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.replay() != nil:
+		return nil, fmt.Errorf("%w: a replay up to %d has come to %d", delivery.ErrUnderWay, e.replay().last, e.replay().next)
+	case e.settled < r.last:
+		return nil, fmt.Errorf("%w: the subscription has begun anew", delivery.ErrUnavailable)
+	}
+	r.others = r.others || e.gapped && e.settled != settled // one may have come since
+	e.setReplay(r)
+	rep.table.fail(e, 0, 0, delivery.ClassNone, 0)
+	sh := rep.table.shardOf(e)
+	sh.gaps = append(sh.gaps, cuts...)
+	rep.ledger.changed(sh, e)
+	switch e.state {
+	case waiting:
+		rep.schedule.hurry(e)
+	case idle:
+		rep.schedule.place(e, rep.now())
+	}
+	rep.kick()
+	return sh, nil
+}
+
+// keeps reports whether what a flush was to save of a shard, as it was held before, is stored.
+func (rep *repairs) keeps(sh *shardTable) error {
+	rep.table.mu.Lock()
+	defer rep.table.mu.Unlock()
+	switch {
+	case !rep.table.stays(sh):
+		return fmt.Errorf("%w by now", delivery.ErrNotHeld)
+	case sh.away:
+		return fmt.Errorf("a replay has begun, and is not saved yet: %w", delivery.ErrPartAway)
+	}
+	return nil
+}
+
+// markNow marks a shard without waiting for the next round of trimming, wherever that is done. What
+// is trimmed all the same the replay passes over.
+func (rep *repairs) markNow(ctx context.Context, m retain.Mark) {
+	if rep.marks == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+	defer cancel()
+	if err := rep.trimmer.WriteMark(ctx, m); err != nil {
+		rep.log.Debug("a shard was not marked for a replay", "shard", m.Tenure.Shard, "error", err)
 	}
 }

@@ -1,9 +1,16 @@
 package dispatch
 
-import "container/heap"
+import (
+	"container/heap"
+	"errors"
+	"time"
+
+	"carillon/delivery"
+	"carillon/subscription"
+)
 
 // The schedule decides who is next. What is in this file is guarded by
-// Dispatcher.mu.
+// table.mu.
 //
 //	walks ──▶ topics whose entries are to be woken
 //	            │ a stretch at a time
@@ -15,194 +22,182 @@ import "container/heap"
 //	            ▼             ▼
 //	        young attempts (MaxInFlight) ── SlowAfter ──▶ slow attempts (MaxSlow)
 
-// lane is what keeps retries apart from the rest, so that callbacks in trouble
-// wait for each other and not before healthy ones.
-type lane uint8
+// schedule decides who is next. Guarded by table.mu.
+type schedule struct {
+	*base
+	table   *table
+	bodies  *bodies
+	flights *flights
+	ledger  *ledger
+	steps   steps
 
-const (
-	fresh lane = iota // the last attempt succeeded, or there was none
-	again             // the last attempt failed
-	lanes
-)
+	walks   walks
+	due     dueHeap
+	rings   rings
+	lines   lines
+	pressed bool // early ones give their slot back
+
+	running    bool
+	sure       *subscription.Surety // no attempt of a shard starts after
+	looked     time.Time            // the latest look at the schedule
+	readPause  int64                // no attempt starts before, Unix nanoseconds
+	readPauses int                  // pauses in a row
+}
 
 // walkStretch is how many entries are woken under one hold of the mutex.
 const walkStretch = 256
-
-// queue is a list of ready entries, first in, first out.
-type queue struct{ head, tail *entry }
-
-func (q *queue) push(e *entry) {
-	e.next = nil
-	if q.tail == nil {
-		q.head = e
-	} else {
-		q.tail.next = e
-	}
-	q.tail = e
-}
-
-func (q *queue) pop() *entry {
-	e := q.head
-	if e != nil {
-		if q.head = e.next; q.head == nil {
-			q.tail = nil
-		}
-		e.next = nil
-	}
-	return e
-}
-
-// ring is a list of the hosts that are in turn for a lane.
-type ring struct{ head, tail *host }
-
-// dueHeap holds the waiting entries, the one that is due first on top. Ended
-// entries stay until they are due.
-type dueHeap []dueEntry
-
-type dueEntry struct {
-	at int64
-	e  *entry
-}
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueEntry)) }
-func (h *dueHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = dueEntry{}
-	*h = old[:len(old)-1]
-	return last
-}
-
-// wake has the idle entries of a topic looked at: O(1), whatever their number. The
-// others look at the head by themselves when their turn is over: so where deliveries
-// do not keep up, what is published costs no walk.
-func (d *Dispatcher) wake(t *topic) {
-	if t.idle == 0 {
-		return
-	}
-	if t.walking {
-		t.again = true // those that were passed already come in a second walk
-		return
-	}
-	t.walking, t.walk, t.next = true, len(t.entries), nil
-	if d.walks.tail == nil {
-		d.walks.head = t
-	} else {
-		d.walks.tail.next = t
-	}
-	d.walks.tail = t
-}
 
 // walkSome wakes a stretch of entries and reports whether there are more.
 //
 // A walk goes from the end of a topic's entries to the front: an entry that is
 // removed meanwhile gives its place to the last one, which was looked at
 // already, and one that is added is placed by who adds it.
-func (d *Dispatcher) walkSome(now int64) (more bool) {
-	for budget := walkStretch; d.walks.head != nil; {
-		t := d.walks.head
+func (s *schedule) walkSome(now int64) (more bool) {
+	for budget := walkStretch; s.walks.head != nil; {
+		t := s.walks.head
 		t.walk = min(t.walk, len(t.entries))
 		for ; t.walk > 0 && t.idle > 0 && budget > 0; budget-- {
 			t.walk--
 			if e := t.entries[t.walk]; e.state == idle {
-				d.place(e, now)
+				s.place(e, now)
 			}
 		}
 		if t.walk > 0 && t.idle > 0 {
 			return true
 		}
-		if d.walks.head = t.next; d.walks.head == nil {
-			d.walks.tail = nil
+		if s.walks.head = t.next; s.walks.head == nil {
+			s.walks.tail = nil
 		}
 		t.walking, t.next = false, nil
 		if t.again {
 			t.again = false
-			d.wake(t)
+			s.walks.wake(t)
 		}
 		if budget--; budget <= 0 {
 			break
 		}
 	}
-	return d.walks.head != nil
+	return s.walks.head != nil
+}
+
+// tell says what the head of a topic's log is. mu is held.
+func (s *schedule) tell(t *topic, head delivery.Seq) {
+	if head <= t.head && t.known {
+		return
+	}
+	if head > t.head {
+		t.rise(head)
+	}
+	t.known = true
+	s.walks.wake(t)
+	s.kick()
+}
+
+// resume has the entries of a shard looked at that were passed over while no attempt of its own
+// could start. It returns false if the shard is lost.
+func (s *schedule) resume(sh *shardTable) (held bool) {
+	now := s.now()
+	held = s.table.eachEntry(sh, func(e *entry) {
+		if e.state == idle {
+			s.place(e, now)
+		}
+	})
+	s.kick()
+	return held
 }
 
 // place puts an entry that is in no queue where it belongs now.
-func (d *Dispatcher) place(e *entry, now int64) {
-	sh := d.shardOf(e)
+func (s *schedule) place(e *entry, now int64) {
+	sh := s.table.shardOf(e)
 	switch {
 	case sh == nil || sh.loading || sh.away, e.expires <= now,
-		!e.topic.known || !e.behind(), d.abroad[e.id] > 0:
-		d.setState(e, idle)
+		!e.topic.known || !e.behind(), s.table.abroad[e.id] > 0:
+		s.table.setState(e, idle)
 	case e.failures() > 0 && e.rare.due > now:
-		e.rare.due = min(e.rare.due, now+int64(d.cfg.RetryMax)) // it may be from a clock that was wrong
-		d.await(e, e.rare.due)
+		e.rare.due = min(e.rare.due, now+int64(s.cfg.RetryMax)) // it may be from a clock that was wrong
+		s.await(e, e.rare.due)
 	default:
-		d.setState(e, ready)
+		s.table.setState(e, ready)
 		l := e.lane()
 		e.host.queue[l].push(e)
-		d.enter(e.host, l)
+		s.rings.enter(e.host, l)
 	}
-}
-
-// await puts an entry into the heap. A new earliest is for the timer to know.
-func (d *Dispatcher) await(e *entry, at int64) {
-	d.setState(e, waiting)
-	if len(d.due) == 0 || at < d.due[0].at {
-		d.kick()
-	}
-	heap.Push(&d.due, dueEntry{at, e})
 }
 
 // ripen makes those ready whose time has come.
-func (d *Dispatcher) ripen(now int64) {
-	for len(d.due) > 0 && d.due[0].at <= now {
-		if e := heap.Pop(&d.due).(dueEntry).e; e.state == waiting {
-			d.place(e, now)
+func (s *schedule) ripen(now int64) {
+	for len(s.due) > 0 && s.due[0].at <= now {
+		if e := heap.Pop(&s.due).(dueEntry).e; e.state == waiting {
+			s.place(e, now)
 		}
 	}
 }
 
-func (e *entry) lane() lane {
-	if e.failures() > 0 {
-		return again
+// await puts an entry into the heap. A new earliest is for the timer to know.
+func (s *schedule) await(e *entry, at int64) {
+	s.table.setState(e, waiting)
+	if len(s.due) == 0 || at < s.due[0].at {
+		s.kick()
 	}
-	return fresh
+	heap.Push(&s.due, dueEntry{at, e})
 }
 
-// room tells whether a host may have one more attempt in a lane. Retries get a
-// quarter of its slots; where there is but one, the lanes take turns.
-func (h *host) room(l lane) bool {
-	free := h.limit - h.young[fresh] - h.young[again]
-	if free <= 0 {
-		return false
+// hurry has a waiting entry be the next one of its host. mu is held.
+func (s *schedule) hurry(e *entry) {
+	s.due.drop(e)
+	if e.failures() > 0 && e.rare.due > 0 {
+		e.rare.due = -e.rare.due
 	}
-	if l == fresh {
-		return true
-	}
-	taken := free == 1 && h.last == again && h.queue[fresh].head != nil
-	return !taken && h.young[again] < max(1, h.limit/4)
+	s.table.setState(e, ready)
+	e.host.queue[fresh].unshift(e) // other retries have lost nothing by it
+	s.widen(e.host, fresh)
 }
 
-// enter puts a host into a ring if it has something to send, and room.
-func (d *Dispatcher) enter(h *host, l lane) {
-	if h.inRing[l] || h.queue[l].head == nil || !h.room(l) {
-		return
+// widen allows a host one more attempt at a time if that is what keeps those of a lane
+// from starting. mu is held.
+func (s *schedule) widen(h *host, l lane) {
+	for limit := int32(s.cfg.MaxPerHost); !h.room(l) && h.limit < limit; {
+		h.limit++
 	}
-	h.inRing[l], h.ringed[l] = true, nil
-	if r := &d.rings[l]; r.tail == nil {
-		r.head, r.tail = h, h
-	} else {
-		r.tail.ringed[l] = h
-		r.tail = h
+	s.rings.enter(h, l)
+}
+
+// pick returns the next flight, or nil if none may start now. Retries go first,
+// within their share. mu is held.
+func (s *schedule) pick(now int64) *flight {
+	if !s.running || s.ledger.unsavable || s.ledger.unsaved >= s.cfg.FlushCount || now < s.readPause {
+		return nil
 	}
+	if s.flights.inSlots[fresh]+s.flights.inSlots[again] >= s.cfg.MaxInFlight {
+		if !s.pressed && s.slotsShort() {
+			s.pressed = true
+			s.kick() // the timer is to watch for those that might give theirs back
+		}
+		return nil
+	}
+	if f := s.unpark(now); f != nil {
+		return f
+	}
+	if f := s.retry(now); f != nil {
+		return f
+	}
+	if f := s.take(fresh, now); f != nil {
+		return f
+	}
+	return s.retry(now) // of a host that left its last slot to fresh ones, which had all ended
+}
+
+// retry returns a flight for the next retry, or nil.
+func (s *schedule) retry(now int64) *flight {
+	if !s.flights.retriesFree() {
+		return nil
+	}
+	return s.take(again, now)
 }
 
 // take returns a flight for the next entry of a lane, or nil.
-func (d *Dispatcher) take(l lane, now int64) *flight {
-	r := &d.rings[l]
+func (s *schedule) take(l lane, now int64) *flight {
+	r := &s.rings[l]
 	for r.head != nil {
 		h := r.head
 		if r.head = h.ringed[l]; r.head == nil {
@@ -212,13 +207,13 @@ func (d *Dispatcher) take(l lane, now int64) *flight {
 		if !h.room(l) {
 			continue // it comes back when an attempt of it ends
 		}
-		e, nt := d.nextOf(h, l, now)
+		e, nt := s.nextOf(h, l, now)
 		if e == nil {
-			d.enter(h, again) // its retries may have waited for the queue that is empty now
+			s.rings.enter(h, again) // its retries may have waited for the queue that is empty now
 			continue
 		}
-		f := d.takeOff(e, nt, l, now)
-		d.enter(h, l)
+		f := s.flights.takeOff(e, nt, l, now)
+		s.rings.enter(h, l)
 		return f
 	}
 	return nil
@@ -226,84 +221,86 @@ func (d *Dispatcher) take(l lane, now int64) *flight {
 
 // nextOf takes the first entry out of a host's queue that may start, with its note
 // if that is in memory; nil if there is none.
-func (d *Dispatcher) nextOf(h *host, l lane, now int64) (*entry, *note) {
+func (s *schedule) nextOf(h *host, l lane, now int64) (*entry, *note) {
 	for e := h.queue[l].pop(); e != nil; e = h.queue[l].pop() {
-		if !d.eligible(e, now) {
+		if !s.eligible(e, now) {
 			continue
 		}
 		nt, size := e.topic.wants(e.from())
-		if d.open(size, claim{careful: h.careful(l)}) && !d.outstays(nt) {
+		if s.open(size, claim{careful: h.careful(l)}) && !s.outstays(nt) {
 			return e, nt
 		}
-		d.park(e) // behind those that came before
+		s.park(e) // behind those that came before
 	}
 	return nil, nil
 }
 
 // eligible tells whether an entry that was in a queue may start; if not, it is in none
 // any more. mu is held.
-func (d *Dispatcher) eligible(e *entry, now int64) bool {
+func (s *schedule) eligible(e *entry, now int64) bool {
 	if e.state != ready {
 		return false
 	}
-	switch sh := d.shardOf(e); {
+	switch sh := s.table.shardOf(e); {
 	case e.expires <= now || sh.leaving || sh.away:
-		d.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over, or cannot be saved
+		s.table.setState(e, idle) // its lease is over (WebSub §5.3), or it is handed over, or cannot be saved
 		return false
-	case !d.sure.Of(sh.tenure.Shard, d.looked):
-		d.setState(e, idle)
+	case !s.sure.Of(sh.tenure.Shard, s.looked):
+		s.table.setState(e, idle)
 		sh.unsure = true
 		return false
-	case d.rests(e, now):
+	case s.rests(e, now):
 		return false
 	case !e.behind():
-		d.setState(e, idle) // it began anew in the queue, behind all that there is
+		s.table.setState(e, idle) // it began anew in the queue, behind all that there is
 		return false
 	}
 	return true
 }
 
-// pick returns the next flight, or nil if none may start now. Retries go first,
-// within their share. mu is held.
-func (d *Dispatcher) pick(now int64) *flight {
-	if !d.running || d.saveFailing || d.unsaved >= d.cfg.FlushCount || now < d.readPause {
-		return nil
+// rests reports whether an entry waits as its log could not be read, and has it wait. One whose
+// notification is in memory need not. mu is held.
+func (s *schedule) rests(e *entry, now int64) bool {
+	if e.topic.resting <= now {
+		return false
 	}
-	if d.inSlots[fresh]+d.inSlots[again] >= d.cfg.MaxInFlight {
-		if !d.pressed && d.slotsShort() {
-			d.pressed = true
-			d.kick() // the timer is to watch for those that might give theirs back
-		}
-		return nil
+	if nt, _ := e.topic.wants(e.from()); nt != nil {
+		return false
 	}
-	if f := d.unpark(now); f != nil {
-		return f
-	}
-	if f := d.retry(now); f != nil {
-		return f
-	}
-	if f := d.take(fresh, now); f != nil {
-		return f
-	}
-	return d.retry(now) // of a host that left its last slot to fresh ones, which had all ended
+	s.await(e, e.topic.resting)
+	return true
 }
 
-// retry returns a flight for the next retry, or nil.
-func (d *Dispatcher) retry(now int64) *flight {
-	if !d.retriesFree() {
-		return nil
+// rest leaves an entry alone whose log could not be read, and with it all of its topic: those
+// that failed together count as one. mu is held.
+func (s *schedule) rest(e *entry, now int64) {
+	t := e.topic
+	if now >= t.resting {
+		t.resting = now + int64(min(engineRetryFirst<<min(t.rests, 10), engineRetryMax))
+		t.rests++
 	}
-	return d.take(again, now)
+	s.await(e, t.resting)
 }
 
-// retriesFree tells whether there is a slot that a retry may have.
-func (d *Dispatcher) retriesFree() bool {
-	return d.inSlots[again] < max(1, d.cfg.MaxInFlight/4)
+// pauseReads leaves an entry alone whose log could not be read, and all of them
+// for a while if the engine is away. mu is held.
+func (s *schedule) pauseReads(e *entry, err error, now int64) {
+	if errors.Is(err, delivery.ErrPartAway) {
+		s.rest(e, now)
+		return
+	}
+	s.await(e, now+int64(engineRetryMax))
+	if !errors.Is(err, delivery.ErrUnavailable) || now < s.readPause {
+		return // those that failed together count as one
+	}
+	s.readPause = now + int64(min(engineRetryFirst<<min(s.readPauses, 10), engineRetryMax))
+	s.readPauses++
+	s.kick()
 }
 
-func (d *Dispatcher) earliestDue() int64 {
-	if len(d.due) == 0 {
-		return 0
-	}
-	return d.due[0].at
+// landed takes a flight that ended off the books, and lets its host go on. mu is held.
+func (s *schedule) landed(f *flight) {
+	s.flights.touchDown(f)
+	s.rings.enter(f.host, fresh)
+	s.rings.enter(f.host, again)
 }

@@ -16,7 +16,7 @@ type secretRef uint32
 // secrets holds what more than one subscription has as its secret, once. Most
 // have one of their own, which stays with its entry: only those seen lately are
 // remembered, to see who comes with the same. So of a secret that comes back after
-// many others there may be a few copies. Guarded by Dispatcher.mu.
+// many others there may be a few copies. Guarded by table.mu.
 type secrets struct {
 	seed   maphash.Seed
 	byText map[string]secretRef
@@ -35,10 +35,6 @@ func newSecrets() secrets {
 		seed: maphash.MakeSeed(), byText: map[string]secretRef{},
 		all: make([]sharedSecret, 1), seen: make([]string, lately),
 	}
-}
-
-func (s *secrets) slot(text string) *string {
-	return &s.seen[maphash.String(s.seed, text)%lately]
 }
 
 // share returns the place of a secret that another entry has, 0 if none is known to.
@@ -70,6 +66,10 @@ func (s *secrets) share(text string) secretRef {
 
 // note remembers an entry's own secret.
 func (s *secrets) note(text string) { *s.slot(text) = text }
+
+func (s *secrets) slot(text string) *string {
+	return &s.seen[maphash.String(s.seed, text)%lately]
+}
 
 // drop gives a shared secret back.
 func (s *secrets) drop(r secretRef) {

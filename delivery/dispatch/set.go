@@ -11,7 +11,7 @@ import (
 // entrySet finds entries by their ID: open addressing with linear probing, nine
 // bytes a slot, as the key is in the entry. It takes 11 to 14 bytes an entry, of
 // which a map would take 40. IDs are hashes that strangers can choose among, so
-// their places depend on a seed of the set. Guarded by Dispatcher.mu.
+// their places depend on a seed of the set. Guarded by table.mu.
 type entrySet struct {
 	slots []*entry
 	tags  []uint8 // of what is in the slots, so that few entries are looked at; 0: free
@@ -26,32 +26,6 @@ const minSlots = 8
 
 func newEntrySet() entrySet {
 	return entrySet{slots: make([]*entry, minSlots), tags: make([]uint8, minSlots), seed: rand.Uint64()}
-}
-
-// home returns the slot where the search for an ID begins, and its tag.
-func (s *entrySet) home(id *subscription.ID) (slot int, tag uint8) {
-	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(id[:8])^s.seed, binary.LittleEndian.Uint64(id[8:])^bits.Reverse64(s.seed))
-	hi, lo = bits.Mul64(hi^lo, uint64(len(s.slots)))
-	return int(hi), uint8(lo>>56) | 1
-}
-
-// find returns the slot of an ID and true, or the free one where it belongs.
-func (s *entrySet) find(id *subscription.ID) (slot int, tag uint8, found bool) {
-	slot, tag = s.home(id)
-	for s.tags[slot] != 0 {
-		if s.tags[slot] == tag && s.slots[slot].id == *id {
-			return slot, tag, true
-		}
-		slot = s.next(slot)
-	}
-	return slot, tag, false
-}
-
-func (s *entrySet) next(slot int) int {
-	if slot++; slot < len(s.slots) {
-		return slot
-	}
-	return 0
 }
 
 func (s *entrySet) get(id subscription.ID) *entry {
@@ -108,4 +82,30 @@ func (s *entrySet) remove(id subscription.ID) {
 		hole = slot
 	}
 	s.slots[hole], s.tags[hole] = nil, 0
+}
+
+// find returns the slot of an ID and true, or the free one where it belongs.
+func (s *entrySet) find(id *subscription.ID) (slot int, tag uint8, found bool) {
+	slot, tag = s.home(id)
+	for s.tags[slot] != 0 {
+		if s.tags[slot] == tag && s.slots[slot].id == *id {
+			return slot, tag, true
+		}
+		slot = s.next(slot)
+	}
+	return slot, tag, false
+}
+
+// home returns the slot where the search for an ID begins, and its tag.
+func (s *entrySet) home(id *subscription.ID) (slot int, tag uint8) {
+	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(id[:8])^s.seed, binary.LittleEndian.Uint64(id[8:])^bits.Reverse64(s.seed))
+	hi, lo = bits.Mul64(hi^lo, uint64(len(s.slots)))
+	return int(hi), uint8(lo>>56) | 1
+}
+
+func (s *entrySet) next(slot int) int {
+	if slot++; slot < len(s.slots) {
+		return slot
+	}
+	return 0
 }

@@ -40,16 +40,16 @@ func (s *EntrySet) Each(f func(subscription.ID), between func()) (moved bool) {
 
 // SharedSecrets is how many secrets are held for more than one.
 func (d *Dispatcher) SharedSecrets() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.secrets.byText)
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
+	return len(d.table.secrets.byText)
 }
 
 // HeldBytes are the bodies that attempts hold, and CacheBytes what nobody uses.
 func (d *Dispatcher) HeldBytes() (held, cached int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.bytes, d.cache.bytes
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
+	return d.bodies.held, d.bodies.kept
 }
 
 // Slowest is what would be marked.
@@ -69,8 +69,8 @@ func (d *Dispatcher) Slowest() map[string]delivery.Seq {
 // EachOfShard walks a shard as surveys do. f may add to it: that is what others do
 // between two stretches.
 func (d *Dispatcher) EachOfShard(s subscription.Shard, f func(id subscription.ID, add func(subscription.Subscription))) bool {
-	sh := d.shards[s]
-	return d.eachEntry(sh, func(e *entry) {
+	sh := d.table.shards[s]
+	return d.table.eachEntry(sh, func(e *entry) {
 		f(e.id, func(sub subscription.Subscription) { d.upsert(sh, sub) })
 	})
 }

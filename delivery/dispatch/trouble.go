@@ -21,14 +21,14 @@ const (
 	maxHostLines = 20
 )
 
-// hostTrouble is what is known of how a host does. Guarded by Dispatcher.mu.
+// hostTrouble is what is known of how a host does. Guarded by table.mu.
 type hostTrouble struct {
 	failed int32 // attempts in a row
 	told   bool
 	rests  int64 // until then nothing is told
 }
 
-// hostLines counts the lines of the minute. Guarded by Dispatcher.mu.
+// hostLines counts the lines of the minute. Guarded by table.mu.
 type hostLines struct {
 	since int64
 	n     int
@@ -44,7 +44,7 @@ type hostNews struct {
 }
 
 // watch learns from an outcome how a host does, and returns what is to be told. mu is held.
-func (d *Dispatcher) watch(h *host, o *send.Outcome, now int64) (news hostNews) {
+func (l *hostLines) watch(h *host, o *send.Outcome, now int64) (news hostNews) {
 	t := &h.trouble
 	switch o.Class {
 	case delivery.ClassNone, delivery.ClassGone: // says nothing of the host
@@ -55,7 +55,7 @@ func (d *Dispatcher) watch(h *host, o *send.Outcome, now int64) (news hostNews) 
 		}
 		t.failed = 0
 	default:
-		if t.failed++; t.failed >= hostFailsAfter && !t.told && now >= t.rests && d.mayTell(now) {
+		if t.failed++; t.failed >= hostFailsAfter && !t.told && now >= t.rests && l.mayTell(now) {
 			t.told = true
 			news = hostNews{host: h.Name(), failed: t.failed, class: o.Class, status: o.Status}
 		}
@@ -64,22 +64,10 @@ func (d *Dispatcher) watch(h *host, o *send.Outcome, now int64) (news hostNews) 
 }
 
 // mayTell tells whether there is room for one more line in this minute. mu is held.
-func (d *Dispatcher) mayTell(now int64) bool {
-	if now-d.lines.since >= int64(time.Minute) || now < d.lines.since {
-		d.lines = hostLines{since: now}
+func (l *hostLines) mayTell(now int64) bool {
+	if now-l.since >= int64(time.Minute) || now < l.since {
+		*l = hostLines{since: now}
 	}
-	d.lines.n++
-	return d.lines.n <= maxHostLines
-}
-
-// tellHost writes a line.
-func (d *Dispatcher) tellHost(news hostNews) {
-	switch {
-	case news.host == "":
-	case news.failed == 0:
-		d.log.Info("a callback host works again", "callback_host", news.host)
-	default:
-		d.log.Warn("a callback host fails; its deliveries are tried again", "callback_host", news.host,
-			"in_a_row", news.failed, "class", news.class.String(), "status", news.status)
-	}
+	l.n++
+	return l.n <= maxHostLines
 }

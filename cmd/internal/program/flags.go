@@ -8,8 +8,6 @@ import (
 	"reflect"
 	"strings"
 
-	"carillon/internal/release"
-
 	"github.com/alecthomas/kong"
 )
 
@@ -114,7 +112,7 @@ func newParser(name string, flags any, options ...kong.Option) (*kong.Kong, erro
 	return kong.New(flags, append(options,
 		kong.Name(name),
 		kong.DefaultEnvars(envPrefix(name)),
-		kong.Vars{"version": name + " " + release.Version},
+		kong.Vars{"version": name + " " + Version},
 		kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(network)),
 	)...)
 }
