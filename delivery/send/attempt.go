@@ -1,6 +1,7 @@
 package send
 
 import (
+	"net/http"
 	"strings"
 
 	"carillon/delivery"
@@ -124,4 +125,29 @@ func plainTarget(rest string) bool {
 		}
 	}
 	return true
+}
+
+// InsideOrigin is the origin of callbacks that are inside of the hub. Its name is reserved
+// (RFC 6761 §6.4): nobody outside can have it.
+const InsideOrigin = "http://" + insideAuthority
+
+const insideAuthority = "listen.invalid"
+
+// Inside is a delivery to a callback inside of the hub. Body and Notification are shared
+// with other deliveries and not to be changed.
+type Inside struct {
+	Subscription subscription.ID
+	Callback     string
+	Notification *delivery.Notification
+	// Header is what the request would have, without Host and Content-Length.
+	Header http.Header
+	Body   []byte
+}
+
+// isInside tells whether an attempt goes to a callback inside of the hub.
+func (a *Attempt) isInside(secure bool, authority string) bool {
+	if a.Host != nil {
+		return a.Host.inside
+	}
+	return !secure && authority == insideAuthority
 }

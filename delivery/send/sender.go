@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -62,14 +63,13 @@ var _ Outlet = (*egress.Dialer)(nil)
 // HTTPSender delivers by POST (WebSub §7), without following redirects, over
 // connections that it keeps for a while. Transport uses them, too.
 type HTTPSender struct {
-	client    *h1.Client
-	limits    egress.Config // those of its connections
-	sign      *signer
-	signFor   map[string]*signer // by host
-	lines     sync.Pool          // of *[]byte: the lines of one attempt alone
-	userAgent string
-	hubLink   string
-	inside    func(ctx context.Context, d Inside) (status int)
+	client  *h1.Client
+	limits  egress.Config // those of its connections
+	sign    *signer
+	signFor map[string]*signer // by host
+	lines   sync.Pool          // of *[]byte: the lines of one attempt alone
+	headers headers
+	inside  func(ctx context.Context, d Inside) (status int)
 }
 
 var _ Sender = (*HTTPSender)(nil)
@@ -104,14 +104,16 @@ func NewHTTPSender(cfg Config, out Outlet) (*HTTPSender, error) {
 		return nil, err
 	}
 	return &HTTPSender{
-		client:    client,
-		limits:    limits,
-		sign:      sign,
-		signFor:   signFor,
-		lines:     sync.Pool{New: func() any { return new([]byte) }},
-		userAgent: fmt.Sprintf("Carillon/%s (+%s)", cmp.Or(cfg.Version, "dev"), cfg.Hub),
-		hubLink:   `<` + cfg.Hub + `>; rel="hub"`,
-		inside:    cfg.Inside,
+		client:  client,
+		limits:  limits,
+		sign:    sign,
+		signFor: signFor,
+		lines:   sync.Pool{New: func() any { return new([]byte) }},
+		headers: headers{
+			userAgent: fmt.Sprintf("Carillon/%s (+%s)", cmp.Or(cfg.Version, "dev"), cfg.Hub),
+			hubLink:   `<` + cfg.Hub + `>; rel="hub"`,
+		},
+		inside: cfg.Inside,
 	}, nil
 }
 
@@ -138,16 +140,16 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 	if w == nil {
 		w = new(Wire)
 	}
-	sign := s.signer(authority)
-	message, line, err := w.of(s, a, sign)
+	key := signed{s.signer(authority), a.Secret}
+	message, line, err := w.of(&s.headers, a.Notification, key, a.Shared)
 	if err != nil {
 		return Outcome{Class: delivery.ClassProtocol, Err: err}
 	}
 	lines := s.lines.Get().(*[]byte)
 	*lines = append((*lines)[:0], line...)
 	if a.Secret != "" && line == nil {
-		if *lines = appendSignature(*lines, a, sign); a.Shared {
-			w.keep(signed{sign, a.Secret}, *lines)
+		if *lines = appendSignature(*lines, key, a.Notification.Body); a.Shared {
+			w.keep(key, *lines)
 		}
 	}
 	if a.Traceparent != "" {
@@ -178,4 +180,33 @@ func (s *HTTPSender) signer(authority string) *signer {
 		}
 	}
 	return s.sign
+}
+
+// errNobodyInside: there is no such callback.
+var errNobodyInside = errors.New("nobody listens inside of the hub")
+
+// sendInside makes one attempt without a request.
+func (s *HTTPSender) sendInside(ctx context.Context, a *Attempt) Outcome {
+	d := Inside{
+		Subscription: a.Subscription, Callback: a.Callback, Notification: a.Notification,
+		Header: http.Header{}, Body: a.Notification.Body,
+	}
+	if a.Host != nil {
+		d.Callback = a.Host.name + a.Rest
+	}
+	for _, f := range s.headers.fields(a.Notification) {
+		d.Header.Set(f.Name, f.Value)
+	}
+	if a.Secret != "" {
+		_, signature, _ := strings.Cut(string(appendSignature(nil, signed{s.sign, a.Secret}, a.Notification.Body)), ": ")
+		d.Header.Set("X-Hub-Signature", strings.TrimSuffix(signature, "\r\n"))
+	}
+	status := s.inside(ctx, d)
+	switch {
+	case ctx.Err() != nil:
+		return Outcome{Class: delivery.ClassNone, Err: context.Cause(ctx)}
+	case status == 0:
+		return Outcome{Class: delivery.ClassRefused, Err: errNobodyInside}
+	}
+	return Outcome{Class: classOfStatus(status), Status: status}
 }

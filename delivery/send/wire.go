@@ -31,28 +31,26 @@ type signed struct {
 
 // of returns the message of the attempt's notification, and the line of its signature
 // if that is known.
-func (w *Wire) of(s *HTTPSender, a *Attempt, sign *signer) (message *h1.Message, line []byte, err error) {
+func (w *Wire) of(h *headers, n *delivery.Notification, key signed, shared bool) (message *h1.Message, line []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.message == nil && w.err == nil {
-		w.message, w.err = s.message(a.Notification)
+		w.message, w.err = h1.NewMessage(n.Body, h.fields(n)...)
 	}
-	if a.Shared {
-		line = w.signatures[signed{sign, a.Secret}]
+	if shared {
+		line = w.signatures[key]
 	}
 	return w.message, line, w.err
 }
 
-// message makes what all subscribers get: WebSub §7.
-func (s *HTTPSender) message(n *delivery.Notification) (*h1.Message, error) {
-	return h1.NewMessage(n.Body, s.fields(n)...)
-}
+// headers is what all deliveries of a hub say (WebSub §7).
+type headers struct{ userAgent, hubLink string }
 
-// fields are the header fields that are the same for all.
-func (s *HTTPSender) fields(n *delivery.Notification) []h1.Field {
+// fields are the header fields that all subscribers get.
+func (h *headers) fields(n *delivery.Notification) []h1.Field {
 	fields := []h1.Field{
-		{Name: "User-Agent", Value: s.userAgent},
-		{Name: "Link", Value: s.links(n)},
+		{Name: "User-Agent", Value: h.userAgent},
+		{Name: "Link", Value: h.links(n)},
 		{Name: "X-Hub-Notification-Id", Value: n.ID.String()},
 	}
 	if n.ContentType != "" {
@@ -76,17 +74,17 @@ func (w *Wire) keep(key signed, line []byte) {
 }
 
 // appendSignature appends the line X-Hub-Signature (WebSub §7.1).
-func appendSignature(b []byte, a *Attempt, sign *signer) []byte {
+func appendSignature(b []byte, key signed, body []byte) []byte {
 	b = append(b, "X-Hub-Signature: "...)
-	b = sign.append(b, string(a.Secret), a.Notification.Body)
+	b = key.by.append(b, string(key.secret), body)
 	return append(b, "\r\n"...)
 }
 
 // links is the value of the one Link header (WebSub §7). Some subscribers look
 // at the first values only, so the hub and the topic lead.
-func (s *HTTPSender) links(n *delivery.Notification) string {
+func (h *headers) links(n *delivery.Notification) string {
 	var b strings.Builder
-	b.WriteString(s.hubLink)
+	b.WriteString(h.hubLink)
 	b.WriteString(", <")
 	b.WriteString(linkTarget(n.Topic))
 	b.WriteString(`>; rel="self"`)
