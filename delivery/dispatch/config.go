@@ -134,7 +134,7 @@ type Config struct {
 	// KeepBytes bounds what all logs together take (TopicState.Bytes), so that
 	// subscriptions which do not keep up cannot fill the engine, which would then
 	// refuse what anybody publishes. Where they take more, the sites of topics
-	// (standing.Site) that take most are cut, all to the same size, and in each the
+	// (topic.Site) that take most are cut, all to the same size, and in each the
 	// topics that take most, from the oldest on: a small site does not pay for a
 	// huge one, however many topics that has, nor a small topic for a huge one. What is
 	// younger than KeepAtLeast stays at a site within its share; where only one site

@@ -6,14 +6,14 @@ import (
 	"iter"
 	"slices"
 
-	"carillon/internal/standing"
+	"carillon/topic"
 )
 
 // maxKnownSites bounds the topics whose sites are remembered, some 40 bytes each. The
 // sites of more are told anew in each sweep, a microsecond or two each.
 const maxKnownSites = 1 << 18
 
-// siteID stands for a site (standing.Site). Nobody can choose two sites with one, as
+// siteID stands for a site (topic.Site). Nobody can choose two sites with one, as
 // its seed is the process's own.
 type siteID uint64
 
@@ -26,11 +26,11 @@ type sites struct {
 func newSites() *sites { return &sites{maphash.MakeSeed(), map[uint64]siteID{}} }
 
 // of returns the site of a topic.
-func (s *sites) of(topic string) siteID {
-	at := maphash.String(s.seed, topic)
+func (s *sites) of(key string) siteID {
+	at := maphash.String(s.seed, key)
 	site, found := s.known[at]
 	if !found {
-		site = siteID(maphash.String(s.seed, standing.Site(topic)))
+		site = siteID(maphash.String(s.seed, topic.Site(key)))
 		if len(s.known) < maxKnownSites {
 			s.known[at] = site
 		}

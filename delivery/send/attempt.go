@@ -7,6 +7,7 @@ import (
 	"carillon/delivery"
 	"carillon/internal/egress"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // Attempt is one try to deliver a notification to a callback.
@@ -84,21 +85,21 @@ func Origin(callback string) string {
 	if !secure {
 		var plain bool
 		if rest, plain = strings.CutPrefix(callback, "http://"); !plain {
-			return egress.Origin(callback)
+			return topic.Origin(callback)
 		}
 	}
 	end := 0
 	for ; end < len(rest) && rest[end] != '/' && rest[end] != '?' && rest[end] != '#'; end++ {
 		switch c := rest[end]; {
 		case 'A' <= c && c <= 'Z', c >= 0x80, c == '@', c == '[', c == '%':
-			return egress.Origin(callback)
+			return topic.Origin(callback)
 		case c == ':' && (end == 0 || rest[end-1] == '.'), c == '0' && end > 0 && rest[end-1] == ':':
-			return egress.Origin(callback)
+			return topic.Origin(callback)
 		}
 	}
 	name := rest[:end]
 	if end == 0 || end > longestPlain || name[end-1] == '.' || name[end-1] == ':' || strings.HasSuffix(name, ":80") || strings.HasSuffix(name, ":443") {
-		return egress.Origin(callback)
+		return topic.Origin(callback)
 	}
 	return callback[:len(callback)-len(rest)+end]
 }

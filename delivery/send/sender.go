@@ -19,6 +19,7 @@ import (
 	"carillon/internal/egress"
 	"carillon/internal/h1"
 	"carillon/internal/retryafter"
+	"carillon/topic"
 )
 
 // Sender makes delivery attempts. Send is called from many goroutines, has the
@@ -38,7 +39,7 @@ type Config struct {
 	// sha512 (WebSub §7.1). Default sha256, the least that WebSub §8.3 advises.
 	Signature string
 	// SignatureFor is the method for the callbacks of a host, in place of Signature: by its
-	// name or address in small letters and without a port (egress.Host).
+	// name or address in small letters and without a port (topic.Host).
 	SignatureFor map[string]string
 	// DeliveryTimeout is the one deadline of an attempt, from dialing to the
 	// last byte of the answer. Default 30 s.
@@ -175,7 +176,7 @@ func (s *HTTPSender) Send(ctx context.Context, a *Attempt) Outcome {
 // signer returns who signs for the callbacks of a host and port.
 func (s *HTTPSender) signer(authority string) *signer {
 	if len(s.signFor) > 0 {
-		if sign := s.signFor[egress.Host("http://"+authority+"/")]; sign != nil {
+		if sign := s.signFor[topic.Host("http://"+authority+"/")]; sign != nil {
 			return sign
 		}
 	}

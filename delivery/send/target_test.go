@@ -7,6 +7,7 @@ import (
 
 	"carillon/delivery/send"
 	"carillon/internal/egress"
+	"carillon/topic"
 )
 
 // A callback in two parts leads where the whole leads.
@@ -50,11 +51,11 @@ func checkSplit(t rapid.TB, callback string) (split bool) {
 	return split
 }
 
-// Origin is egress.Origin, without memory for most.
+// Origin is topic.Origin, without memory for most.
 func TestOrigin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		url := rapid.StringMatching(`(http|https|HTTP|ftp|)(://|:/)([a-c]|[A-C]|é|@|:|\.|:80|:443|:8080|:080|\[::1\]|\[0:0::1\]|%41){0,4}(/|\?|#|)[a-c/?#@:A]{0,4}`).Draw(t, "URL")
-		if got, want := send.Origin(url), egress.Origin(url); got != want {
+		if got, want := send.Origin(url), topic.Origin(url); got != want {
 			t.Fatalf("%q: got %q, want %q", url, got, want)
 		}
 	})

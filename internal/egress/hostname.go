@@ -26,20 +26,6 @@ func ascii(host string) bool {
 	return !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// oneHost writes a host, without port and brackets, the one way for all its spellings that
-// CheckURL takes: in lower case, without a last dot; addresses in their shortest form, without a
-// zone. It is empty for one that is longer than a name can be.
-func oneHost(host string) string {
-	host = strings.TrimSuffix(host, ".")
-	if addr, ok := literal(host); ok {
-		return addr.WithZone("").String()
-	}
-	if len(host) > maxName {
-		return ""
-	}
-	return strings.ToLower(host)
-}
-
 // Limits of names (RFC 1035 §2.3.4).
 const (
 	maxName  = 253

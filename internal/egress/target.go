@@ -2,8 +2,9 @@ package egress
 
 import (
 	"net/url"
-	"strconv"
 	"strings"
+
+	"carillon/topic"
 )
 
 // Target returns a URL with which net/http sends exactly the path and the query
@@ -48,56 +49,13 @@ func setPath(u *url.URL, path string) {
 	}
 }
 
-// Origin returns what the URLs of one server share: scheme, host and port, the host as
-// Host tells it and without the port that the scheme implies, however they are spelled.
-// It is empty for what is no http or https URL, or has a host longer than any name.
-func Origin(raw string) string {
-	scheme, host, _, _, err := split(raw)
-	if err != nil {
-		return ""
-	}
-	u := url.URL{Scheme: scheme, Host: host}
-	name := oneHost(u.Hostname())
-	if name == "" {
-		return ""
-	}
-	if addr, ok := literal(name); ok && addr.Is6() {
-		name = "[" + name + "]"
-	}
-	if port := portOf(&u); port != portOf(&url.URL{Scheme: scheme}) {
-		name += ":" + strconv.Itoa(int(port))
-	}
-	return scheme + "://" + name
-}
-
-// Host returns the host of a URL without its port: what one operator answers for. A name is
-// in lower case and without a last dot, an address in its shortest form. It is empty for
-// what is no http or https URL, or has a host longer than any name.
-func Host(raw string) string {
-	_, host, _, _, err := split(raw)
-	if err != nil {
-		return ""
-	}
-	return oneHost((&url.URL{Host: host}).Hostname())
-}
-
-// split cuts an absolute http or https URL at its seams, without decoding
-// anything. The query keeps its question mark, as an empty one is not none.
+// split is topic.Cut, with an error for a URL that no request should be made to.
 func split(raw string) (scheme, host, path, query string, err error) {
-	scheme, rest, ok := strings.Cut(raw, "://")
-	scheme = strings.ToLower(scheme)
-	if !ok || scheme != "http" && scheme != "https" {
+	scheme, host, path, query, ok := topic.Cut(raw)
+	switch {
+	case scheme == "":
 		return "", "", "", "", &BadURL{"must be an absolute URL with the scheme http or https"}
-	}
-	rest, _, _ = strings.Cut(rest, "#")
-	if i := strings.IndexByte(rest, '?'); i >= 0 {
-		rest, query = rest[:i], rest[i:]
-	}
-	host = rest
-	if i := strings.IndexByte(rest, '/'); i >= 0 {
-		host, path = rest[:i], rest[i:]
-	}
-	if host == "" || strings.Contains(host, "@") {
+	case !ok || strings.Contains(host, "@"):
 		return "", "", "", "", &BadURL{"must have a host, and no user name"}
 	}
 	return scheme, host, path, query, nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"carillon/internal/egress"
+	"carillon/topic"
 )
 
 func TestCheckURL(t *testing.T) {
@@ -116,7 +117,7 @@ func TestOneHostHasOneSpelling(t *testing.T) {
 			if err := d.CheckURL(at); err != nil {
 				t.Errorf("CheckURL(%q) = %v", at, err)
 			}
-			for name, of := range map[string]func(string) string{"Origin": egress.Origin, "Host": egress.Host} {
+			for name, of := range map[string]func(string) string{"Origin": topic.Origin, "Host": topic.Host} {
 				if got, want := of(at), of("http://"+same[0]+"/"); got != want {
 					t.Errorf("%s(%q) = %q, want %q", name, at, got, want)
 				}
@@ -124,7 +125,7 @@ func TestOneHostHasOneSpelling(t *testing.T) {
 		}
 	}
 	long := "http://" + strings.Repeat("a", 254) + "/"
-	if egress.Origin(long) != "" || egress.Host(long) != "" {
+	if topic.Origin(long) != "" || topic.Host(long) != "" {
 		t.Error("a host longer than any name counts as one of its own")
 	}
 }

@@ -3,8 +3,7 @@
 // whoever holds the Book asks it seldom then, so that a stranger cannot have the hub
 // send a stream of requests to somebody who wants none. One success restores it.
 //
-// What is one site is told by Site: who owns a domain can make any number of names in
-// it, for his own servers or for those of others, so they count together.
+// Package topic says what is one site (topic.Site), and Network what is one of a bare address.
 //
 // Package subscription asks callbacks by it, package hub topics. It knows nothing of
 // requests and makes none.
@@ -13,11 +12,7 @@ package standing
 import (
 	"container/list"
 	"net/netip"
-	"net/url"
-	"strings"
 	"time"
-
-	"golang.org/x/net/publicsuffix"
 )
 
 // Defaults of Config.
@@ -127,37 +122,6 @@ func (b *Book) record(site string) *record {
 		return e.Value.(*record)
 	}
 	return nil
-}
-
-// maxName is how long a name can be (RFC 1035 §2.3.4).
-const maxName = 253
-
-// Site returns what counts as one site of a URL: the domain that somebody has
-// registered, by the public suffix list, so that "a.b.example.co.uk" is
-// "example.co.uk"; the /64 network of an IPv6 address; and any other host as it is.
-// Upper case, a last dot and ports do not count. It is empty for what is no URL with a
-// host, and where that is longer than a name can be.
-func Site(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return ""
-	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return Network(addr)
-	}
-	if len(host) > maxName {
-		return ""
-	}
-	// A suffix that no list holds is none that anybody registers under: names of
-	// a private network, each for itself.
-	if suffix, listed := publicsuffix.PublicSuffix(host); !listed && !strings.Contains(suffix, ".") {
-		return host
-	}
-	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
-		return domain
-	}
-	return host
 }
 
 // Network returns what counts as one of an address: an IPv4 address itself, also
