@@ -113,5 +113,5 @@ func newNamesMetrics(n *Names, reg prometheus.Registerer) (*namesMetrics, error)
 func (n *Names) remembering() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.kept)
+	return n.kept.Len()
 }

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"net"
@@ -9,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -98,14 +98,12 @@ type Names struct {
 	metrics  *namesMetrics
 
 	mu     sync.Mutex
-	kept   map[string]*list.Element // of *keptName
-	recent *list.List               // the last used is at the front
+	kept   *simplelru.LRU[string, *keptName]
 	asking map[questionKey]*question
 }
 
 // keptName is what is remembered of a name.
 type keptName struct {
-	name    string
 	answers [2]answer // by family
 	uses    int       // turns the addresses around, so that each is used in its turn
 }
@@ -134,12 +132,13 @@ func NewNames(cfg NamesConfig, reg prometheus.Registerer) (*Names, error) {
 	n := &Names{
 		cfg:    cfg,
 		places: newPlaces(cfg.MaxQuestions, cfg.MaxPerDomain),
-		kept:   map[string]*list.Element{},
-		recent: list.New(),
 		asking: map[questionKey]*question{},
 	}
 	n.resolver = tapped(cfg.Resolver)
 	var err error
+	if n.kept, err = simplelru.NewLRU[string, *keptName](cfg.MaxNames, nil); err != nil {
+		return nil, err
+	}
 	n.metrics, err = newNamesMetrics(n, reg)
 	return n, err
 }
@@ -186,12 +185,10 @@ func (n *Names) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 // remembered copies what is remembered and still holds; n.mu is held. It returns
 // how often the name was used.
 func (n *Names) remembered(name string, answers *[2]answer) int {
-	e, ok := n.kept[name]
+	k, ok := n.kept.Get(name)
 	if !ok {
 		return 0
 	}
-	n.recent.MoveToFront(e)
-	k := e.Value.(*keptName)
 	k.uses++
 	now := time.Now()
 	for f, a := range k.answers {
@@ -204,16 +201,12 @@ func (n *Names) remembered(name string, answers *[2]answer) int {
 
 // keep remembers an answer; n.mu is held.
 func (n *Names) keep(key questionKey, a answer) {
-	e, ok := n.kept[key.name]
+	k, ok := n.kept.Peek(key.name)
 	if !ok {
-		if len(n.kept) >= n.cfg.MaxNames {
-			oldest := n.recent.Back()
-			delete(n.kept, n.recent.Remove(oldest).(*keptName).name)
-		}
-		e = n.recent.PushFront(&keptName{name: key.name})
-		n.kept[key.name] = e
+		k = &keptName{}
+		n.kept.Add(key.name, k)
 	}
-	e.Value.(*keptName).answers[key.family] = a
+	k.answers[key.family] = a
 }
 
 // wait fills in the answers that are asked for. It fails with the context's
