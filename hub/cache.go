@@ -1,20 +1,18 @@
 package hub
 
 import (
-	"container/list"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // verdicts remembers what topics said, a bounded number of them: the one asked
 // for longest ago is forgotten first. Its methods may be called from any
 // goroutine.
 type verdicts struct {
-	limit int
-
-	mu     sync.Mutex
-	byKey  map[string]*list.Element // of *verdict. Owned by mu.
-	latest *list.List               // the one asked for last leads. Owned by mu.
+	mu    sync.Mutex
+	byKey *simplelru.LRU[string, *verdict] // Owned by mu.
 }
 
 // verdict is what a topic said: it names this hub, or a refusal.
@@ -27,7 +25,8 @@ type verdict struct {
 }
 
 func newVerdicts(limit int) *verdicts {
-	return &verdicts{limit: limit, byKey: make(map[string]*list.Element), latest: list.New()}
+	byKey, _ := simplelru.NewLRU[string, *verdict](limit, nil) // it refuses only what is below 1
+	return &verdicts{byKey: byKey}
 }
 
 // get returns what is remembered of a topic and still counts. Stale is true for
@@ -35,16 +34,14 @@ func newVerdicts(limit int) *verdicts {
 func (v *verdicts) get(key string, now time.Time) (found verdict, stale, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e := v.byKey[key]
-	if e == nil {
+	kept, ok := v.byKey.Get(key)
+	if !ok {
 		return verdict{}, false, false
 	}
-	kept := e.Value.(*verdict)
 	if !now.Before(kept.expires) {
-		v.remove(e)
+		v.byKey.Remove(key)
 		return verdict{}, false, false
 	}
-	v.latest.MoveToFront(e)
 	if stale = !now.Before(kept.renew); stale {
 		kept.renew = kept.expires
 	}
@@ -55,23 +52,11 @@ func (v *verdicts) get(key string, now time.Time) (found verdict, stale, ok bool
 func (v *verdicts) put(said verdict) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := v.byKey[said.key]; e != nil {
-		v.remove(e)
-	}
-	v.byKey[said.key] = v.latest.PushFront(&said)
-	for v.latest.Len() > v.limit {
-		v.remove(v.latest.Back())
-	}
-}
-
-// remove forgets an entry. The caller holds mu.
-func (v *verdicts) remove(e *list.Element) {
-	v.latest.Remove(e)
-	delete(v.byKey, e.Value.(*verdict).key)
+	v.byKey.Add(said.key, &said)
 }
 
 func (v *verdicts) len() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.latest.Len()
+	return v.byKey.Len()
 }

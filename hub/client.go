@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"container/list"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"carillon/internal/standing"
 	"carillon/subscription"
@@ -22,27 +23,24 @@ type clients struct {
 	trusted []netip.Prefix
 	every   time.Duration // for one request
 	burst   time.Duration // for as many as may come at once
-	limit   int
 	hints   hints
 	logger  *slog.Logger
 
-	mu     sync.Mutex
-	known  map[string]*list.Element // of *client. Owned by mu.
-	latest *list.List               // who came last leads. Owned by mu.
+	mu    sync.Mutex
+	known *simplelru.LRU[string, *client] // Owned by mu.
 }
 
 type client struct {
-	key string
 	// paid is until when the requests so far are paid for, if each takes its time.
 	paid time.Time
 }
 
 func newClients(cfg Config, logger *slog.Logger) *clients {
 	every := time.Second / time.Duration(cfg.ClientRate)
+	known, _ := simplelru.NewLRU[string, *client](cfg.Clients, nil) // it refuses only what is below 1
 	return &clients{
-		trusted: cfg.TrustedProxies, limit: cfg.Clients, logger: logger,
+		trusted: cfg.TrustedProxies, logger: logger, known: known,
 		every: every, burst: every * time.Duration(cfg.ClientBurst),
-		known: make(map[string]*list.Element), latest: list.New(),
 	}
 }
 
@@ -109,16 +107,11 @@ type due struct {
 
 // client returns what is remembered of a client, or of a network around some. The caller holds mu.
 func (c *clients) client(key string, now time.Time) *client {
-	e := c.known[key]
-	if e == nil {
-		e = c.latest.PushFront(&client{key: key})
-		c.known[key] = e
+	one, ok := c.known.Get(key)
+	if !ok {
+		one = &client{}
+		c.known.Add(key, one)
 	}
-	c.latest.MoveToFront(e)
-	for c.latest.Len() > c.limit {
-		delete(c.known, c.latest.Remove(c.latest.Back()).(*client).key)
-	}
-	one := e.Value.(*client)
 	if one.paid.Before(now) {
 		one.paid = now
 	}

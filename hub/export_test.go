@@ -28,5 +28,5 @@ func ClientOf(cfg Config, r *http.Request) string {
 func (h *Hub) Clients() int {
 	h.clients.mu.Lock()
 	defer h.clients.mu.Unlock()
-	return h.clients.latest.Len()
+	return h.clients.known.Len()
 }

@@ -10,9 +10,10 @@
 package standing
 
 import (
-	"container/list"
 	"net/netip"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Defaults of Config.
@@ -35,13 +36,11 @@ type Config struct {
 
 // Book holds the standing of sites. Its owner guards it with a mutex.
 type Book struct {
-	cfg    Config
-	sites  map[string]*list.Element // of *record
-	latest *list.List               // the one that failed last leads
+	cfg   Config
+	sites *simplelru.LRU[string, *record] // the one that failed last leads
 }
 
 type record struct {
-	site     string
 	failures int
 	away     bool
 	next     time.Time // not before this it is asked again, by those who use Turn
@@ -58,7 +57,8 @@ func NewBook(cfg Config) *Book {
 	if cfg.Sites == 0 {
 		cfg.Sites = DefaultSites
 	}
-	return &Book{cfg: cfg, sites: make(map[string]*list.Element), latest: list.New()}
+	sites, _ := simplelru.NewLRU[string, *record](cfg.Sites, nil) // it refuses only what is below 1
+	return &Book{cfg: cfg, sites: sites}
 }
 
 // Every is how often a site in bad standing is asked.
@@ -66,45 +66,37 @@ func (b *Book) Every() time.Duration { return b.cfg.Every }
 
 // Succeeded notes that the site did what it was asked for.
 func (b *Book) Succeeded(site string) {
-	if e := b.sites[site]; e != nil {
-		b.latest.Remove(e)
-		delete(b.sites, site)
-	}
+	b.sites.Remove(site)
 }
 
 // Failed notes that it did not: it refused, or it was away and did not answer at all.
 func (b *Book) Failed(site string, away bool) {
-	e := b.sites[site]
-	if e == nil {
-		e = b.latest.PushFront(&record{site: site})
-		b.sites[site] = e
+	r, ok := b.sites.Get(site)
+	if !ok {
+		r = &record{}
+		b.sites.Add(site, r)
 	}
-	b.latest.MoveToFront(e)
-	r := e.Value.(*record)
 	r.failures = min(r.failures+1, b.cfg.Failures)
 	r.away = away
-	for b.latest.Len() > b.cfg.Sites {
-		delete(b.sites, b.latest.Remove(b.latest.Back()).(*record).site)
-	}
 }
 
 // Bad tells whether the site is in bad standing.
 func (b *Book) Bad(site string) bool {
-	r := b.record(site)
-	return r != nil && r.failures >= b.cfg.Failures
+	r, ok := b.sites.Peek(site)
+	return ok && r.failures >= b.cfg.Failures
 }
 
 // Away tells whether the site did not answer when it was asked last.
 func (b *Book) Away(site string) bool {
-	r := b.record(site)
-	return r != nil && r.away
+	r, ok := b.sites.Peek(site)
+	return ok && r.away
 }
 
 // Turn takes the site's turn to be asked. Where it must wait, as it is in bad standing
 // and was asked within Config.Every, no turn is taken and Turn tells how long.
 func (b *Book) Turn(site string, now time.Time) (wait time.Duration) {
-	r := b.record(site)
-	if r == nil {
+	r, ok := b.sites.Peek(site)
+	if !ok {
 		return 0
 	}
 	if wait = r.next.Sub(now); wait > 0 && r.failures >= b.cfg.Failures {
@@ -115,14 +107,7 @@ func (b *Book) Turn(site string, now time.Time) (wait time.Duration) {
 }
 
 // Len is how many sites are remembered.
-func (b *Book) Len() int { return b.latest.Len() }
-
-func (b *Book) record(site string) *record {
-	if e := b.sites[site]; e != nil {
-		return e.Value.(*record)
-	}
-	return nil
-}
+func (b *Book) Len() int { return b.sites.Len() }
 
 // Network returns what counts as one of an address: an IPv4 address itself, also
 // where it is mapped into IPv6, and otherwise the /64, which is the least that a
