@@ -71,7 +71,7 @@ reproducible:
 
 # What each program is made of, as bin/PROGRAM.cdx.json (CycloneDX).
 sbom: build
-	@$(GO) -C tools run ./sbom -version "$$(sed -n 's/^const Version = "\(.*\)"$$/\1/p' cmd/internal/program/main.go)" -out ../bin $(PROGRAMS:%=../bin/%)
+	@$(GO) -C tools run ./sbom -version "$$(sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/release/release.go)" -out ../bin $(PROGRAMS:%=../bin/%)
 
 # Known weaknesses in what the programs call. It asks the database at
 # vuln.go.dev, so it is not a part of check.

@@ -46,12 +46,15 @@ var mayDial = map[string]struct {
 	reason string
 }{
 	"cmd/hub/ready.go":               {[]string{"net/http.Client", "net/http.Transport"}, "hub ready asks the operator's own listener (--admin)"},
-	"cmd/hub/wayback.go":             {[]string{"net/http.Client", "net/http.Transport"}, "the hub asks itself once by the URL that its operator gave (--url), and sends nobody what comes back"},
+	"internal/house/wayback.go":      {[]string{"net/http.Client", "net/http.Transport"}, "the hub asks itself once by the URL that its operator gave (--url), and sends nobody what comes back"},
 	"operator/ask/client.go":         {[]string{"net/http.Client", "net/http.Transport", "net.Dialer"}, "the commands ask the hub that has the store open, or the operator's listener that they are told of (--ask)"},
 	"operator/socket/socket.go":      {[]string{"net.Dialer"}, "it connects to the socket in the store's directory"},
 	"cmd/notifier/running.go":        {[]string{"net/http.Client", "net/http.Transport"}, "notifier import and notifier dump ask the notifier that has the data directory open, at its own operator's listener (--intake)"},
 	"cmd/internal/program/notify.go": {[]string{"net.DialUnix"}, "it tells the service manager that started the program, by the socket that its environment names"},
-	"cmd/hub/wayout.go":              {[]string{"net.Resolver", "golang.org/x/net/http/httpproxy.FromEnvironment"}, "it reads who the operator's proxy is, and hands a resolver to internal/egress; it connects to nobody"},
+	"internal/house/wayout.go":       {[]string{"golang.org/x/net/http/httpproxy.FromEnvironment"}, "it reads who the operator's proxy is; it connects to nobody"},
+	"internal/house/config.go":       {[]string{"net.Resolver"}, "it hands a resolver to internal/egress; it connects to nobody"},
+	"config.go":                      {[]string{"net.Resolver"}, "as internal/house/config.go"},
+	"cmd/hub/flags.go":               {[]string{"net.Resolver"}, "as internal/house/config.go"},
 	"store/redisstore/client.go": {
 		[]string{"net.Dialer", "github.com/redis/go-redis/v9.NewUniversalClient"},
 		"the operator's Redis (--store)",

@@ -72,10 +72,15 @@ var mayImport = map[string]struct {
 	"store/redisstore":             {[]string{"delivery", "subscription", "source"}, "an engine imports only the types that it stores"},
 	"store/measured":               {[]string{"delivery", "subscription", "source"}, "it wraps the interfaces of engines, and knows no engine"},
 	"transfer":                     {[]string{"delivery", "subscription", "source"}, "an export is the same from every engine, and knows none"},
-	"cmd/internal/program":         {[]string{"internal/legible"}, "flags, logs and listeners are the same for every command"},
-	"cmd/hub":                      {[]string{"check", "internal/legible", "hub", "operator/api", "operator/page", "operator/ask", "operator/offline", "operator/socket", "operator", "delivery", "delivery/dispatch", "delivery/send", "delivery/report", "subscription", "source", "store/pebblestore", "store/redisstore", "store/measured", "transfer", "internal/durable", "internal/egress", "internal/tracing", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
-	"cmd/notifier":                 {[]string{"notifier", "notifier/directory", "notifier/dump", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
-	"cmd/destination":              {[]string{"check", "internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "destination/republish", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	".":                            {[]string{"internal/house", "internal/release"}, "the library is a face: what it exports has no type of a room"},
+	"internal/house":               {[]string{"check", "delivery", "delivery/dispatch", "delivery/send", "hub", "internal/egress", "internal/engine", "internal/machine", "internal/release", "internal/tracing", "operator", "operator/api", "operator/page", "operator/socket", "source", "store/measured", "store/pebblestore", "subscription"}, "it connects the rooms of a hub; of the embedded engine it knows the names of files and the defaults"},
+	"internal/engine":              {[]string{"delivery", "internal/machine", "internal/release", "operator", "operator/api", "operator/socket", "source", "store/pebblestore", "store/redisstore", "subscription", "transfer"}, "it alone chooses between the engines, for hubs and for commands"},
+	"internal/machine":             {nil, "what a process may have of its machine is the same for every program"},
+	"internal/release":             {nil, "every part has the same version"},
+	"cmd/internal/program":         {[]string{"internal/legible", "internal/machine", "internal/release"}, "flags, logs and listeners are the same for every command"},
+	"cmd/hub":                      {[]string{"cmd/internal/program", "delivery/send", "internal/durable", "internal/egress", "internal/engine", "internal/house", "internal/machine", "internal/release", "operator", "operator/api", "operator/ask", "operator/offline", "store/pebblestore", "transfer"}, "a command has flags and listeners: the hub is the library's, and commands on a store open its engine; internal/house checks values that mean a default in the library"},
+	"cmd/notifier":                 {[]string{"internal/machine", "internal/release", "notifier", "notifier/directory", "notifier/dump", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
+	"cmd/destination":              {[]string{"internal/machine", "internal/release", "check", "internal/legible", "destination", "destination/lists", "destination/follow", "destination/mirror", "destination/republish", "payload", "store/pebblestore", "cmd/internal/program"}, "a command chooses the engine and connects the rooms"},
 	"bench":                        {[]string{"delivery", "subscription", "transfer", "payload", "destination/lists"}, "a benchmark drives the real commands from outside; it makes a million subscriptions as an export, times the writer of documents, and finds the packages of a dump"},
 	"internal/together":            {nil, "tests that wait do so side by side in each room"},
 	"internal/tracing/tracingtest": {nil, "a collector for tests knows what it is sent by OpenTelemetry's own types"},
@@ -96,6 +101,7 @@ var onlyIn = map[string]struct {
 	rooms  []string
 	reason string
 }{
+	"carillon":                                                {[]string{"cmd/hub"}, "the rooms know nothing of their face"},
 	"github.com/cockroachdb/pebble":                           {[]string{"store/pebblestore", "bench"}, "no engine type appears outside its package; in bench the bare engine is a yardstick"},
 	"github.com/redis/go-redis":                               {[]string{"store/redisstore"}, "no engine type appears outside its package"},
 	"github.com/alecthomas/kong":                              {[]string{"cmd"}, "flags and environment are read in cmd/ only"},

@@ -9,6 +9,7 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/destination/lists"
+	"carillon/internal/machine"
 )
 
 // configCommands are the commands about the configuration.
@@ -38,7 +39,7 @@ func lookAtData(data string, logger *slog.Logger) error {
 		return nil // which Validate tells
 	}
 	warnExposed(data, logger)
-	if err := program.CheckDirectory(data); err != nil {
+	if err := machine.CheckDirectory(data); err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
 	return nil
@@ -49,7 +50,7 @@ func (f *mirrorFlags) look() error {
 	if f.Mirror == "" {
 		return nil
 	}
-	if err := program.CheckDirectory(f.Mirror); err != nil {
+	if err := machine.CheckDirectory(f.Mirror); err != nil {
 		return fmt.Errorf("--mirror: %w", err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"carillon/cmd/internal/program"
 	"carillon/destination"
 	"carillon/destination/follow"
+	"carillon/internal/release"
 	"carillon/payload"
 )
 
@@ -145,7 +146,7 @@ func (f *followCommand) room(topic string, sink destination.Sink, logger *slog.L
 	}
 }
 
-const userAgent = "Carillon-Destination/" + program.Version
+const userAgent = "Carillon-Destination/" + release.Version
 
 // Look implements program.Looker.
 func (f *followCommand) Look(_ context.Context, logger *slog.Logger) error {

@@ -12,6 +12,8 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/destination"
+	"carillon/internal/machine"
+	"carillon/internal/release"
 )
 
 // flags are those of the destination that prints.
@@ -36,7 +38,7 @@ func (f *flags) config(stdout io.Writer, logger *slog.Logger) destination.Config
 		Topic: f.Topic, URL: f.URL, Data: f.Data, Lease: f.Lease,
 		Sink:      destination.NewPrinter(stdout, f.JSON),
 		Logger:    logger,
-		UserAgent: "Carillon-Destination/" + program.Version,
+		UserAgent: "Carillon-Destination/" + release.Version,
 	}
 }
 
@@ -56,7 +58,7 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 
 // warnExposed tells of a data directory that others can read.
 func warnExposed(data string, logger *slog.Logger) {
-	for _, warning := range program.ExposedDirectory("--data", data) {
+	for _, warning := range machine.ExposedDirectory("--data", data) {
 		logger.Warn(warning)
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/internal/egress"
+	"carillon/internal/engine"
+	"carillon/internal/release"
 	"carillon/operator"
 	"carillon/operator/api"
 	"carillon/operator/ask"
@@ -174,7 +176,7 @@ func (f *storeFlags) openClient(ctx context.Context, needs ask.Part, logger *slo
 	case errors.Is(err, pebblestore.ErrInUse):
 		var where string
 		if where, err = f.directory(); err == nil {
-			c, err = ask.AtSocket(ctx, controlSocket(where).Dial)
+			c, err = ask.AtSocket(ctx, engine.Socket(where).Dial)
 		}
 	default:
 		return nil, err
@@ -186,20 +188,20 @@ func (f *storeFlags) openClient(ctx context.Context, needs ask.Part, logger *slo
 }
 
 // askHere answers in this process, by a store that it has opened, and closes that at last.
-func askHere(ctx context.Context, e *engine, needs ask.Part, logger *slog.Logger) (*ask.Client, error) {
+func askHere(ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger) (*ask.Client, error) {
 	desk, end, err := deskOf(ctx, e, needs, logger)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	serve := api.API(api.Config{Desk: desk, Version: program.Version, Backup: e.backup, Logger: logger})
+	serve := api.API(api.Config{Desk: desk, Version: release.Version, Backup: e.HoldBackup, Logger: logger})
 	return ask.Here(ctx, serve, e.Peers != nil, end, logger)
 }
 
 // deskOf is the desk of a command on a store that it has opened; end closes both. On a Redis it
 // asks the hubs. On Pebble, where no hub can run beside it, it reads the subscriptions itself.
-func deskOf(ctx context.Context, e *engine, needs ask.Part, logger *slog.Logger) (desk *operator.Desk, end func() error, err error) {
+func deskOf(ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger) (desk *operator.Desk, end func() error, err error) {
 	cfg := operator.Config{
-		Engine: e.name(), Version: program.Version, Started: time.Now(), Log: e.Log, Cursors: e.Cursors,
+		Engine: e.Name(), Version: release.Version, Started: time.Now(), Log: e.Log, Cursors: e.Cursors,
 		Subscriptions: e.Subscriptions, Sources: e.Sources, Warnings: e.Warnings, Logger: logger,
 	}
 	end = e.Close

@@ -8,11 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 
-	"carillon/cmd/internal/program"
-	"carillon/operator/api"
+	"carillon/internal/engine"
 	"carillon/operator/ask"
 	"carillon/store/pebblestore"
-	"carillon/store/redisstore"
 )
 
 // backupCommand makes a backup of a store, whether or not a hub works on it.
@@ -29,13 +27,9 @@ func (*backupCommand) Help() string {
 		"With Redis, back up Redis itself, or use hub export."
 }
 
-// errRedisBackup is the way with Redis.
-var errRedisBackup = errors.New("it is kept by Redis, which is backed up by its own means: copy its RDB snapshot (BGSAVE) or its append-only files; " +
-	"hub export writes what the hub keeps as a file that any engine takes")
-
 func (f *backupCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) (err error) {
-	if redisstore.IsURL(f.Store) {
-		return f.failed(errRedisBackup)
+	if f.redis() {
+		return f.failed(engine.ErrRedisBackup)
 	}
 	if f.Output == "-" && ask.IsTerminal(stdout) {
 		return errors.New("a backup holds secrets and is not for the screen: give --output FILE, or a pipe")
@@ -82,26 +76,4 @@ func (f *backupCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 		fmt.Fprintf(stdout, "hub backed up %d bytes to %s. It holds secrets.\n", done.Bytes, f.Output)
 	}
 	return nil
-}
-
-// holdBackup is engine.Backup of a Pebble store.
-func holdBackup(db *pebblestore.DB) func(ctx context.Context) (api.Backup, error) {
-	return func(ctx context.Context) (api.Backup, error) {
-		b, err := db.Backup(ctx, program.Version)
-		if errors.Is(err, pebblestore.ErrBackupRuns) {
-			return nil, api.Refusal(http.StatusConflict, err.Error())
-		}
-		if err != nil {
-			return nil, err
-		}
-		return b, nil
-	}
-}
-
-// backup holds a state of the store for the API.
-func (e *engine) backup(ctx context.Context) (api.Backup, error) {
-	if e.Backup == nil {
-		return nil, api.Refusal(http.StatusConflict, errRedisBackup.Error())
-	}
-	return e.Backup(ctx)
 }

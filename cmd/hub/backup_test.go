@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"carillon/internal/engine"
 	"carillon/operator/ask"
 	"carillon/store/pebblestore"
 )
@@ -177,7 +178,7 @@ func TestBackupUnderWayAtTheEnd(t *testing.T) {
 	args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + dir}
 	p := startHub(t, args...)
 	fillStore(t, p)
-	c, err := ask.AtSocket(t.Context(), controlSocket(dir).Dial)
+	c, err := ask.AtSocket(t.Context(), engine.Socket(dir).Dial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"carillon"
+
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/engine"
+	"carillon/internal/house"
 	"carillon/internal/redistest"
 	"carillon/subscription"
 )
@@ -33,29 +37,34 @@ func TestNoSecretInDebugOutput(t *testing.T) {
 	})
 }
 
-func noSecretInDebugOutput(t *testing.T, store string) {
+func noSecretInDebugOutput(t *testing.T, where string) {
 	var c commands
 	chosen, err := program.Read("hub", summary, &c, []string{
-		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--publishers", "registered",
+		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", where, "--publishers", "registered",
 		"--proxy", "http://u:" + canaryPassword + "@127.0.0.1:1024/", "--proxy-filters",
 	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := chosen.Command.(*serveCommand)
-	h, err := open(t.Context(), *f, slog.New(slog.DiscardHandler))
+	var store *engine.Engine
+	var cfg carillon.Config
+	f.open = func(c carillon.Config) (openedHub, error) {
+		cfg = c
+		return openWith(house.Hooks{Engine: func(e *engine.Engine) { raw := *e; store = &raw }})(c)
+	}
+	h, err := f.start(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed := sync.OnceFunc(h.close)
 	defer closed()
-	eventually(t, "the store", func() bool { return h.store.Ready(t.Context()) == nil })
-	h.missing.Store(nil)
-	sub := activate(t, h)
+	eventually(t, "the store", func() bool { return store.Ready(t.Context()) == nil })
+	sub := activate(t, store)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- h.run(ctx, func() {}) }()
-	eventually(t, "the subscription", func() bool { return len(h.dispatcher.Subscribers(sub.Topic)) == 1 })
+	eventually(t, "the subscription", func() bool { return h.Loading().Subscriptions == 1 })
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -64,8 +73,8 @@ func noSecretInDebugOutput(t *testing.T, store string) {
 	for _, part := range []any{
 		f, *f, &c, c,
 		exportCommand{storeFlags: f.storeFlags},
-		h.store, *h.store, h.store.Subscriptions, h.store.Log, h.store.Pings, h.store.Cursors, h.store.Marks, h.store.Sources,
-		h.store.Shards, h.store.Restore, h.dispatcher, h.service, h.holder, h.sources, sub, h.dispatcher.Subscribers(sub.Topic),
+		store, *store, store.Subscriptions, store.Log, store.Pings, store.Cursors, store.Marks, store.Sources,
+		store.Shards, store.Restore, sub, cfg, &cfg, house.Config(cfg), cfg.AllowNet, *h, h, h.openedHub, h.openedHub.(hooked).House,
 	} {
 		text := debugged(part)
 		for _, canary := range []string{canarySecret, canaryPassword, "dTpj"} { // the last as base64 has it behind the user's name
@@ -86,14 +95,14 @@ func debugged(value any) string {
 }
 
 // activate stores a subscription with a secret.
-func activate(t *testing.T, h *house) subscription.Subscription {
+func activate(t *testing.T, store *engine.Engine) subscription.Subscription {
 	t.Helper()
 	const topic, callback = "https://source.example/", "https://destination.example/" + canaryCapability
 	sub := subscription.Subscription{
 		ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback, Secret: canarySecret, Expires: time.Now().Add(time.Hour),
 	}
 	r := subscription.Request{ID: sub.ID, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topic, Callback: callback, Secret: canarySecret}
-	if err := errors.Join(h.store.Subscriptions.Submit(t.Context(), r), h.store.Subscriptions.Activate(t.Context(), r, sub)); err != nil {
+	if err := errors.Join(store.Subscriptions.Submit(t.Context(), r), store.Subscriptions.Activate(t.Context(), r, sub)); err != nil {
 		t.Fatal(err)
 	}
 	return sub

@@ -3,19 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"carillon"
 
 	"carillon/cmd/internal/program"
-	"carillon/hub"
 	"carillon/internal/egress"
-	"carillon/store/redisstore"
 )
 
 var (
@@ -26,39 +22,32 @@ var (
 // Look implements program.Looker: all that can be seen of the settings of a hub without a
 // store and without listeners.
 func (f *serveCommand) Look(_ context.Context, logger *slog.Logger) error {
-	f.warn(logger)
-	f.tell(logger)
-	all := []error{
-		checkFiles(program.OpenFiles()),
-		f.publicEndpoint(logger).Check(f.URL), f.adminEndpoint(logger).Check(""),
-		f.lookAtToken(logger), f.lookAtStore(logger), f.lookAtWayOut(),
+	for _, warning := range f.exposed() {
+		logger.Warn(warning)
 	}
+	cfg, err := f.config(logger)
+	all := []error{err, f.publicEndpoint(logger).Check(f.URL), f.adminEndpoint(logger).Check(""), f.lookAtToken(logger)}
 	if f.URL == "" {
 		all = append(all, program.NeedsURL(f.Listen))
-	} else if err := (hub.Config{URL: f.URL}).Validate(); err != nil {
-		all = append(all, fmt.Errorf("--url: %w", err))
+		cfg.URL = "http://127.0.0.1/websub/" // as the listener's will be
 	}
-	return errors.Join(all...)
+	return errors.Join(append(all, cfg.Check())...)
 }
 
-// tell warns of what the hub gives less room for than it could use.
-func (f *serveCommand) tell(logger *slog.Logger) {
-	f.shares().tell(logger, memoryLimit(), int64(f.MaxBody), int64(f.ConnectionBytes))
-	partsOf(program.OpenFiles()).tell(logger, program.OpenFiles())
-}
-
-// shares are the parts that what is large has of the memory.
-func (f *serveCommand) shares() shares {
-	return sharesWithin(memoryLimit(), int64(f.MaxBody), int64(f.ConnectionBytes))
+// stopping says how long the end of the hub may take.
+func (f *serveCommand) stopping() carillon.Config {
+	return carillon.Config{StopWithin: program.StopWithin - f.Drain}
 }
 
 // publicEndpoint and adminEndpoint are the listeners.
 func (f *serveCommand) publicEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Most: partsOf(program.OpenFiles()).public, Proxies: f.TrustedProxy, Finish: f.stageWithin(), Logger: logger}
+	most, _ := carillon.Connections()
+	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Most: most, Proxies: f.TrustedProxy, Finish: f.stopping().FinishWithin(), Logger: logger}
 }
 
 func (f *serveCommand) adminEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Most: partsOf(program.OpenFiles()).operator, Operators: true, Logger: logger}
+	_, most := carillon.Connections()
+	return program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Most: most, Operators: true, Logger: logger}
 }
 
 // lookAtToken reads the operator's token, and asks whether the operator's listener may be
@@ -78,52 +67,13 @@ func loopbackOnly(address string) bool {
 	return err == nil && at.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// lookAtStore looks at what the store is kept in.
-func (f *serveCommand) lookAtStore(logger *slog.Logger) error {
-	for _, warning := range f.exposed() {
-		logger.Warn(warning)
-	}
-	where, err := f.directory()
-	if redisstore.IsURL(f.Store) || err != nil {
-		return nil // Validate looks at these
-	}
-	if err := program.CheckDirectory(where); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return f.failed(err)
-	}
-	return f.failed(refuseRoot(where))
-}
-
-// exposed tells what of the store others can read.
-func (f *storeFlags) exposed() []string {
-	if redisstore.IsURL(f.Store) {
-		return program.ExposedSecret("--redis-password-file", f.RedisPasswordFile)
-	}
-	where, err := f.directory()
-	if err != nil {
-		return nil
-	}
-	return program.ExposedDirectory("--store", where)
-}
-
-// lookAtWayOut makes what goes out, which connects to nobody.
-func (f *serveCommand) lookAtWayOut() error {
-	way, err := f.wayOut(f.URL, egress.NamesConfig{TTL: f.DNSTTL}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		return err
-	}
-	if _, err := egress.New(way); err != nil {
-		return fmt.Errorf("--allow-net: %w", err)
-	}
-	return nil
-}
-
 // Shown implements program.Shower.
 func (f *serveCommand) Shown(flag, value string) string {
 	switch {
 	case flag == "store":
 		return f.shown()
 	case flag == "proxy" && strings.Contains(value, "@"):
-		if p, err := f.proxy(); err == nil {
+		if p, err := egress.NewProxy(f.Proxy); err == nil {
 			return p.String()
 		}
 		return "…"

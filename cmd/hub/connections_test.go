@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/program"
 	"carillon/operator"
 )
 
@@ -14,7 +13,7 @@ import (
 func TestConnectionLimits(t *testing.T) {
 	t.Parallel()
 	want := map[string]float64{
-		"carillon_delivery_connection_limit":            float64(partsOf(program.OpenFiles()).conns),
+		"carillon_delivery_connection_limit":            float64(outgoingConnections()),
 		"carillon_delivery_idle_connection_limit_bytes": 6 << 20,
 		"carillon_delivery_tls_session_limit_bytes":     2 << 20,
 	}

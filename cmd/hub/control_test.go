@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/internal/engine"
 	"carillon/operator/ask"
 	"carillon/store/pebblestore"
 )
@@ -97,7 +98,7 @@ func TestControlOfNobody(t *testing.T) {
 	if said := ask(); !strings.Contains(said, want) {
 		t.Errorf("without a socket it says %q", said)
 	}
-	socket, err := controlSocket(dir).Listen()
+	socket, err := engine.Socket(dir).Listen()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func newCrowd(t *testing.T, store string, all, failing int) *crowd {
 	good := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(good.Close)
 	refusing := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
-	e, err := openEngine(storeFlags{Store: store}, slog.New(slog.DiscardHandler), nil)
+	e, err := openStore(t.Context(), storeFlags{Store: store}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

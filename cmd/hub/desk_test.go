@@ -182,7 +182,7 @@ func TestALeftOverListener(t *testing.T) {
 	t.Parallel()
 	s := newSink(t)
 	store := "pebble:" + t.TempDir()
-	e, err := openEngine(storeFlags{Store: store}, slog.New(slog.DiscardHandler), nil)
+	e, err := openStore(t.Context(), storeFlags{Store: store}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestDeskOfAStoppedHub(t *testing.T) {
 	if err := p.stop(t); err != nil {
 		t.Fatal(err)
 	}
-	e, err := openEngine(storeFlags{Store: w.store}, slog.New(slog.DiscardHandler), nil)
+	e, err := openStore(t.Context(), storeFlags{Store: w.store}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -275,7 +275,7 @@ const townURL = "http://hub.test/websub/"
 
 func (w *town) startHub(t *testing.T, args ...string) *townHub {
 	t.Helper()
-	var c commands
+	c := commands{Serve: serveCommand{open: openHub}}
 	args = append([]string{
 		"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", townURL, "--store", "pebble:" + t.TempDir(),
 	}, args...)
@@ -284,7 +284,7 @@ func (w *town) startHub(t *testing.T, args ...string) *townHub {
 	}
 	c.Serve.resolver = w.names.resolver()
 	log := newLines()
-	h, err := open(t.Context(), c.Serve, log.logger())
+	h, err := c.Serve.start(t.Context(), log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}

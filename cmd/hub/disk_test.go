@@ -16,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/house"
+	"carillon/store/pebblestore"
 )
 
 // fullDisk is a disk that can be full.
@@ -125,14 +127,13 @@ func TestFullDisk(t *testing.T) {
 // houseOn runs a hub in this process, on a disk, until stop is called.
 func houseOn(t *testing.T, disk vfs.FS, dir string) (hub string, log *logText, stop func()) {
 	t.Helper()
-	var c commands
+	c := commands{Serve: serveCommand{open: openWith(house.Hooks{Pebble: func(c *pebblestore.Config) { c.FS = disk }})}}
 	args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + dir, "--retry-first", "100ms", "--retry-max", "1s"}
 	if _, err := program.Read("hub", summary, &c, args, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	c.Serve.pebble.FS = disk
 	log = &logText{}
-	h, err := open(t.Context(), c.Serve, slog.New(slog.NewTextHandler(log, nil)))
+	h, err := c.Serve.start(t.Context(), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

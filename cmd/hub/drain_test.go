@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/house"
 	"carillon/internal/redistest"
 )
 
@@ -70,7 +71,9 @@ func TestASecondSignalEndsTheProcess(t *testing.T) {
 func TestTheEndIsWithinItsBound(t *testing.T) {
 	t.Parallel()
 	for _, drain := range []time.Duration{0, 5 * time.Second, 10 * time.Second, maxDrain} {
-		stage := (&serveCommand{Drain: drain}).stageWithin()
+		f := &serveCommand{listenFlags: listenFlags{Drain: drain}}
+		stage := f.stopping().FinishWithin()
+		const forPositions = 3 * time.Second
 		if whole := drain + 2*stage + forPositions; whole > program.StopWithin || stage < 5*time.Second {
 			t.Errorf("with a drain of %s the end takes %s, with %s for each stage; want at most %s", drain, whole, stage, program.StopWithin)
 		}
@@ -218,18 +221,17 @@ func TestRollingRestart(t *testing.T) {
 // balancer. The public port waits for the store for ever.
 func startDoor(t *testing.T, store string) (listen string, log *lines, ready <-chan struct{}) {
 	t.Helper()
-	var c commands
+	c := commands{Serve: serveCommand{open: openWith(house.Hooks{OpenWithin: time.Hour})}}
 	listen = fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	args := []string{"--listen", listen, "--admin", "127.0.0.1:0", "--url", "http://127.0.0.1:9/websub/", "--store", store}
 	if _, err := program.Read("hub", summary, &c, args, t.Output()); err != nil {
 		t.Fatal(err)
 	}
 	log = newLines()
-	h, err := open(t.Context(), c.Serve, log.logger())
+	h, err := c.Serve.start(t.Context(), log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.openWithin = time.Hour
 	ctx, cancel := context.WithCancel(context.Background())
 	attached, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- h.run(ctx, func() { close(attached) }) }()

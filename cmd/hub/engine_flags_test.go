@@ -22,19 +22,28 @@ func TestRedisURL(t *testing.T) {
 		"redis+cluster://a:1,b:2?prefix=bell": "redis+cluster://:%61%2F%62%40%63@a:1,b:2?prefix=bell",
 		"unix:///run/redis.sock":              "unix://:%61%2F%62%40%63@/run/redis.sock",
 	} {
-		got, err := (&storeFlags{Store: store, RedisPasswordFile: file}).redisURL()
+		got, err := redisURL(storeFlags{Store: store, RedisPasswordFile: file})
 		if err != nil || got != want {
 			t.Errorf("%s with a password is %s, %v; want %s", store, got, err, want)
 		}
 		t.Setenv(passwordVariable, "a/b@c")
-		if got, err := (&storeFlags{Store: store}).redisURL(); err != nil || got != want {
+		if got, err := redisURL(storeFlags{Store: store}); err != nil || got != want {
 			t.Errorf("%s with a password from the environment is %s, %v; want %s", store, got, err, want)
 		}
 		t.Setenv(passwordVariable, "")
-		if got, err := (&storeFlags{Store: store}).redisURL(); err != nil || got != store {
+		if got, err := redisURL(storeFlags{Store: store}); err != nil || got != store {
 			t.Errorf("%s without a password is %s, %v", store, got, err)
 		}
 	}
+}
+
+// redisURL returns the URL that the engine gets.
+func redisURL(f storeFlags) (string, error) {
+	c, err := f.engine(nil)
+	if err != nil {
+		return "", err
+	}
+	return c.RedisURL()
 }
 
 // No refusal of --store shows what may be a password.

@@ -6,18 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"carillon/cmd/internal/program"
 	"carillon/internal/durable"
+	"carillon/internal/engine"
+	"carillon/internal/release"
 	"carillon/operator/ask"
-	"carillon/store/pebblestore"
-	"carillon/store/redisstore"
 	"carillon/transfer"
 )
 
@@ -53,8 +49,8 @@ func (f *exportCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 	show := newReporter("exporting", 0, stderr, logger)
 	var done transfer.Progress
 	write := func(w io.Writer) (err error) {
-		done, err = transfer.Export(ctx, e.source(), w, transfer.ExportConfig{
-			Hub: program.Version, Engine: f.kind(), Progress: show.progress,
+		done, err = transfer.Export(ctx, e.Source(), w, transfer.ExportConfig{
+			Hub: release.Version, Engine: e.Name(), Progress: show.progress,
 		})
 		return err
 	}
@@ -76,32 +72,7 @@ func (f *exportCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reade
 	return nil
 }
 
-// refuseNothing keeps a wrong directory from being made, and exported as a hub
-// that keeps nothing.
-func (f *storeFlags) refuseNothing() error {
-	if redisstore.IsURL(f.Store) {
-		return nil
-	}
-	where, err := f.directory()
-	if err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(where)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
-		return f.failed(errors.New("there is no store"))
-	}
-	return f.failed(err)
-}
-
-// kind is the engine's, without what may be a password in --store.
-func (f *exportCommand) kind() string {
-	if redisstore.IsURL(f.Store) {
-		return "redis"
-	}
-	return "pebble"
-}
-
-func (f *exportCommand) warn(ctx context.Context, e *engine, logger *slog.Logger) error {
+func (f *exportCommand) warn(ctx context.Context, e *engine.Engine, logger *slog.Logger) error {
 	if e.Processes == nil {
 		return nil
 	}
@@ -110,33 +81,6 @@ func (f *exportCommand) warn(ctx context.Context, e *engine, logger *slog.Logger
 		logger.Warn("hubs are working on the store: the export is not a single moment in time, and lacks what they accept from now on", "hubs", n)
 	}
 	return err
-}
-
-// openStore opens the store for a command that ends, which does not wait for a
-// store that is away.
-func openStore(ctx context.Context, f storeFlags, logger *slog.Logger) (*engine, error) {
-	if where, err := f.directory(); err == nil {
-		if err := refuseRoot(where); err != nil {
-			return nil, f.failed(err)
-		}
-	}
-	e, err := openEngine(f, logger, prometheus.NewRegistry())
-	if errors.Is(err, pebblestore.ErrInUse) {
-		return nil, fmt.Errorf("%w: stop the hub first", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := e.Ready(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("the store is not ready: %w", err), e.Close())
-	}
-	return e, nil
-}
-
-func (e *engine) source() transfer.Source {
-	return transfer.Source{
-		Subscriptions: e.Subscriptions, Cursors: e.Cursors, Log: e.Log, Pings: e.Pings, Sources: e.Sources,
-	}
 }
 
 // writeBuffer gathers lines for one write.

@@ -106,7 +106,7 @@ func persist(t *testing.T, what string, ask func() (int, string, error), want in
 // Where there are too few files the hub says so in one line, and starts nothing.
 func TestTooFewFiles(t *testing.T) {
 	t.Parallel()
-	p := launchHub(t, fewFiles(leastFiles-1), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
+	p := launchHub(t, fewFiles(63), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
 	if err := p.cmd.Wait(); err == nil || p.cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("it ended with %v", err)
 	}

@@ -2,176 +2,202 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
 	"time"
 
+	"carillon"
 	"carillon/cmd/internal/program"
-	"carillon/operator/ask"
+	"carillon/delivery/send"
+	"carillon/internal/egress"
+	"carillon/internal/house"
 )
 
-// commands are the command line of the hub. Scripts rely on the names of its flags.
-type commands struct {
-	program.Common
-
-	Serve   serveCommand   `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
-	Export  exportCommand  `cmd:"" help:"Write everything that a hub keeps as JSON lines."`
-	Import  importCommand  `cmd:"" help:"Put what an export holds into a store."`
-	Backup  backupCommand  `cmd:"" help:"Make a backup of a store, while its hub runs or not."`
-	Restore restoreCommand `cmd:"" help:"Make a store of a backup."`
-	Source  sourceCommands `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
-
-	Topics        asking[ask.Topics]        `cmd:"" help:"List topics." group:"See and repair"`
-	Topic         asking[ask.Topic]         `cmd:"" help:"Show a topic and what became of its notifications." group:"See and repair"`
-	Subscriptions asking[ask.Subscriptions] `cmd:"" help:"List subscriptions." group:"See and repair"`
-	Show          asking[ask.Show]          `cmd:"" help:"Show a subscription, or a notification: was it delivered to all?" group:"See and repair"`
-	Retry         asking[ask.Retry]         `cmd:"" help:"Make the next attempt of a subscription now." group:"See and repair"`
-	Replay        asking[ask.Replay]        `cmd:"" help:"Deliver a stretch of the log to one subscription once more." group:"See and repair"`
-	Remove        asking[ask.Remove]        `cmd:"" help:"End a subscription." group:"See and repair"`
-	Trim          asking[ask.Trim]          `cmd:"" help:"Remove the oldest notifications of a topic." group:"See and repair"`
-	LevelOf       asking[ask.LogLevel]      `cmd:"" name:"log-level" help:"Print or change the level of a running hub's log lines." group:"See and repair"`
-
-	Ready readyCommand `cmd:"" help:"Ask a running hub whether it is ready: the exit status is 0 if it is."`
-
-	Settings program.ConfigCommands[serveCommand] `cmd:"" name:"config" help:"Look at the configuration without starting."`
-	About    program.VersionCommand               `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
-}
-
-// level is that of the log lines. What a command of an operator has done is told by its own
-// line.
-func (c *commands) level(chosen any) program.Level {
-	switch chosen.(type) {
-	case interface{ quiet() }:
-		return cmp.Or(c.LogLevel, "warn")
-	}
-	return c.LogLevel
-}
-
-// command is one of the things that the program does.
-type command interface {
-	run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error
-}
-
-// serveCommand is the hub itself.
+// serveCommand is the hub itself. Its flags are in groups, each a struct, in the order of --help.
 type serveCommand struct {
-	Listen string             `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one." group:"Listeners"`
-	URL    string             `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http:// or, with --tls-cert, https://, the listener's address and /websub/. Needed where the hub listens on every address." group:"Listeners"`
-	Host   []program.HostName `placeholder:"NAME" help:"Another host that the public listener answers to, besides that of --url, addresses and localhost; repeatable. A request for any other host gets 421." group:"Listeners"`
-	Admin  string             `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: the page, the JSON API, /healthz, /readyz and /metrics. On an address that is not loopback it needs --admin-token-file, and a certificate or --admin-plain." group:"Listeners"`
+	listenFlags `group:"Listeners"`
+	storeFlags  `group:"Store"`
+	Takeover    time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m." group:"Store" range:"1s to 5m"`
 
-	Drain time.Duration `default:"5s" help:"How long the public listener serves on after SIGTERM, while /readyz answers 503 and each answer closes its connection, so that a load balancer can learn of the end: 0 to 15s. More than what the balancer takes to notice, which is two of its questions for most. SIGINT (Ctrl-C) waits for nothing." group:"Listeners" range:"0 to 15s"`
+	wayOutFlags      `group:"Where the hub connects to"`
+	publisherFlags   `group:"Clients"`
+	traceFlags       `group:"Traces"`
+	clientFlags      `group:"Clients"`
+	leaseFlags       `group:"Leases"`
+	deliveryFlags    `group:"Deliveries"`
+	keepFlags        `group:"What is kept"`
+	publicationFlags `group:"Publications"`
 
-	TLS           program.TLS `embed:"" set:"listener=public listener" group:"Listeners"`
-	AdminTLS      program.TLS `embed:"" prefix:"admin-" set:"listener=operator's listener" group:"Listeners"`
-	operatorFlags `group:"Listeners"`
-	storeFlags    `group:"Store"`
-	Takeover      time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m." group:"Store" range:"1s to 5m"`
-
-	wayOutFlags    `group:"Where the hub connects to"`
-	publisherFlags `group:"Clients"`
-	traceFlags     `group:"Traces"`
-	clientFlags    `group:"Clients"`
-
-	DNSTTL time.Duration `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m." group:"Where the hub connects to" range:"more than 0"`
-
-	LeaseMin     time.Duration `default:"5m" help:"Shortest lease that is granted." group:"Leases" range:"more than 0"`
-	LeaseDefault time.Duration `default:"240h" help:"Lease for who asks for none." group:"Leases" range:"more than 0"`
-	LeaseMax     time.Duration `default:"744h" help:"Longest lease that is granted." group:"Leases" range:"more than 0"`
-
-	RetryFirst time.Duration `default:"5s" help:"Pause before the first retry of a delivery, about; it doubles with each further one." group:"Deliveries" range:"more than 0"`
-	RetryMax   time.Duration `default:"1h" help:"Longest pause between two attempts." group:"Deliveries" range:"more than 0"`
-	RetryFor   time.Duration `default:"72h" help:"How old a notification may be before a failed attempt gives it up." group:"Deliveries" range:"more than 0"`
-
-	KeepAtLeast time.Duration  `default:"5m" help:"Age before which no notification leaves the logs: 5s or more. With less than some minutes a subscription that is being verified may miss its first." group:"What is kept" range:"5s or more"`
-	KeepFor     *time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then may have a gap; 0: no bound by age. Default: a day more than --retry-for." group:"What is kept" range:"0, or --keep-at-least or more"`
-	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the sites of topics that take most are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays, but for sites above their share. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound." group:"What is kept" range:"0, or 1MB or more"`
-
-	memoryFlags `group:"What is kept"`
-
-	DeliveryTimeout time.Duration   `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer." group:"Deliveries" range:"more than 0"`
-	Signature       string          `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512." group:"Deliveries"`
-	SignatureFor    []hostSignature `placeholder:"HOST=METHOD" help:"Another algorithm of X-Hub-Signature for the callbacks of a host, whatever their port: sha1 for subscribers that know no other and drop every delivery; repeatable." group:"Deliveries"`
-	TopicCheckTTL   time.Duration   `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub." group:"Publications" range:"more than 0"`
-	MaxBody         byteSize        `default:"50MiB" placeholder:"SIZE" help:"Largest content of a topic, published or fetched: a number of bytes, or with a unit, as of --keep-bytes." group:"Publications" range:"1 to 1GiB"`
-
-	again   program.Reloading // how the settings are read anew
-	disturb func(*engine)     // called with the engine before it is used; nil but in tests
+	again program.Reloading                        // how the settings are read anew
+	open  func(carillon.Config) (openedHub, error) // carillon.Open; tests have others
 }
 
-// minKeepAtLeast is the least --keep-at-least: logs are trimmed each second at most,
-// and what other processes tell of their cursors is a few times that old.
-const minKeepAtLeast = 5 * time.Second
+// listenFlags say where the hub listens.
+type listenFlags struct {
+	Listen   string             `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Public listener; port 0 picks one."`
+	URL      string             `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http:// or, with --tls-cert, https://, the listener's address and /websub/. Needed where the hub listens on every address."`
+	Host     []program.HostName `placeholder:"NAME" help:"Another host that the public listener answers to, besides that of --url, addresses and localhost; repeatable. A request for any other host gets 421."`
+	Admin    string             `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: the page, the JSON API, /healthz, /readyz and /metrics. On an address that is not loopback it needs --admin-token-file, and a certificate or --admin-plain."`
+	Drain    time.Duration      `default:"5s" help:"How long the public listener serves on after SIGTERM, while /readyz answers 503 and each answer closes its connection, so that a load balancer can learn of the end: 0 to 15s. More than what the balancer takes to notice, which is two of its questions for most. SIGINT (Ctrl-C) waits for nothing." range:"0 to 15s"`
+	TLS      program.TLS        `embed:"" set:"listener=public listener"`
+	AdminTLS program.TLS        `embed:"" prefix:"admin-" set:"listener=operator's listener"`
+	operatorFlags
+}
 
-// minKeepBytes is the least --keep-bytes but for 0. With less every log would be cut to
-// a few notifications; it stops a 10 that was to be 10GiB.
-const minKeepBytes = 1_000_000
+// wayOutFlags say where the hub may connect to, and by whom.
+type wayOutFlags struct {
+	AllowNet        []netip.Prefix     `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
+	AllowPort       []egress.PortRange `placeholder:"N|N-M" help:"A port, or a range of them, that callbacks and topics may have besides 80, 443 and those above 1023 that no other service is known by; repeatable."`
+	Proxy           string             `placeholder:"URL" help:"The HTTP proxy that all connections to callbacks and topics go by, http://HOST:PORT or https://HOST:PORT, by CONNECT; or environment: the one that HTTPS_PROXY or HTTP_PROXY names, with the exceptions in NO_PROXY. Needs --proxy-filters. Where it asks for a password, set it by the variable: a command line can be seen."`
+	ProxyFilters    bool               `help:"The proxy refuses connections to private and other special addresses itself. The hub cannot see what a proxy connects to, and so does not use one that may connect to anything."`
+	ConnectionBytes byteSize           `default:"512MiB" placeholder:"SIZE" help:"What connections to callbacks and topics may take in memory while they are kept for the next request, and the TLS sessions of their hosts, by estimate: 1MB or more. Three quarters are for connections, of which one takes some 2 KiB, or with TLS 14 KiB and the host's certificates; a quarter is for sessions, of 5 to 8 KiB each. With GOMEMLIMIT an eighth of that at most. Beyond it those that are expected to be used last are closed: the next request to such a host makes a connection anew. A number of bytes, or with a unit, as of --keep-bytes." range:"1MB or more"`
+	KeyExchange     string             `enum:"hybrid,classic" default:"hybrid" help:"How keys are agreed with callbacks and topics over TLS. hybrid: by X25519 with ML-KEM-768 where the other side knows it, so that traffic that is recorded today stays secret when there are quantum computers; else by one of the classic ones. classic: by X25519, P-256, P-384 or P-521 only. That takes less processor time for each connection that is opened, resumed ones too, and some 2 KB less of traffic."`
+	DNSTTL          time.Duration      `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m." range:"more than 0"`
 
-// maxMaxBody is the largest --max-body: a publication is held in memory.
-const maxMaxBody = 1 << 30
+	resolver *net.Resolver // asks the name servers; the system's if nil
+}
 
-// Bounds of --takeover: below, a pause of the network or of the machine takes a
-// part away; above, a part rests for longer than anybody would want.
-const (
-	minTakeover = time.Second
-	maxTakeover = 5 * time.Minute
-)
+// publisherFlags say who may publish.
+type publisherFlags struct {
+	Publishers string `enum:"open,registered" default:"open" help:"Who may publish: open, whoever reaches the hub, to topics that name it; or registered, only Sources that hub source add has registered, each with a token and the prefixes of its topics."`
+}
+
+// traceFlags say what of the traces goes to others. Whether there are any, and where they
+// go, is told by the variables that OpenTelemetry has for all programs.
+type traceFlags struct {
+	TraceCallbacks bool `help:"Send traceparent (W3C Trace Context) with each delivery, so that a Destination's traces can go on where the hub's end. There are traces where OTEL_EXPORTER_OTLP_ENDPOINT names a collector."`
+}
+
+// clientFlags say who a client is, for the limits that are for each.
+type clientFlags struct {
+	TrustedProxy []netip.Prefix `placeholder:"CIDR" help:"A network of proxies before the hub, whose X-Forwarded-For says who the clients are that limits are for, and whose X-Forwarded-Proto says at the operator's listener whether a browser came by https; repeatable. Default: who connects is the client, and one on this machine has no limits."`
+}
+
+// leaseFlags bound leases.
+type leaseFlags struct {
+	LeaseMin     time.Duration `default:"5m" help:"Shortest lease that is granted." range:"more than 0"`
+	LeaseDefault time.Duration `default:"240h" help:"Lease for who asks for none." range:"more than 0"`
+	LeaseMax     time.Duration `default:"744h" help:"Longest lease that is granted." range:"more than 0"`
+}
+
+// deliveryFlags say how deliveries are made.
+type deliveryFlags struct {
+	RetryFirst      time.Duration   `default:"5s" help:"Pause before the first retry of a delivery, about; it doubles with each further one." range:"more than 0"`
+	RetryMax        time.Duration   `default:"1h" help:"Longest pause between two attempts." range:"more than 0"`
+	RetryFor        time.Duration   `default:"72h" help:"How old a notification may be before a failed attempt gives it up." range:"more than 0"`
+	DeliveryTimeout time.Duration   `default:"30s" help:"Time for one delivery, from dialing to the last byte of the answer." range:"more than 0"`
+	Signature       string          `enum:"sha1,sha256,sha384,sha512" default:"sha256" help:"Algorithm of X-Hub-Signature: sha1, sha256, sha384 or sha512."`
+	SignatureFor    []hostSignature `placeholder:"HOST=METHOD" help:"Another algorithm of X-Hub-Signature for the callbacks of a host, whatever their port: sha1 for subscribers that know no other and drop every delivery; repeatable."`
+}
+
+// keepFlags say how long notifications are kept, for subscriptions and for those who come later.
+type keepFlags struct {
+	KeepAtLeast time.Duration  `default:"5m" help:"Age before which no notification leaves the logs: 5s or more. With less than some minutes a subscription that is being verified may miss its first." range:"5s or more"`
+	KeepFor     *time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then may have a gap; 0: no bound by age. Default: a day more than --retry-for." range:"0, or --keep-at-least or more"`
+	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the sites of topics that take most are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays, but for sites above their share. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound." range:"0, or 1MB or more"`
+
+	Memory      bool           `default:"true" help:"Whether Destinations may read what was published lately, at memory below the hub URI: to catch up on what they missed. With --memory=false what nobody waits for goes from the logs after --keep-at-least."`
+	MemoryFor   *time.Duration `placeholder:"DURATION" help:"How long a notification stays for that when no subscription waits for it any more. Default: a day more than --retry-for. --keep-for and --keep-bytes come first." range:"0 or more"`
+	MemoryBytes *byteSize      `placeholder:"SIZE" help:"What all logs together may take before what nobody waits for goes, though it is younger than --memory-for: of the sites of topics that take most, oldest first. Default: a tenth of --keep-bytes; with Redis, which holds it in memory, 64MiB at most." range:"1MB or more, and not more than --keep-bytes"`
+}
+
+// publicationFlags bound publications.
+type publicationFlags struct {
+	TopicCheckTTL time.Duration `name:"topic-check-ttl" default:"10m" help:"How long it is remembered that a topic names this hub." range:"more than 0"`
+	MaxBody       byteSize      `default:"50MiB" placeholder:"SIZE" help:"Largest content of a topic, published or fetched: a number of bytes, or with a unit, as of --keep-bytes." range:"1 to 1GiB"`
+}
+
+// hostSignature is the method of signatures for the callbacks of one host.
+type hostSignature struct {
+	host   program.HostName
+	method string
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *hostSignature) UnmarshalText(text []byte) error {
+	host, method, _ := strings.Cut(string(text), "=")
+	if err := s.host.UnmarshalText([]byte(host)); err != nil {
+		return err
+	}
+	if err := send.CheckSignature(method); err != nil {
+		return fmt.Errorf("%q: the method for a host must be sha1, sha256, sha384 or sha512, as in hub.example.org=sha1", text)
+	}
+	s.method = method
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s hostSignature) MarshalText() ([]byte, error) {
+	return []byte(string(s.host) + "=" + s.method), nil
+}
 
 // maxDrain is the longest --drain: what is left of program.StopWithin is for the requests and
 // deliveries under way.
 const maxDrain = 15 * time.Second
 
-// Validate refuses values that cannot be kept, by the names that the operator
-// knows, all at once. It is called when the flags are parsed.
+// minBytes is the least --keep-bytes and --memory-bytes but for no bound.
+const minBytes = 1_000_000
+
+// Validate refuses values that cannot be kept, all at once. It is called when the flags are parsed.
 func (f *serveCommand) Validate() error {
 	var all []error
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"lease-min", f.LeaseMin},
-		{"lease-default", f.LeaseDefault},
-		{"lease-max", f.LeaseMax},
-		{"retry-first", f.RetryFirst},
-		{"retry-max", f.RetryMax},
-		{"retry-for", f.RetryFor},
-		{"delivery-timeout", f.DeliveryTimeout},
-		{"topic-check-ttl", f.TopicCheckTTL},
-		{"dns-ttl", f.DNSTTL},
-	} {
-		if d.value <= 0 {
-			all = append(all, fmt.Errorf("--%s must be more than 0, not %s", d.name, d.value))
-		}
+	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	cfg, err := f.config(slog.New(slog.DiscardHandler))
+	// What means something else in the flags than in a Config is refused here alone.
+	if f.KeepFor != nil && *f.KeepFor < 0 {
+		refuse("--keep-for must be 0 (no bound by age) or more, not %s", *f.KeepFor)
 	}
-	refuse := func(wrong bool, format string, args ...any) {
-		if wrong {
-			all = append(all, fmt.Errorf(format, args...))
-		}
+	if f.MemoryFor != nil && *f.MemoryFor < 0 {
+		refuse("--memory-for must be 0 or more, not %s", *f.MemoryFor)
 	}
-	refuse(f.LeaseMin > f.LeaseDefault || f.LeaseDefault > f.LeaseMax,
-		"the leases must be --lease-min <= --lease-default <= --lease-max, not %s, %s, %s", f.LeaseMin, f.LeaseDefault, f.LeaseMax)
-	refuse(f.RetryFirst > f.RetryMax, "--retry-first (%s) must not be longer than --retry-max (%s)", f.RetryFirst, f.RetryMax)
-	refuse(f.KeepAtLeast < minKeepAtLeast, "--keep-at-least must be %s or more, not %s", minKeepAtLeast, f.KeepAtLeast)
-	if f.KeepFor != nil {
-		refuse(*f.KeepFor < 0, "--keep-for must be 0 (no bound by age) or more, not %s", *f.KeepFor)
-		refuse(*f.KeepFor > 0 && *f.KeepFor < f.KeepAtLeast,
-			"--keep-for (%s) must not be shorter than --keep-at-least (%s); 0 is no bound by age", *f.KeepFor, f.KeepAtLeast)
+	if f.KeepBytes != 0 && f.KeepBytes < minBytes {
+		refuse("--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB", int64(f.KeepBytes))
+		cfg.KeepBytes = -1
 	}
-	refuse(f.KeepBytes != 0 && f.KeepBytes < minKeepBytes,
-		"--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB", int64(f.KeepBytes))
-	refuse(f.Takeover < minTakeover || f.Takeover > maxTakeover, "--takeover must be from %s to %s, not %s", minTakeover, maxTakeover, f.Takeover)
-	refuse(f.Drain < 0 || f.Drain > maxDrain, "--drain must be from 0 (none) to %s, not %s", maxDrain, f.Drain)
-	refuse(f.MaxBody < 1 || f.MaxBody > maxMaxBody, "--max-body must be from 1 to %s, not %s", byteSize(maxMaxBody), f.MaxBody)
-	return errors.Join(append(all, f.memoryFlags.validate(int64(f.KeepBytes)), f.wayOutFlags.Validate(), f.clientFlags.Validate(), f.storeFlags.Validate())...)
+	if f.MemoryBytes != nil && *f.MemoryBytes < minBytes {
+		refuse("--memory-bytes must be 1MB or more, not %d bytes; sizes may have units, like 1GiB; --memory=false keeps nothing", int64(*f.MemoryBytes))
+		cfg.MemoryBytes = 0
+	}
+	if f.Drain < 0 || f.Drain > maxDrain {
+		refuse("--drain must be from 0 (none) to %s, not %s", maxDrain, f.Drain)
+		cfg.StopWithin = program.StopWithin
+	}
+	return errors.Join(append(all, err, house.Config(cfg).Validate())...)
 }
 
-// warn tells of values that can be kept, but lose what others promise.
-func (f *serveCommand) warn(logger *slog.Logger) {
-	if f.KeepFor != nil && *f.KeepFor > 0 && *f.KeepFor < f.RetryFor {
-		logger.Warn("--keep-for is shorter than --retry-for: what is retried for longer than --keep-for leaves its log, and may be a gap before it is given up",
-			"keep_for", *f.KeepFor, "retry_for", f.RetryFor)
+// config returns what the flags say of a hub.
+func (f *serveCommand) config(logger *slog.Logger) (carillon.Config, error) {
+	store, err := f.engine(logger)
+	cfg := carillon.Config{
+		URL: f.URL, Store: f.Store, RedisPassword: store.Password, RedisReplicas: f.RedisReplicas, AllowEviction: f.AllowEviction, Takeover: f.Takeover,
+		Logger: logger, Names: store.Names,
+		AllowNet: f.AllowNet, Proxy: f.Proxy, ProxyFilters: f.ProxyFilters, ConnectionBytes: int64(f.ConnectionBytes),
+		KeyExchange: f.KeyExchange, DNSTTL: f.DNSTTL, Resolver: f.resolver,
+		Publishers: f.Publishers, TrustedProxy: f.TrustedProxy, TraceCallbacks: f.TraceCallbacks,
+		LeaseMin: f.LeaseMin, LeaseDefault: f.LeaseDefault, LeaseMax: f.LeaseMax,
+		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor, DeliveryTimeout: f.DeliveryTimeout,
+		Signature: f.Signature, SignatureFor: map[string]string{}, TopicCheckTTL: f.TopicCheckTTL, MaxBody: int64(f.MaxBody),
+		KeepAtLeast: f.KeepAtLeast, KeepBytes: cmp.Or(int64(f.KeepBytes), -1), NoMemory: !f.Memory,
+		OperatorPprof: f.AdminPprof, StopWithin: program.StopWithin - f.Drain, OwnProcess: true,
 	}
-	f.clientFlags.warn(logger)
+	for _, ports := range f.AllowPort {
+		cfg.AllowPort = append(cfg.AllowPort, ports.String())
+	}
+	for _, s := range f.SignatureFor {
+		cfg.SignatureFor[string(s.host)] = s.method
+	}
+	if f.KeepFor != nil { // 0 is no bound here, and the default there
+		cfg.KeepFor = cmp.Or(*f.KeepFor, -1)
+	}
+	if f.MemoryFor != nil {
+		cfg.MemoryFor = cmp.Or(*f.MemoryFor, -1)
+	}
+	if f.MemoryBytes != nil {
+		cfg.MemoryBytes = int64(*f.MemoryBytes)
+	}
+	return cfg, err
 }

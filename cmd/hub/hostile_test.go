@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -11,6 +10,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"carillon/delivery/dispatch"
+	"carillon/store/pebblestore"
 )
 
 const (
@@ -90,9 +92,12 @@ func TestHostileCallbacks(t *testing.T) {
 // and 2,048 attempts with small bodies, one publication and two topics that are being
 // taken in, and a quarter of all for garbage.
 func hostileBound() int64 {
-	const small = (maxInFlight + maxSlow) * (64 << 10)
-	s := sharesWithin(math.MaxInt64, floodLarge, 0)
-	bytes := s.sending + s.latest + s.blocks + 4*s.table + small + bodyCopies*3*floodLarge
+	const (
+		small  = (512 + 2048) * (64 << 10)
+		store  = pebblestore.DefaultCacheBytes + 4*pebblestore.DefaultMemTableBytes
+		bodies = 3 * 3 * floodLarge // each in memory three times at most
+		bytes  = dispatch.DefaultMaxBytes + dispatch.DefaultCacheBytes + store + small + bodies
+	)
 	return (bytes + bytes/4) * heaviness
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"carillon/internal/engine"
 	"carillon/operator/ask"
 	"carillon/transfer"
 )
@@ -42,7 +43,7 @@ func (f *importCommand) run(ctx context.Context, logger *slog.Logger, stdin io.R
 		return err
 	}
 	show := newReporter("importing", size, stderr, logger)
-	done, err := transfer.Import(ctx, in, transfer.Engine{Source: e.source(), Target: e.Restore},
+	done, err := transfer.Import(ctx, in, transfer.Engine{Source: e.Source(), Target: e.Restore},
 		transfer.ImportConfig{Merge: f.Merge, Progress: show.progress})
 	show.end()
 	if err != nil {
@@ -118,7 +119,7 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 
 // refuseHubs refuses a store that hubs are working on: they would not learn of
 // what is put behind their backs.
-func refuseHubs(ctx context.Context, e *engine) error {
+func refuseHubs(ctx context.Context, e *engine.Engine) error {
 	if e.Processes == nil {
 		return nil
 	}

@@ -12,8 +12,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
+
+	"carillon"
 
 	"carillon/cmd/internal/program"
 	"carillon/operator/api"
@@ -30,13 +31,13 @@ const (
 func main() { os.Exit(program.Main(run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return runOn(ctx, args, stdout, stderr, nil)
+	return runOn(ctx, args, stdout, stderr, openHub)
 }
 
-// runOn is run with something between a hub and its engine: what tests put there.
-func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) int {
+// runOn is run with another way to open a hub: tests put something between it and its engine.
+func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error)) int {
 	stderr = program.OnScreen(stderr)
-	err := runChosen(ctx, args, stdout, stderr, disturb)
+	err := runChosen(ctx, args, stdout, stderr, open)
 	if err == nil || errors.Is(err, program.ErrDone) {
 		return 0
 	}
@@ -44,8 +45,8 @@ func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, disturb
 }
 
 // runChosen does what the arguments say.
-func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, disturb func(*engine)) error {
-	c := commands{Serve: serveCommand{disturb: disturb}}
+func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error)) error {
+	c := commands{Serve: serveCommand{open: open}}
 	read, err := program.Read(name, summary, &c, args, stdout)
 	if err != nil {
 		return err
@@ -66,22 +67,4 @@ func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, dis
 		}
 	}
 	return read.Command.(command).run(ctx, logger, os.Stdin, stdout, stderr)
-}
-
-// run serves until ctx ends.
-func (f *serveCommand) run(ctx context.Context, logger *slog.Logger, _ io.Reader, stdout, stderr io.Writer) error {
-	f.warn(logger)
-	program.WarnOfVariables(logger, name, &commands{}, passwordVariable, api.TokenVariable)
-	h, err := open(ctx, *f, logger)
-	if err != nil {
-		return err
-	}
-	defer h.close()
-	h.screen, _ = stderr.(*program.Screen)
-	return h.run(ctx, func() {
-		program.Ready(stdout, name,
-			program.Address{Name: "listen", Value: h.public.Addr().String()},
-			program.Address{Name: "admin", Value: h.operator.Addr().String()},
-			program.Address{Name: "url", Value: h.url})
-	})
 }

@@ -19,12 +19,12 @@ func engines(t *testing.T) map[string]string {
 // gather returns what a hub over the store shows before it serves.
 func gather(t *testing.T, store string, args ...string) []*dto.MetricFamily {
 	t.Helper()
-	c := commands{}
+	c := commands{Serve: serveCommand{open: openHub}}
 	args = append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store)
 	if _, err := program.Read("hub", summary, &c, args, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	h, err := open(t.Context(), c.Serve, slog.New(slog.DiscardHandler))
+	h, err := c.Serve.start(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/machine"
 	"carillon/operator/api"
 )
 
@@ -20,17 +22,14 @@ type operatorFlags struct {
 	AdminPlain     bool   `help:"Let the operator's listener speak plain HTTP on an address that is not loopback, where whoever sees the traffic sees the token: in a private network, or behind a proxy with TLS."`
 }
 
-// guardOperator says who may use the operator's listener, or why it cannot be opened so.
-func (h *house) guardOperator(f serveCommand) (err error) {
-	at, err := netip.ParseAddrPort(h.operator.Addr().String())
-	if err := f.guard(err == nil && at.Addr().Unmap().IsLoopback(), h.logger); err != nil {
-		return err
+// guardOperator returns who may use the operator's listener at an address, or why it cannot be
+// opened so; nil: whoever reaches it.
+func (f *serveCommand) guardOperator(listener net.Addr, logger *slog.Logger) (*api.Token, error) {
+	at, err := netip.ParseAddrPort(listener.String())
+	if err := f.guard(err == nil && at.Addr().Unmap().IsLoopback(), logger); err != nil {
+		return nil, err
 	}
-	if h.token, err = api.FindToken(os.Getenv(api.TokenVariable), f.AdminTokenFile, h.logger); err == nil && h.token != nil {
-		h.auth = api.NewAuth(h.token.Now, h.logger)
-		h.auth.Proxies = f.TrustedProxy
-	}
-	return err
+	return api.FindToken(os.Getenv(api.TokenVariable), f.AdminTokenFile, logger)
 }
 
 // guard refuses an operator's listener that is reached by others than this machine, and has
@@ -62,7 +61,7 @@ func lookForAdminToken(file string, logger *slog.Logger) error {
 	if _, err := os.Stat(dir); err != nil { // none is made for it
 		return fmt.Errorf("--admin-token-file: %s is not there and cannot be made: %w", file, err)
 	}
-	if err := program.CheckDirectory(dir); err != nil {
+	if err := machine.CheckDirectory(dir); err != nil {
 		return fmt.Errorf("--admin-token-file: %w", err)
 	}
 	return nil

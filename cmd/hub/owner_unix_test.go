@@ -9,18 +9,6 @@ import (
 	"testing"
 )
 
-// TestNearestDirectory: the owner of a directory that is to be made is that of the
-// nearest one that is there.
-func TestNearestDirectory(t *testing.T) {
-	t.Parallel()
-	there := t.TempDir()
-	for _, dir := range []string{there, filepath.Join(there, "new"), filepath.Join(there, "new", "newer")} {
-		if got, info, err := nearest(dir); got != there || err != nil || !info.IsDir() {
-			t.Errorf("%s: %s, %v, error %v; want %s", dir, got, info, err, there)
-		}
-	}
-}
-
 // TestDirectoryOfAnother: as root no command makes a store in another user's directory,
 // nor below it, and none says that it has. Other users may not make such a directory.
 func TestDirectoryOfAnother(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -99,27 +98,5 @@ func (r *reporter) bytes(n int64) {
 func (r *reporter) end() {
 	if r.terminal != nil {
 		r.terminal.Show("")
-	}
-}
-
-// showLoading tells on a terminal how many of the subscriptions are loaded, until this
-// process has its part or ctx ends.
-func (h *house) showLoading(ctx context.Context) {
-	if h.screen == nil {
-		return
-	}
-	defer h.screen.Show("")
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(progressOnTerminal):
-		}
-		if _ = h.deliveriesReady(ctx); h.loaded.Load() {
-			return
-		}
-		fair, _ := h.store.Fair()
-		held, _ := h.holder.counts()
-		h.screen.Show(fmt.Sprintf("loading subscriptions: %d in %d of %d shards", h.dispatcher.Stats().Subscriptions, held, fair))
 	}
 }

@@ -145,7 +145,7 @@ func TestWhatIsRemembered(t *testing.T) {
 		"--memory-for=0": {RememberBytes: gibi},
 		"--memory=false --memory-for=1h --memory-bytes=1GB": {},
 	} {
-		got := deliveryConfig(parseServe(t, strings.Fields(args)...))
+		got := deliveryConfig(t, strings.Fields(args)...)
 		if got.RememberFor != want.RememberFor || got.RememberBytes != want.RememberBytes {
 			t.Errorf("%s: %s, %d bytes; want %s, %d", args, got.RememberFor, got.RememberBytes, want.RememberFor, want.RememberBytes)
 		}

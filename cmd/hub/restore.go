@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
+	"carillon/internal/machine"
 	"carillon/operator/ask"
 	"carillon/store/pebblestore"
-	"carillon/store/redisstore"
 )
 
 // restoreCommand makes a store of a backup.
@@ -29,14 +29,14 @@ func (*restoreCommand) Help() string {
 }
 
 func (f *restoreCommand) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {
-	if redisstore.IsURL(f.Store) {
+	if f.redis() {
 		return f.failed(errors.New("a backup is restored into pebble:DIRECTORY; to bring it into Redis, restore it, then export and import it"))
 	}
 	where, err := f.directory()
 	if err != nil {
 		return err
 	}
-	if err := refuseRoot(where); err != nil {
+	if err := machine.RefuseRoot(where); err != nil {
 		return f.failed(err)
 	}
 	in, size, err := f.open(ctx, stdin, stderr, logger)

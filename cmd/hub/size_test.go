@@ -91,7 +91,7 @@ func TestKeepNoBound(t *testing.T) {
 		"--keep-for=0s --keep-bytes=0":   {KeepBytes: -1, KeepFor: -1},
 		"--keep-for=5m --keep-bytes=1MB": {KeepBytes: 1e6, KeepFor: 5 * time.Minute},
 	} {
-		got := deliveryConfig(parseServe(t, strings.Fields(args)...))
+		got := deliveryConfig(t, strings.Fields(args)...)
 		if got.KeepBytes != want.KeepBytes || got.KeepFor != want.KeepFor {
 			t.Errorf("%s: %d bytes, %s; want %d, %s", args, got.KeepBytes, got.KeepFor, want.KeepBytes, want.KeepFor)
 		}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"carillon/subscription"
 )
 
@@ -296,7 +294,7 @@ func (s *soak) storedGaps() (gaps int) {
 	t.Helper()
 	var f storeFlags
 	f.Store = s.args[slices.Index(s.args, "--store")+1]
-	e, err := openEngine(f, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	e, err := openStore(t.Context(), f, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

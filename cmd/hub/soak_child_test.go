@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"carillon/internal/engine"
 	"carillon/internal/faults"
+	"carillon/internal/house"
 )
 
 // beFaulty in the environment of a hub under test has its engine fail: it is the
@@ -45,11 +47,11 @@ func hubUnderTest(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		<-calm
 		plan.Calm()
 	}()
-	return runOn(ctx, args, stdout, stderr, func(e *engine) { failBy(e, plan) })
+	return runOn(ctx, args, stdout, stderr, openWith(house.Hooks{Engine: func(e *engine.Engine) { failBy(e, plan) }}))
 }
 
 // failBy puts a plan between a hub and its engine.
-func failBy(e *engine, plan *faults.Plan) {
+func failBy(e *engine.Engine, plan *faults.Plan) {
 	e.Subscriptions = faults.NewStore(e.Subscriptions, plan)
 	e.Log = faults.NewLog(e.Log, plan)
 	e.Pings = faults.NewPings(e.Pings, plan)

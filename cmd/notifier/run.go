@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/machine"
+	"carillon/internal/release"
 	"carillon/notifier"
 	"carillon/notifier/dump"
 	"carillon/store/pebblestore"
@@ -146,7 +148,7 @@ func (f *flags) publicEndpoint(logger *slog.Logger) program.Endpoint {
 }
 
 func (f *flags) intakeEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Most: program.OpenFiles() / 4, Operators: true, Logger: logger}
+	return program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Most: machine.OpenFiles() / 4, Operators: true, Logger: logger}
 }
 
 // Look implements program.Looker.
@@ -168,7 +170,7 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 	}
 	all = append(all, err)
 	if f.Data != "" {
-		if err := program.CheckDirectory(f.Data); err != nil {
+		if err := machine.CheckDirectory(f.Data); err != nil {
 			all = append(all, fmt.Errorf("--data: %w", err))
 		}
 	}
@@ -178,7 +180,7 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 
 // warnFiles tells of files that others can read.
 func (f *flags) warnFiles(logger *slog.Logger) {
-	for _, warning := range append(program.ExposedDirectory("--data", f.Data), program.ExposedSecret("--hub-token-file", f.HubTokenFile)...) {
+	for _, warning := range append(machine.ExposedDirectory("--data", f.Data), machine.ExposedSecret("--hub-token-file", f.HubTokenFile)...) {
 		logger.Warn(warning)
 	}
 }
@@ -282,8 +284,8 @@ func (f *flags) config(logger *slog.Logger) notifier.Config {
 		MaxEntries: f.MaxEntries, MaxWait: f.MaxWait, Keep: f.Keep,
 		ChangeListEntries: f.ChangelistEntries, ChangeListFor: f.ChangelistFor,
 		HideChannels: f.HideChannel, LastmodAlways: f.LastmodAlways,
-		Files:     min(maxFiles, max(1, program.OpenFiles()/filesShare)),
-		UserAgent: "Carillon/" + program.Version + " (+" + f.URL + ")",
+		Files:     min(maxFiles, max(1, machine.OpenFiles()/filesShare)),
+		UserAgent: "Carillon/" + release.Version + " (+" + f.URL + ")",
 		Logger:    logger, Registry: registry,
 	}
 	f.resourceFlags.into(&cfg, f.Data)

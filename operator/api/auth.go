@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	_ "embed"
 	"errors"
 	"log/slog"
 	"net"
@@ -119,7 +118,7 @@ func (a *Auth) try(r *http.Request, token string) verdict {
 	return refused
 }
 
-// ours compares a token with ours, in a time that tells nothing.
+// ours compares a token with that of the hub, in a time that tells nothing.
 func (a *Auth) ours(token string) bool {
 	sent, kept := sha256.Sum256([]byte(token)), a.hash()
 	return subtle.ConstantTimeCompare(sent[:], kept[:]) == 1

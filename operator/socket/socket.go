@@ -6,7 +6,10 @@ package socket
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -65,6 +68,37 @@ func (p Place) Listen() (*Listener, error) {
 		return nil, errors.Join(err, ln.Close())
 	}
 	return l, nil
+}
+
+// Bounds of a request: only the owner of the store sends any.
+const (
+	headerWithin  = 10 * time.Second
+	requestWithin = time.Minute
+	answerWithin  = 11 * time.Minute // an answer that streams has bounds of its own
+	finishWithin  = 10 * time.Second // requests under way at the end
+)
+
+// Serve answers requests until ctx ends, then finishes those under way.
+func (l *Listener) Serve(ctx context.Context, handler http.Handler, logger *slog.Logger) error {
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerWithin, ReadTimeout: requestWithin, WriteTimeout: answerWithin,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError), // what it says is about us: panics
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving %s: %w", l.name, err)
+	case <-ctx.Done():
+	}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
+	defer cancel()
+	err := srv.Shutdown(finish)
+	if errors.Is(err, context.DeadlineExceeded) {
+		logger.Warn("requests cut off at shutdown", "listener", l.name)
+		return srv.Close()
+	}
+	return err
 }
 
 // Remove takes the socket away. The lock of the directory is still held.

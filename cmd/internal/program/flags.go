@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 
+	"carillon/internal/release"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -112,7 +114,7 @@ func newParser(name string, flags any, options ...kong.Option) (*kong.Kong, erro
 	return kong.New(flags, append(options,
 		kong.Name(name),
 		kong.DefaultEnvars(envPrefix(name)),
-		kong.Vars{"version": name + " " + Version},
+		kong.Vars{"version": name + " " + release.Version},
 		kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(network)),
 	)...)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/program"
+	"carillon/internal/release"
 )
 
 type flags struct {
@@ -155,7 +156,7 @@ func TestParseHelpAndVersion(t *testing.T) {
 		t.Errorf("--help does not name the listener: %s", out)
 	}
 	_, out, err = parse(t, "--version")
-	if !errors.Is(err, program.ErrDone) || out != "bell "+program.Version+"\n" {
+	if !errors.Is(err, program.ErrDone) || out != "bell "+release.Version+"\n" {
 		t.Errorf("--version: err = %v, output %q", err, out)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"carillon/internal/machine"
 )
 
 // Bounds on the connections of a listener.
@@ -34,7 +36,7 @@ type limits struct {
 // bounds are those of a listener that may have so many connections. 0: half of the files that
 // the process may open.
 func bounds(most int) limits {
-	most = max(clientShare, min(maxConnections, cmp.Or(most, OpenFiles()/2)))
+	most = max(clientShare, min(maxConnections, cmp.Or(most, machine.OpenFiles()/2)))
 	return limits{most: most, perClient: most / clientShare, perNetwork: most / networkShare}
 }
 

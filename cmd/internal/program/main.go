@@ -10,10 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
-)
 
-// Version is the version of every command, as --version and User-Agent tell it.
-const Version = "0.1.0"
+	"carillon/internal/machine"
+)
 
 // StopWithin bounds the time from a signal to the end of the process,
 // whatever hangs.
@@ -27,7 +26,7 @@ type Run func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 // what hangs and returns 0. A second signal ends the drain, if there is one (see Drain), and
 // else the process at once. What the process makes is for its user only: secrets are in it.
 func Main(run Run) int {
-	ownFilesOnly()
+	machine.OwnFilesOnly()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)

@@ -14,11 +14,12 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"carillon/internal/machine"
 )
 
 // TLS are the flags of a listener's certificate. Embed it in a struct of flags, with
@@ -81,7 +82,7 @@ func newKeeper(e Endpoint) (*keeper, error) {
 	}
 	k.files.Store(&e.TLS)
 	k.current.Store(first)
-	if open, err := openToOthers(e.TLS.Key); err == nil && open {
+	if open, err := machine.OpenToOthers(e.TLS.Key); err == nil && open {
 		k.logger.Warn("every user of this machine can read the key of the certificate: take that right away (chmod o-r)", "file", e.TLS.Key)
 	}
 	for _, warning := range k.warnings() {
@@ -297,10 +298,4 @@ func Trusting(file string) (*tls.Config, error) {
 			return nil
 		},
 	}, nil
-}
-
-// openToOthers tells whether every user may read the file.
-func openToOthers(name string) (bool, error) {
-	info, err := os.Stat(name)
-	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0, err
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+
+	"carillon/internal/release"
 )
 
 // VersionCommand prints the version and what it was built from.
@@ -27,7 +29,7 @@ type Built struct {
 
 // Print prints it.
 func (c *VersionCommand) Print(stdout io.Writer, name string, formats map[string]int) error {
-	b := Built{Program: name, Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Formats: formats}
+	b := Built{Program: name, Version: release.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Formats: formats}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {
