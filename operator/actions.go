@@ -119,13 +119,13 @@ func (h *here) end(ctx context.Context, sub subscription.Subscription, reason st
 }
 
 // tell has the process that holds a subscription do something.
-func tell(ctx context.Context, d *Desk, k kind[onePlea, done], p onePlea) (done, error) {
+func (d *subscriptionDesk) tell(ctx context.Context, k kind[onePlea, done], p onePlea) (done, error) {
 	if d.has(p.ID) && !d.isUnsure() { // else who has taken it over is to do it
-		if did, err := k.answer(&d.here, ctx, p); err != nil || did.Held {
+		if did, err := k.answer(d.here, ctx, p); err != nil || did.Held {
 			return did, err
 		}
 	}
-	parts, troubles := askAll(ctx, d, k, p)
+	parts, troubles := askAll(ctx, d.here, k, p)
 	var unsure error
 	for _, part := range parts {
 		switch {
@@ -146,20 +146,20 @@ func tell(ctx context.Context, d *Desk, k kind[onePlea, done], p onePlea) (done,
 }
 
 // Retry makes the next attempt of a subscription now.
-func (d *Desk) Retry(ctx context.Context, id subscription.ID) error {
-	_, err := tell(ctx, d, retrying, onePlea{ID: id})
+func (d *subscriptionDesk) Retry(ctx context.Context, id subscription.ID) error {
+	_, err := d.tell(ctx, retrying, onePlea{ID: id})
 	return err
 }
 
 // Replay delivers from..last once more; last 0: up to the head.
-func (d *Desk) Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (Replay, error) {
+func (d *subscriptionDesk) Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (Replay, error) {
 	if from == 0 {
 		return Replay{}, fmt.Errorf("%w: the number of the first notification is missing: it is at least 1", ErrInvalid)
 	}
 	if last != 0 && last < from {
 		return Replay{}, fmt.Errorf("%w: the last number (%d) is below the first (%d)", ErrInvalid, last, from)
 	}
-	did, err := tell(ctx, d, replaying, onePlea{ID: id, From: from, Last: last})
+	did, err := d.tell(ctx, replaying, onePlea{ID: id, From: from, Last: last})
 	return did.Replay, err
 }
 
@@ -182,14 +182,14 @@ func elsewhere(err error) bool {
 
 // Remove ends a subscription and tells its callback hub.mode=denied with the reason (WebSub
 // §5.2). Where no hub runs in this process, nor in another, nobody tells it.
-func (d *Desk) Remove(ctx context.Context, id subscription.ID, reason string) error {
+func (d *subscriptionDesk) Remove(ctx context.Context, id subscription.ID, reason string) error {
 	if len(reason) > MaxReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl) {
 		return fmt.Errorf("%w: the reason must be one line of UTF-8, at most %d bytes", ErrInvalid, MaxReason)
 	}
 	if reason == "" {
 		reason = "the operator of the hub ended the subscription"
 	}
-	_, err := tell(ctx, d, removing, onePlea{ID: id, Reason: reason})
+	_, err := d.tell(ctx, removing, onePlea{ID: id, Reason: reason})
 	return err
 }
 
@@ -199,7 +199,7 @@ const farFuture = 100 * 365 * 24 * time.Hour
 // Trim removes the notifications of a topic before a number, also those that somebody waits
 // for. The number behind the head takes all; one beyond it was to be another number, or
 // another topic, and is refused.
-func (d *Desk) Trim(ctx context.Context, topic string, before delivery.Seq) (TrimResult, error) {
+func (d *topicDesk) Trim(ctx context.Context, topic string, before delivery.Seq) (TrimResult, error) {
 	key := subscription.Key(topic)
 	if key == "" || before == 0 {
 		return TrimResult{}, fmt.Errorf("%w: the topic, or the number before which all is to go, is missing", ErrInvalid)
@@ -222,7 +222,7 @@ func (d *Desk) Trim(ctx context.Context, topic string, before delivery.Seq) (Tri
 	if err != nil {
 		return result, fmt.Errorf("trimming the log of %s: %w", topic, err)
 	}
-	parts, troubles := askAll(ctx, d, trimming, trimPlea{key, before})
+	parts, troubles := askAll(ctx, d.here, trimming, trimPlea{key, before})
 	for _, p := range parts {
 		if p.err != nil {
 			troubles = append(troubles, fmt.Sprintf("process %s may still deliver what it has in memory: %v", p.process, p.err))

@@ -156,9 +156,9 @@ func (h *here) loading() int {
 // gather puts a question to every process, this one included. Its parts are about
 // different shards: where two answered for one, because it changed hands meanwhile, the
 // question is put anew, and at last the one that had it before is left out.
-func gather[Q, A any](ctx context.Context, d *Desk, k kind[Q, A], q Q) ([]part[A], Coverage, error) {
+func gather[Q, A any](ctx context.Context, h *here, k kind[Q, A], q Q) ([]part[A], Coverage, error) {
 	for round := 1; ; round++ {
-		parts, troubles := askAll(ctx, d, k, q)
+		parts, troubles := askAll(ctx, h, k, q)
 		if err := ctx.Err(); err != nil {
 			return nil, Coverage{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
@@ -193,18 +193,18 @@ func nobody[A any](parts []part[A], cover Coverage) error {
 
 // askAll asks this process and the others at the same time, once. Troubles are about what
 // is no process's answer.
-func askAll[Q, A any](ctx context.Context, d *Desk, k kind[Q, A], q Q) (parts []part[A], troubles []string) {
+func askAll[Q, A any](ctx context.Context, h *here, k kind[Q, A], q Q) (parts []part[A], troubles []string) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	if d.cfg.Peers == nil {
-		return []part[A]{ownPart(ctx, &d.here, k, q, false)}, nil
+	if h.cfg.Peers == nil {
+		return []part[A]{ownPart(ctx, h, k, q, false)}, nil
 	}
 	var own part[A]
 	var wg sync.WaitGroup
-	wg.Go(func() { own = ownPart(ctx, &d.here, k, q, true) })
+	wg.Go(func() { own = ownPart(ctx, h, k, q, true) })
 	defer func() {
 		wg.Wait()
-		if d.cfg.Deliveries != nil {
+		if h.cfg.Deliveries != nil {
 			parts = append(parts, own)
 		}
 	}()
@@ -212,7 +212,7 @@ func askAll[Q, A any](ctx context.Context, d *Desk, k kind[Q, A], q Q) (parts []
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	err = d.cfg.Peers.Ask(ctx, text, func(process string, answer []byte, err error) {
+	err = h.cfg.Peers.Ask(ctx, text, func(process string, answer []byte, err error) {
 		parts = append(parts, heard[A](process, answer, err))
 	})
 	if err != nil {

@@ -133,27 +133,45 @@ type here struct {
 // Desk answers what operators ask, and does what they say. Its methods may be called from
 // any goroutine.
 type Desk struct {
-	here
+	*here
+	hubDesk
+	topicDesk
+	subscriptionDesk
+	sourceDesk
+}
+
+// hubDesk reports how the hub is doing, listens to topics and checks Sources.
+type hubDesk struct {
+	*here
 	topics  topicNumber
 	checks  chan struct{} // has an element for each check that runs
 	stopped chan struct{} // closed when Run ends
 }
+
+// topicDesk reports topics and their notifications, and trims logs.
+type topicDesk struct{ *here }
+
+// subscriptionDesk reports subscriptions, and repairs and ends them.
+type subscriptionDesk struct{ *here }
+
+// sourceDesk changes who may publish.
+type sourceDesk struct{ *here }
 
 // New returns a Desk.
 func New(cfg Config) (*Desk, error) {
 	if cfg.Log == nil || cfg.Cursors == nil || cfg.Subscriptions == nil || cfg.Sources == nil {
 		return nil, errors.New("operator: the Config has no Log, Cursors, Subscriptions or Sources")
 	}
-	d := &Desk{
-		here: here{
-			cfg: cfg, self: Alone, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
-			answering: make(chan struct{}, answering),
-		},
-		checks:  make(chan struct{}, MaxChecks),
-		stopped: make(chan struct{}),
+	h := &here{
+		cfg: cfg, self: Alone, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		answering: make(chan struct{}, answering),
 	}
 	if cfg.Peers != nil {
-		d.self = cfg.Peers.Self()
+		h.self = cfg.Peers.Self()
 	}
-	return d, nil
+	return &Desk{
+		here:      h,
+		hubDesk:   hubDesk{here: h, checks: make(chan struct{}, MaxChecks), stopped: make(chan struct{})},
+		topicDesk: topicDesk{h}, subscriptionDesk: subscriptionDesk{h}, sourceDesk: sourceDesk{h},
+	}, nil
 }

@@ -28,7 +28,7 @@ const (
 var errNotThere = errors.New("it is not in this log")
 
 // find returns the notification with the ID and the key of its topic, which may be empty.
-func (d *Desk) find(ctx context.Context, key string, id uuid.UUID) (topic string, s delivery.Summary, err error) {
+func (d *topicDesk) find(ctx context.Context, key string, id uuid.UUID) (topic string, s delivery.Summary, err error) {
 	made := madeAt(id)
 	if made.IsZero() {
 		return "", s, fmt.Errorf("%w: %s is not the ID of a notification of this hub, which are UUIDs of version 7", ErrInvalid, id)
@@ -50,7 +50,7 @@ func (d *Desk) find(ctx context.Context, key string, id uuid.UUID) (topic string
 }
 
 // findAnywhere looks through all logs that can have it.
-func (d *Desk) findAnywhere(ctx context.Context, id uuid.UUID, made time.Time) (topic string, s delivery.Summary, err error) {
+func (d *topicDesk) findAnywhere(ctx context.Context, id uuid.UUID, made time.Time) (topic string, s delivery.Summary, err error) {
 	within, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
 	looked := 0
@@ -77,7 +77,7 @@ func (d *Desk) findAnywhere(ctx context.Context, id uuid.UUID, made time.Time) (
 
 // findIn looks in one log: for the place by halving, as IDs tell when they were made, and
 // then at its neighbours.
-func (d *Desk) findIn(ctx context.Context, key string, state delivery.TopicState, id uuid.UUID, made time.Time) (delivery.Summary, error) {
+func (d *topicDesk) findIn(ctx context.Context, key string, state delivery.TopicState, id uuid.UUID, made time.Time) (delivery.Summary, error) {
 	if state.Head == 0 || state.First > state.Head {
 		return delivery.Summary{}, errNotThere
 	}
@@ -107,7 +107,7 @@ func timeOf(s delivery.Summary) time.Time {
 	return s.Accepted
 }
 
-func (d *Desk) exactly(ctx context.Context, key string, seq delivery.Seq, id uuid.UUID) (delivery.Summary, error) {
+func (d *topicDesk) exactly(ctx context.Context, key string, seq delivery.Seq, id uuid.UUID) (delivery.Summary, error) {
 	s, err := d.cfg.Log.Summary(ctx, key, seq)
 	if errors.Is(err, delivery.ErrEndOfLog) || err == nil && s.ID != id {
 		err = errNotThere
@@ -139,7 +139,7 @@ func (c *Config) place(ctx context.Context, key string, first, head delivery.Seq
 }
 
 // after looks at the notifications from a number on that can have been made at that time.
-func (d *Desk) after(ctx context.Context, key string, from delivery.Seq, id uuid.UUID, made time.Time) (delivery.Summary, error) {
+func (d *topicDesk) after(ctx context.Context, key string, from delivery.Seq, id uuid.UUID, made time.Time) (delivery.Summary, error) {
 	for range neighbours {
 		s, err := d.cfg.Log.Summary(ctx, key, from)
 		switch {
@@ -156,7 +156,7 @@ func (d *Desk) after(ctx context.Context, key string, from delivery.Seq, id uuid
 }
 
 // before looks at those below a number.
-func (d *Desk) before(ctx context.Context, key string, below delivery.Seq, id uuid.UUID, made time.Time) (delivery.Summary, error) {
+func (d *topicDesk) before(ctx context.Context, key string, below delivery.Seq, id uuid.UUID, made time.Time) (delivery.Summary, error) {
 	for range neighbours / neighbourPage {
 		if below <= 1 {
 			break // 0 would be the end of the log

@@ -28,7 +28,7 @@ const (
 // Listen subscribes the hub itself to the topic and yields what it hears, until ctx ends or
 // the loop does; then the subscription is gone. It ends by itself after a denial, where the
 // subscription ended otherwise, and where events are read too slowly.
-func (d *Desk) Listen(ctx context.Context, topic string) iter.Seq2[Heard, error] {
+func (d *hubDesk) Listen(ctx context.Context, topic string) iter.Seq2[Heard, error] {
 	return func(yield func(Heard, error) bool) {
 		if err := d.mayListen(topic); err != nil {
 			yield(Heard{}, err)
@@ -49,7 +49,7 @@ func (d *Desk) Listen(ctx context.Context, topic string) iter.Seq2[Heard, error]
 	}
 }
 
-func (d *Desk) mayListen(topic string) error {
+func (d *hubDesk) mayListen(topic string) error {
 	switch {
 	case topic == "":
 		return fmt.Errorf("%w: no topic is named", ErrInvalid)
@@ -66,7 +66,7 @@ func (d *Desk) mayListen(topic string) error {
 
 // listenOnce listens with one subscription. It is to be called again where the shard that
 // this is in went to another process.
-func (d *Desk) listenOnce(ctx context.Context, topic string, yield func(Heard, error) bool) (again bool, err error) {
+func (d *hubDesk) listenOnce(ctx context.Context, topic string, yield func(Heard, error) bool) (again bool, err error) {
 	l, err := d.newListener(topic)
 	if err != nil {
 		return false, err
@@ -132,7 +132,7 @@ func sentenceOf(why string) string {
 
 // newListener makes a listener whose subscription is of a shard that this process holds: what
 // comes to another process would find nobody there.
-func (d *Desk) newListener(topic string) (*listener, error) {
+func (d *hubDesk) newListener(topic string) (*listener, error) {
 	var held [subscription.Shards]bool
 	for _, t := range d.holdings() {
 		held[t.Shard] = true
@@ -146,7 +146,7 @@ func (d *Desk) newListener(topic string) (*listener, error) {
 	return nil, fmt.Errorf("%w: this process holds no part of the subscriptions at the moment", ErrUnavailable)
 }
 
-func (d *Desk) subscribe(ctx context.Context, l *listener, topic string) error {
+func (d *hubDesk) subscribe(ctx context.Context, l *listener, topic string) error {
 	err := d.cfg.Requests.Submit(ctx, subscription.Wish{
 		Mode: subscription.ModeSubscribe, Topic: topic, Callback: l.callback, Secret: l.secret, Lease: listenLease, LeaseGiven: true,
 	})
@@ -175,7 +175,7 @@ const verifyWithin = 3 * time.Minute
 
 // look tells what is to be done about a listener whose subscription was asked for last at a
 // time.
-func (d *Desk) look(l *listener, asked time.Time) listenState {
+func (d *hubDesk) look(l *listener, asked time.Time) listenState {
 	if len(l.heard) > 0 {
 		return listenOn // first what was heard
 	}
@@ -205,7 +205,7 @@ func (d *Desk) look(l *listener, asked time.Time) listenState {
 
 // stopListening ends the subscription. What is left of it by a failure says 410 to the first
 // delivery, or is over with its lease.
-func (d *Desk) stopListening(ctx context.Context, l *listener) {
+func (d *hubDesk) stopListening(ctx context.Context, l *listener) {
 	d.cfg.Listeners.shut(l)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeWithin)
 	defer cancel()

@@ -39,9 +39,9 @@ func (h *here) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
 }
 
 // tallied asks all processes what became of the notifications.
-func (d *Desk) tallied(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, Coverage, error) {
+func (d *topicDesk) tallied(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, Coverage, error) {
 	sums := make([]Tally, len(seqs))
-	parts, cover, err := gather(ctx, d, tallies, tallyQuestion{key, seqs})
+	parts, cover, err := gather(ctx, d.here, tallies, tallyQuestion{key, seqs})
 	if err != nil {
 		return nil, cover, err
 	}
@@ -63,7 +63,7 @@ func (t *Tally) add(o Tally) {
 }
 
 // Notifications gives those of a topic with numbers below before, 0: the newest.
-func (d *Desk) Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (NotificationPage, error) {
+func (d *topicDesk) Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (NotificationPage, error) {
 	limit, key := bounded(limit), subscription.Key(topic)
 	if key == "" {
 		return NotificationPage{}, fmt.Errorf("%w: no topic is named", ErrInvalid)
@@ -171,12 +171,12 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 
 // Notification finds one by its ID, with those who have not got it. Where topic is empty all
 // logs are looked through.
-func (d *Desk) Notification(ctx context.Context, topic string, id uuid.UUID) (NotificationDetail, error) {
+func (d *topicDesk) Notification(ctx context.Context, topic string, id uuid.UUID) (NotificationDetail, error) {
 	n, err := d.found(ctx, topic, id)
 	if err != nil {
 		return NotificationDetail{}, err
 	}
-	parts, cover, err := gather(ctx, d, undelivered, undeliveredQuestion{n.Topic, n.Seq})
+	parts, cover, err := gather(ctx, d.here, undelivered, undeliveredQuestion{n.Topic, n.Seq})
 	if err != nil {
 		return NotificationDetail{}, err
 	}
@@ -198,7 +198,7 @@ func (d *Desk) Notification(ctx context.Context, topic string, id uuid.UUID) (No
 }
 
 // Fate says what became of one notification, without naming those who have not got it.
-func (d *Desk) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
+func (d *topicDesk) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
 	n, err := d.found(ctx, topic, id)
 	if err != nil {
 		return Notification{}, Coverage{}, err
@@ -212,7 +212,7 @@ func (d *Desk) Fate(ctx context.Context, topic string, id uuid.UUID) (Notificati
 }
 
 // found is a notification as its log has it.
-func (d *Desk) found(ctx context.Context, topic string, id uuid.UUID) (Notification, error) {
+func (d *topicDesk) found(ctx context.Context, topic string, id uuid.UUID) (Notification, error) {
 	key, s, err := d.find(ctx, subscription.Key(topic), id)
 	if err != nil {
 		return Notification{}, err

@@ -100,8 +100,8 @@ func hashOf(key string) uint64 {
 }
 
 // Overview is the hub at a glance.
-func (d *Desk) Overview(ctx context.Context) (Overview, error) {
-	parts, cover, err := gather(ctx, d, overviews, struct{}{})
+func (d *hubDesk) Overview(ctx context.Context) (Overview, error) {
+	parts, cover, err := gather(ctx, d.here, overviews, struct{}{})
 	if err != nil {
 		return Overview{}, err
 	}
@@ -137,7 +137,7 @@ func (d *Desk) Overview(ctx context.Context) (Overview, error) {
 		o.OldestWaitingSeconds = max(0, o.At.Sub(waiting).Seconds())
 	}
 	if len(parts) > 1 {
-		o.Counts.Topics = d.topics.of(ctx, d, o.Processes)
+		o.Counts.Topics = d.topics.of(ctx, d.here, o.Processes)
 	}
 	return o, nil
 }
@@ -196,7 +196,7 @@ type topicNumber struct {
 
 // of is how many topics there are, as counted within the last topicsEvery unless one of the
 // processes has another number than then.
-func (n *topicNumber) of(ctx context.Context, d *Desk, processes []Process) int {
+func (n *topicNumber) of(ctx context.Context, h *here, processes []Process) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	most := 0
@@ -206,15 +206,15 @@ func (n *topicNumber) of(ctx context.Context, d *Desk, processes []Process) int 
 	if !n.asked.IsZero() && time.Since(n.asked) < topicsEvery && most == n.least {
 		return n.count
 	}
-	parts, _, err := gather(ctx, d, topicSets, 0)
+	parts, _, err := gather(ctx, h, topicSets, 0)
 	if err != nil {
 		return most
 	}
 	all := map[uint64]struct{}{}
 	for _, p := range parts {
 		most = max(most, p.answer.Count)
-		for _, h := range p.answer.Hashes {
-			all[h] = struct{}{}
+		for _, hash := range p.answer.Hashes {
+			all[hash] = struct{}{}
 		}
 	}
 	n.asked, n.least, n.count = time.Now(), most, max(most, len(all))

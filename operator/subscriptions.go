@@ -213,12 +213,12 @@ func (h *here) lastBefore(ctx context.Context, key string, t time.Time) (deliver
 }
 
 // Subscriptions gives a page of subscriptions.
-func (d *Desk) Subscriptions(ctx context.Context, q SubscriptionQuery) (SubscriptionPage, error) {
+func (d *subscriptionDesk) Subscriptions(ctx context.Context, q SubscriptionQuery) (SubscriptionPage, error) {
 	q.Limit = bounded(q.Limit)
 	if _, err := q.matcher(ctx, &rows{}); err != nil {
 		return SubscriptionPage{}, err
 	}
-	parts, cover, err := gather(ctx, d, subscriptionRows, q)
+	parts, cover, err := gather(ctx, d.here, subscriptionRows, q)
 	if err != nil {
 		return SubscriptionPage{}, err
 	}
@@ -302,8 +302,8 @@ func gapOf(g delivery.Gap) Gap {
 }
 
 // Subscription says all about one subscription.
-func (d *Desk) Subscription(ctx context.Context, id subscription.ID) (SubscriptionDetail, error) {
-	parts, cover, err := gather(ctx, d, subscriptionDetail, id)
+func (d *subscriptionDesk) Subscription(ctx context.Context, id subscription.ID) (SubscriptionDetail, error) {
+	parts, cover, err := gather(ctx, d.here, subscriptionDetail, id)
 	if err != nil {
 		return SubscriptionDetail{}, err
 	}
@@ -316,7 +316,7 @@ func (d *Desk) Subscription(ctx context.Context, id subscription.ID) (Subscripti
 }
 
 // absent says why nobody who answered has a subscription.
-func (d *Desk) absent(ctx context.Context, id subscription.ID, cover Coverage) error {
+func (d *subscriptionDesk) absent(ctx context.Context, id subscription.ID, cover Coverage) error {
 	_, err := d.cfg.Subscriptions.Get(ctx, id)
 	switch {
 	case err == nil && cover.MissingShards > 0:

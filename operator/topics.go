@@ -101,9 +101,9 @@ func (q TopicQuery) wants() func(key string) bool {
 }
 
 // Topics gives a page of topics: those that have a log and those that have subscriptions.
-func (d *Desk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
+func (d *topicDesk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 	q.Limit = bounded(q.Limit)
-	parts, cover, err := gather(ctx, d, topicKeys, q)
+	parts, cover, err := gather(ctx, d.here, topicKeys, q)
 	if err != nil {
 		return TopicPage{}, err
 	}
@@ -149,7 +149,7 @@ func (d *Desk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 }
 
 // logged adds the topics that have a log.
-func (d *Desk) logged(ctx context.Context, q TopicQuery, keys *smallest[string]) error {
+func (d *topicDesk) logged(ctx context.Context, q TopicQuery, keys *smallest[string]) error {
 	wanted := q.wants()
 	for key, err := range d.cfg.Log.Keys(ctx) {
 		if err != nil {
@@ -164,7 +164,7 @@ func (d *Desk) logged(ctx context.Context, q TopicQuery, keys *smallest[string])
 
 // logs says what the logs say of topics. One whose state cannot be read back has none, and
 // is in nobody's way.
-func (d *Desk) logs(ctx context.Context, keys []string) ([]Topic, error) {
+func (d *topicDesk) logs(ctx context.Context, keys []string) ([]Topic, error) {
 	topics := make([]Topic, len(keys))
 	for i, key := range keys {
 		state, err := d.cfg.Log.State(ctx, key)
@@ -177,7 +177,7 @@ func (d *Desk) logs(ctx context.Context, keys []string) ([]Topic, error) {
 }
 
 // count asks all processes for the counts of topics.
-func (d *Desk) count(ctx context.Context, topics []Topic) (Coverage, error) {
+func (d *topicDesk) count(ctx context.Context, topics []Topic) (Coverage, error) {
 	if len(topics) == 0 {
 		return Coverage{}, nil
 	}
@@ -186,7 +186,7 @@ func (d *Desk) count(ctx context.Context, topics []Topic) (Coverage, error) {
 		digests[i] = digestOf(t.Topic)
 		keys[digests[i]] = t.Topic
 	}
-	parts, cover, err := gather(ctx, d, topicCounts, digests)
+	parts, cover, err := gather(ctx, d.here, topicCounts, digests)
 	if err != nil {
 		return cover, err
 	}
@@ -241,7 +241,7 @@ func madeAt(id uuid.UUID) time.Time {
 
 // Topic says all about one topic. It is ErrNotFound where it has neither a log nor
 // subscriptions.
-func (d *Desk) Topic(ctx context.Context, topic string) (Topic, error) {
+func (d *topicDesk) Topic(ctx context.Context, topic string) (Topic, error) {
 	key := subscription.Key(topic)
 	if key == "" {
 		return Topic{}, fmt.Errorf("%w: no topic is named", ErrInvalid)

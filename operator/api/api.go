@@ -98,12 +98,25 @@ func (o operations) allowed() string {
 	return strings.Join(methods, ", ")
 }
 
-// desk is who answers.
-func (a *api) desk() (Desk, error) {
+// desk returns the Desk, once the question was understood.
+func (a *api) desk(r *request) (Desk, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
 	if a.Desk == nil {
 		return nil, Refusal(http.StatusServiceUnavailable, "The hub only begins. Ask again.")
 	}
 	return a.Desk, nil
+}
+
+// tell answers with what the Desk says.
+func tell[A any](a *api, w http.ResponseWriter, r *request, ask func(Desk) (A, error)) error {
+	desk, err := a.desk(r)
+	if err != nil {
+		return err
+	}
+	answer, err := ask(desk)
+	return answerJSON(w, http.StatusOK, answer, err)
 }
 
 // refuse answers with an error, and tells the log what is none of the client's.
@@ -127,12 +140,4 @@ func pathOf(r *http.Request) string {
 		}
 	}
 	return apiRoot
-}
-
-// asked is the desk, where the question was understood.
-func (a *api) asked(r *request) (Desk, error) {
-	if r.err != nil {
-		return nil, r.err
-	}
-	return a.desk()
 }

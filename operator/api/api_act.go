@@ -40,7 +40,7 @@ func (a *api) retry(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	desk, err := a.desk()
+	desk, err := a.desk(r)
 	if err != nil {
 		return err
 	}
@@ -62,12 +62,9 @@ func (a *api) replay(w http.ResponseWriter, r *request) error {
 	case wish.Last > maxSeq || wish.Last != 0 && wish.Last < wish.From:
 		return wrong("last_seq", "must not be less than from_seq; 0, or without it: up to the newest.")
 	}
-	desk, err := a.desk()
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Replay(r.Context(), id, wish.From, wish.Last)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.Replay, error) {
+		return desk.Replay(r.Context(), id, wish.From, wish.Last)
+	})
 }
 
 func (a *api) remove(w http.ResponseWriter, r *request) error {
@@ -79,7 +76,7 @@ func (a *api) remove(w http.ResponseWriter, r *request) error {
 	if len(reason) > operator.MaxReason || !printable(reason) {
 		return wrong("reason", fmt.Sprintf("must be one line of text, of at most %d bytes.", operator.MaxReason))
 	}
-	desk, err := a.asked(r)
+	desk, err := a.desk(r)
 	if err != nil {
 		return err
 	}
@@ -107,12 +104,9 @@ func (a *api) trim(w http.ResponseWriter, r *request) error {
 	if wish.Before == 0 || wish.Before > maxSeq {
 		return wrong("before_seq", "must be the number of the first notification that stays: 1 or more.")
 	}
-	desk, err := a.desk()
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Trim(r.Context(), wish.Topic, wish.Before)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.TrimResult, error) {
+		return desk.Trim(r.Context(), wish.Topic, wish.Before)
+	})
 }
 
 func (a *api) addSource(w http.ResponseWriter, r *request) error {
@@ -123,7 +117,7 @@ func (a *api) addSource(w http.ResponseWriter, r *request) error {
 	if err := source.CheckName(wish.Name); err != nil {
 		return wrong("name", "is no name of a Source: "+err.Error()+".")
 	}
-	desk, err := a.desk()
+	desk, err := a.desk(r)
 	if err != nil {
 		return err
 	}
@@ -140,12 +134,9 @@ func (a *api) rotateSource(w http.ResponseWriter, r *request) error {
 	if err := readBody(r, &wish, true); err != nil {
 		return err
 	}
-	desk, err := a.desk()
-	if err != nil {
-		return err
-	}
-	answer, err := desk.RotateSource(r.Context(), name, wish.Hash)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.NewSource, error) {
+		return desk.RotateSource(r.Context(), name, wish.Hash)
+	})
 }
 
 func (a *api) revokeSource(w http.ResponseWriter, r *request) error {
@@ -153,7 +144,7 @@ func (a *api) revokeSource(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	desk, err := a.desk()
+	desk, err := a.desk(r)
 	if err != nil {
 		return err
 	}

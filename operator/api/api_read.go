@@ -7,42 +7,30 @@ import (
 )
 
 func (a *api) overview(w http.ResponseWriter, r *request) error {
-	desk, err := a.desk()
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Overview(r.Context())
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.Overview, error) {
+		return desk.Overview(r.Context())
+	})
 }
 
 func (a *api) topics(w http.ResponseWriter, r *request) error {
 	q := operator.TopicQuery{Contains: r.text("contains"), Failing: r.boolean("failing"), After: r.text("after"), Limit: r.limit()}
-	desk, err := a.asked(r)
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Topics(r.Context(), q)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.TopicPage, error) {
+		return desk.Topics(r.Context(), q)
+	})
 }
 
 func (a *api) topic(w http.ResponseWriter, r *request) error {
 	topic := r.topic(true)
-	desk, err := a.asked(r)
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Topic(r.Context(), topic)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.Topic, error) {
+		return desk.Topic(r.Context(), topic)
+	})
 }
 
 func (a *api) notifications(w http.ResponseWriter, r *request) error {
 	topic, before, limit := r.topic(true), r.seq("before"), r.limit()
-	desk, err := a.asked(r)
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Notifications(r.Context(), topic, before, limit)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.NotificationPage, error) {
+		return desk.Notifications(r.Context(), topic, before, limit)
+	})
 }
 
 func (a *api) notification(w http.ResponseWriter, r *request) error {
@@ -51,12 +39,9 @@ func (a *api) notification(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	topic := r.topic(false)
-	desk, err := a.asked(r)
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Notification(r.Context(), topic, id)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.NotificationDetail, error) {
+		return desk.Notification(r.Context(), topic, id)
+	})
 }
 
 func (a *api) subscriptions(w http.ResponseWriter, r *request) error {
@@ -66,12 +51,9 @@ func (a *api) subscriptions(w http.ResponseWriter, r *request) error {
 		Gapped: r.boolean("gapped"), LagOver: r.duration("lag_over"), LeaseUnder: r.duration("lease_under"),
 		After: r.id("after"), Limit: r.limit(),
 	}
-	desk, err := a.asked(r)
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Subscriptions(r.Context(), q)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.SubscriptionPage, error) {
+		return desk.Subscriptions(r.Context(), q)
+	})
 }
 
 func (a *api) subscription(w http.ResponseWriter, r *request) error {
@@ -79,21 +61,15 @@ func (a *api) subscription(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	desk, err := a.desk()
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Subscription(r.Context(), id)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) (operator.SubscriptionDetail, error) {
+		return desk.Subscription(r.Context(), id)
+	})
 }
 
 func (a *api) sources(w http.ResponseWriter, r *request) error {
-	desk, err := a.desk()
-	if err != nil {
-		return err
-	}
-	answer, err := desk.Sources(r.Context())
-	return answerJSON(w, http.StatusOK, answer, err)
+	return tell(a, w, r, func(desk Desk) ([]operator.Source, error) {
+		return desk.Sources(r.Context())
+	})
 }
 
 // VersionAnswer tells whom one speaks to.

@@ -31,7 +31,7 @@ func (a *api) openStream(w http.ResponseWriter, r *request) (s *Stream, closed f
 
 // events streams the overview. A stream that was opened has no error any more.
 func (a *api) events(w http.ResponseWriter, r *request) error {
-	if _, err := a.desk(); err != nil {
+	if _, err := a.desk(r); err != nil {
 		return err
 	}
 	s, closed, err := a.openStream(w, r)
@@ -93,7 +93,7 @@ func (s *Stream) sendEvent(e event) error {
 // listen streams what a test callback hears, until the client goes or maxListen.
 func (a *api) listen(w http.ResponseWriter, r *request) error {
 	topic := r.topic(true)
-	desk, err := a.asked(r)
+	desk, err := a.desk(r)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (a *api) listen(w http.ResponseWriter, r *request) error {
 // check streams the findings of a check, and then its summary.
 func (a *api) check(w http.ResponseWriter, r *request) error {
 	place := r.url("url", "it is the URL of a Source, of a topic, or of one of its documents")
-	desk, err := a.asked(r)
+	desk, err := a.desk(r)
 	if err != nil {
 		return err
 	}

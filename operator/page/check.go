@@ -16,7 +16,7 @@ type checked struct {
 }
 
 // check shows the page that lists the faults of what a Source serves.
-func (p *Pages) check(w http.ResponseWriter, r *http.Request) error {
+func (p *hubPages) check(w http.ResponseWriter, r *http.Request) error {
 	var v checked
 	s := sheet{Title: "Check", Here: "check"}
 	places, err := placesOf(r)
@@ -32,13 +32,13 @@ func (p *Pages) check(w http.ResponseWriter, r *http.Request) error {
 }
 
 // checkLive checks the URLs that the query names, and sends each finding as it is made.
-func (p *Pages) checkLive(w http.ResponseWriter, r *http.Request) error {
+func (p *hubPages) checkLive(w http.ResponseWriter, r *http.Request) error {
 	places, err := placesOf(r)
 	if err != nil {
 		return err
 	}
 	return p.feed(w, r, func(ctx context.Context, send func([]byte) bool) {
-		for found, err := range p.cfg.Desk.Check(ctx, places) {
+		for found, err := range p.desk.Check(ctx, places) {
 			if !send(p.checkedPart(r, found, err)) {
 				return
 			}
@@ -67,13 +67,10 @@ func placesOf(r *http.Request) (places []string, err error) {
 const maxPlaces = 100
 
 // checkedPart is an entry of the list of findings.
-func (p *Pages) checkedPart(r *http.Request, found operator.Checked, err error) []byte {
+func (p *hubPages) checkedPart(r *http.Request, found operator.Checked, err error) []byte {
 	v := struct {
 		operator.Checked
 		Wrong *trouble
-	}{Checked: found}
-	if err != nil {
-		v.Wrong = p.troubleOf(r, err)
-	}
+	}{found, p.troubleOf(r, err)}
 	return p.part("check", "checked", v)
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -36,12 +37,27 @@ type confirm struct {
 }
 
 // confirm shows it, with what is wrong with what was posted.
-func (p *Pages) confirm(w http.ResponseWriter, r *http.Request, title, here string, c confirm, wrong error) {
+func (p *renderer) confirm(w http.ResponseWriter, r *http.Request, title, here string, c confirm, wrong error) {
 	s := sheet{Title: title, Here: here, Body: c}
-	if wrong != nil {
-		s.Error = p.troubleOf(r, wrong)
-	}
+	s.Error = p.troubleOf(r, wrong)
 	p.show(w, r, "confirm", s)
+}
+
+// change shows what a change does. When its form is posted it makes the change, and goes on.
+func (p *renderer) change(
+	w http.ResponseWriter, r *http.Request, title, here string, c confirm,
+	do func(ctx context.Context) error, then func() error,
+) error {
+	var wrong error
+	if r.Method == http.MethodPost {
+		ctx, cancel := ask(r)
+		defer cancel()
+		if wrong = do(ctx); wrong == nil {
+			return then()
+		}
+	}
+	p.confirm(w, r, title, here, c, wrong)
+	return nil
 }
 
 // readForm reads what was posted.

@@ -9,7 +9,7 @@ import (
 )
 
 // listen shows the page that hears what a topic's subscribers get.
-func (p *Pages) listen(w http.ResponseWriter, r *http.Request) error {
+func (p *hubPages) listen(w http.ResponseWriter, r *http.Request) error {
 	topic := strings.TrimSpace(r.URL.Query().Get("topic"))
 	s := sheet{Title: "Listen", Here: "listen"}
 	if topic != "" && web(topic) == "" {
@@ -24,13 +24,13 @@ func (p *Pages) listen(w http.ResponseWriter, r *http.Request) error {
 }
 
 // listenLive subscribes the hub to the topic and sends what it hears, until the client goes.
-func (p *Pages) listenLive(w http.ResponseWriter, r *http.Request) error {
+func (p *hubPages) listenLive(w http.ResponseWriter, r *http.Request) error {
 	topic := r.URL.Query().Get("topic")
 	if web(topic) == "" {
 		return invalid("a topic is a whole URL of http or https")
 	}
 	return p.feed(w, r, func(ctx context.Context, send func([]byte) bool) {
-		for heard, err := range p.cfg.Desk.Listen(ctx, topic) {
+		for heard, err := range p.desk.Listen(ctx, topic) {
 			if !send(p.heardPart(r, heard, err)) {
 				return
 			}
@@ -39,13 +39,10 @@ func (p *Pages) listenLive(w http.ResponseWriter, r *http.Request) error {
 }
 
 // heardPart is an entry of the list of what was heard.
-func (p *Pages) heardPart(r *http.Request, heard operator.Heard, err error) []byte {
+func (p *hubPages) heardPart(r *http.Request, heard operator.Heard, err error) []byte {
 	v := struct {
 		operator.Heard
 		Wrong *trouble
-	}{Heard: heard}
-	if err != nil {
-		v.Wrong = p.troubleOf(r, err)
-	}
+	}{heard, p.troubleOf(r, err)}
 	return p.part("listen", "heard", v)
 }

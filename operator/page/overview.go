@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"carillon/internal/legible"
 	"carillon/operator"
 	"carillon/operator/api"
 	"carillon/subscription"
@@ -192,10 +190,17 @@ func shardsOf(processes []operator.Process) []shard {
 	return all
 }
 
-func (p *Pages) overview(w http.ResponseWriter, r *http.Request) error {
+// hubPages show how the hub is doing, what a topic's subscribers hear and what a check finds.
+type hubPages struct {
+	*renderer
+	desk   api.HubDesk
+	latest api.Latest
+}
+
+func (p *hubPages) overview(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := ask(r)
 	defer cancel()
-	o, err := p.cfg.Desk.Overview(ctx)
+	o, err := p.desk.Overview(ctx)
 	if err != nil {
 		return err
 	}
@@ -208,7 +213,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) error {
 }
 
 // live sends the parts of the overview that change, until the client goes.
-func (p *Pages) live(w http.ResponseWriter, r *http.Request) error {
+func (p *hubPages) live(w http.ResponseWriter, r *http.Request) error {
 	s, err := p.open(w, r)
 	if err != nil {
 		return err
@@ -236,23 +241,16 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) error {
 }
 
 // liveOverview is the changing parts, or what is wrong in their place.
-func (p *Pages) liveOverview(r *http.Request) []byte {
-	o, err := p.latest.Ask(r.Context(), p.cfg.Desk, p.cfg.Every/2, askWithin)
-	var html bytes.Buffer
+func (p *hubPages) liveOverview(r *http.Request) []byte {
+	o, err := p.latest.Ask(r.Context(), p.desk, p.cfg.Every/2, askWithin)
 	if err != nil {
-		err = p.views["overview"].ExecuteTemplate(&html, "live-trouble", p.troubleOf(r, err))
-	} else {
-		err = p.views["overview"].ExecuteTemplate(&html, "live", newOverview(o))
+		return p.part("overview", "live-trouble", p.troubleOf(r, err))
 	}
-	if err != nil {
-		p.cfg.Logger.Error("a part of a page cannot be written", "error", err)
-		return nil
-	}
-	return legible.HTML(html.Bytes())
+	return p.part("overview", "live", newOverview(o))
 }
 
 // logLevel sets the level of this process's log lines.
-func (p *Pages) logLevel(w http.ResponseWriter, r *http.Request) error {
+func (p *hubPages) logLevel(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost || p.cfg.Level == nil {
 		return see(w, r, "/")
 	}

@@ -65,14 +65,12 @@ const (
 //go:embed html static
 var files embed.FS
 
-// Pages serves the operator's page.
-type Pages struct {
+// renderer writes pages and live parts of them.
+type renderer struct {
 	cfg     Config
 	views   map[string]*template.Template
 	assets  map[string]asset
 	streams chan struct{} // has an element for each that is open
-	latest  api.Latest
-	handler http.Handler
 }
 
 // asset is a file that the pages name.
@@ -90,7 +88,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 // page puts the headers of every answer on, bounds the question, and shows an error as a page.
-func (p *Pages) page(h handler) http.Handler {
+func (p *renderer) page(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
@@ -126,7 +124,7 @@ type sheet struct {
 }
 
 // show writes a page.
-func (p *Pages) show(w http.ResponseWriter, r *http.Request, view string, s sheet) {
+func (p *renderer) show(w http.ResponseWriter, r *http.Request, view string, s sheet) {
 	s.Version, s.SignOut, s.Assets = p.cfg.Version, p.cfg.Auth.LoggedIn(r), p.assets
 	s.Done = doneText(r)
 	status := http.StatusOK
@@ -147,10 +145,10 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, view string, s shee
 	_, _ = w.Write(legible.HTML(page.Bytes())) // the client is gone
 }
 
-// troubleOf makes a trouble of an error. One that nobody foresaw goes to the log, and the
-// page does not show it.
-func (p *Pages) troubleOf(r *http.Request, err error) *trouble {
-	if t := foreseen(err); t != nil {
+// troubleOf returns the trouble of an error, nil of none. An error that is not foreseen goes to
+// the log, and the page does not show it.
+func (p *renderer) troubleOf(r *http.Request, err error) *trouble {
+	if t := foreseen(err); t != nil || err == nil {
 		return t
 	}
 	if r.Context().Err() == nil {

@@ -15,14 +15,19 @@ import (
 	"carillon/operator/api"
 )
 
+// Pages serves the operator's page.
+type Pages struct {
+	*renderer
+	handler http.Handler
+}
+
 // New returns the pages.
 func New(cfg Config) *Pages {
 	cfg.Every = cmp.Or(cfg.Every, 2*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pages{cfg: cfg, streams: make(chan struct{}, maxStreams)}
-	p.views, p.assets = readViews(), readAssets()
+	p := &Pages{renderer: &renderer{cfg, readViews(), readAssets(), make(chan struct{}, maxStreams)}}
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(p.page(func(http.ResponseWriter, *http.Request) error {
 		return &trouble{Status: http.StatusForbidden, Title: "This was posted by a page of somebody else", Advice: "Nothing was changed. Do it from here, if you meant it."}
@@ -38,27 +43,31 @@ func (p *Pages) routes() http.Handler {
 	change := func(at string, h handler) {
 		r.Path(at).Methods(http.MethodGet, http.MethodHead, http.MethodPost).Handler(p.page(h))
 	}
-	get("/", p.overview)
+	hub := &hubPages{renderer: p.renderer, desk: p.cfg.Desk}
+	get("/", hub.overview)
+	get("/live", hub.live)
+	get("/listen", hub.listen)
+	get("/listen/live", hub.listenLive)
+	get("/check", hub.check)
+	get("/check/live", hub.checkLive)
+	change("/log-level", hub.logLevel)
+	topics := &topicPages{p.renderer, p.cfg.Desk}
+	get("/topics", topics.topics)
+	get("/topic", topics.topic)
+	change("/topic/trim", topics.trim)
+	get("/notification", topics.notification)
+	subs := &subscriptionPages{p.renderer, p.cfg.Desk}
+	get("/subscriptions", subs.subscriptions)
+	get("/subscription/{id}", subs.of(subs.subscription))
+	change("/subscription/{id}/retry", subs.of(subs.retry))
+	change("/subscription/{id}/replay", subs.of(subs.replay))
+	change("/subscription/{id}/remove", subs.of(subs.remove))
+	sources := &sourcePages{p.renderer, p.cfg.Desk}
+	change("/sources", sources.sources)
+	change("/sources/{name}/rotate", sources.of(sources.rotate))
+	change("/sources/{name}/revoke", sources.of(sources.revoke))
 	get("/find", p.find)
-	get("/topics", p.topics)
-	get("/topic", p.topic)
-	change("/topic/trim", p.trim)
-	get("/notification", p.notification)
-	get("/subscriptions", p.subscriptions)
-	get("/subscription/{id}", p.subscription)
-	change("/subscription/{id}/retry", p.retry)
-	change("/subscription/{id}/replay", p.replay)
-	change("/subscription/{id}/remove", p.remove)
-	change("/sources", p.sources)
-	change("/sources/{name}/rotate", p.rotate)
-	change("/sources/{name}/revoke", p.revoke)
-	get("/listen", p.listen)
-	get("/check", p.check)
-	change("/log-level", p.logLevel)
 	get("/login", p.login)
-	get("/live", p.live)
-	get("/listen/live", p.listenLive)
-	get("/check/live", p.checkLive)
 	get("/static/{name}", p.static)
 	r.NotFoundHandler = p.page(func(http.ResponseWriter, *http.Request) error {
 		return &trouble{Status: http.StatusNotFound, Title: "There is no such page", Advice: "The navigation above leads to all there are."}
@@ -119,7 +128,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (p *Pages) static(w http.ResponseWriter, r *http.Request) error {
+func (p *renderer) static(w http.ResponseWriter, r *http.Request) error {
 	a, ok := p.assets[mux.Vars(r)["name"]]
 	if !ok {
 		return &trouble{Status: http.StatusNotFound, Title: "There is no such file"}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,8 +10,15 @@ import (
 	"github.com/gorilla/mux"
 
 	"carillon/operator"
+	"carillon/operator/api"
 	"carillon/source"
 )
+
+// sourcePages show the registered Sources, and change them.
+type sourcePages struct {
+	*renderer
+	desk api.SourceDesk
+}
 
 // sourceList is the registered Sources, with the form that adds one.
 type sourceList struct {
@@ -24,7 +32,7 @@ type sourceList struct {
 
 // sources lists them, and adds one that is posted. The answer to that is no redirect: its
 // token is shown this once.
-func (p *Pages) sources(w http.ResponseWriter, r *http.Request) error {
+func (p *sourcePages) sources(w http.ResponseWriter, r *http.Request) error {
 	if err := readForm(r); err != nil {
 		return err
 	}
@@ -35,7 +43,7 @@ func (p *Pages) sources(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := ask(r)
 	defer cancel()
-	made, err := p.cfg.Desk.AddSource(ctx, v.Name, strings.Fields(v.Prefixes), source.Hash{})
+	made, err := p.desk.AddSource(ctx, v.Name, strings.Fields(v.Prefixes), source.Hash{})
 	if err == nil {
 		v = sourceList{Made: &made, How: "was added", Live: checkLivePath(made.Prefixes...)}
 	}
@@ -44,10 +52,10 @@ func (p *Pages) sources(w http.ResponseWriter, r *http.Request) error {
 }
 
 // showSources shows the list, also where something else went wrong before.
-func (p *Pages) showSources(w http.ResponseWriter, r *http.Request, v sourceList, wrong error) {
+func (p *sourcePages) showSources(w http.ResponseWriter, r *http.Request, v sourceList, wrong error) {
 	ctx, cancel := ask(r)
 	defer cancel()
-	all, err := p.cfg.Desk.Sources(ctx)
+	all, err := p.desk.Sources(ctx)
 	v.Sources, v.Open = all, p.cfg.Open
 	s := sheet{Title: "Sources", Here: "sources"}
 	if wrong == nil {
@@ -61,65 +69,47 @@ func (p *Pages) showSources(w http.ResponseWriter, r *http.Request, v sourceList
 	p.show(w, r, "sources", s)
 }
 
-// named finds the Source that the path names.
-func (p *Pages) named(r *http.Request) (operator.Source, error) {
-	ctx, cancel := ask(r)
-	defer cancel()
-	name := mux.Vars(r)["name"]
-	all, err := p.cfg.Desk.Sources(ctx)
-	if err != nil {
-		return operator.Source{}, err
+// of hands a handler the Source that the path names.
+func (p *sourcePages) of(h func(w http.ResponseWriter, r *http.Request, s operator.Source) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := ask(r)
+		defer cancel()
+		name := mux.Vars(r)["name"]
+		all, err := p.desk.Sources(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(all, func(s operator.Source) bool { return s.Name == name })
+		if i < 0 {
+			return fmt.Errorf("%w: there is no Source %.80q", operator.ErrNotFound, name)
+		}
+		return h(w, r, all[i])
 	}
-	i := slices.IndexFunc(all, func(s operator.Source) bool { return s.Name == name })
-	if i < 0 {
-		return operator.Source{}, fmt.Errorf("%w: there is no Source %.80q", operator.ErrNotFound, name)
-	}
-	return all[i], nil
 }
 
 // rotate gives a Source another token.
-func (p *Pages) rotate(w http.ResponseWriter, r *http.Request) error {
-	s, err := p.named(r)
-	if err != nil {
-		return err
-	}
-	var wrong error
-	if r.Method == http.MethodPost {
-		ctx, cancel := ask(r)
-		defer cancel()
-		made, err := p.cfg.Desk.RotateSource(ctx, s.Name, source.Hash{})
-		if err == nil {
-			p.showSources(w, r, sourceList{Made: &made, How: "has another token"}, nil)
-			return nil
-		}
-		wrong = err
-	}
-	p.confirm(w, r, "Another token for a Source", "sources", confirm{
+func (p *sourcePages) rotate(w http.ResponseWriter, r *http.Request, s operator.Source) error {
+	var made operator.NewSource
+	return p.change(w, r, "Another token for a Source", "sources", confirm{
 		About: s.Name, Button: "Make another token", Danger: true, Back: "/sources",
 		Says: []string{
 			fmt.Sprintf("Its token of %s stops working at once, and publishing with it is refused. The new one is shown once.", utc(s.Issued)),
 		},
-	}, wrong)
-	return nil
+	}, func(ctx context.Context) (err error) {
+		made, err = p.desk.RotateSource(ctx, s.Name, source.Hash{})
+		return err
+	}, func() error {
+		p.showSources(w, r, sourceList{Made: &made, How: "has another token"}, nil)
+		return nil
+	})
 }
 
 // revoke ends a Source.
-func (p *Pages) revoke(w http.ResponseWriter, r *http.Request) error {
-	s, err := p.named(r)
-	if err != nil {
-		return err
-	}
-	var wrong error
-	if r.Method == http.MethodPost {
-		ctx, cancel := ask(r)
-		defer cancel()
-		if wrong = p.cfg.Desk.RevokeSource(ctx, s.Name); wrong == nil {
-			return see(w, r, done("/sources", "revoke"))
-		}
-	}
-	p.confirm(w, r, "Revoke a Source", "sources", confirm{
+func (p *sourcePages) revoke(w http.ResponseWriter, r *http.Request, s operator.Source) error {
+	return p.change(w, r, "Revoke a Source", "sources", confirm{
 		About: s.Name, Button: "Revoke it", Danger: true, Back: "/sources",
 		Says: []string{"Its token stops working at once, and it can publish nothing more. Its topics, what they published and their subscribers stay."},
-	}, wrong)
-	return nil
+	}, func(ctx context.Context) error {
+		return p.desk.RevokeSource(ctx, s.Name)
+	}, func() error { return see(w, r, done("/sources", "revoke")) })
 }

@@ -22,7 +22,7 @@ const maxStream = time.Hour
 
 // open begins a stream. Where a page of somebody else asks, there is none: what it costs,
 // and what a test callback subscribes to, is for operators to say.
-func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
+func (p *renderer) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 	if api.Foreign(r) {
 		return nil, &trouble{Status: http.StatusForbidden, Title: "A page of another origin may not listen here"}
 	}
@@ -46,7 +46,7 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 
 // feed sends the parts of a page that produce makes, until it returns or the client goes, and says
 // that this is all. It returns after produce did: what that began has ended by then.
-func (p *Pages) feed(w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool)) error {
+func (p *renderer) feed(w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool)) error {
 	s, err := p.open(w, r)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (p *Pages) feed(w http.ResponseWriter, r *http.Request, produce func(ctx co
 }
 
 // part returns a template of a view as HTML.
-func (p *Pages) part(view, name string, v any) []byte {
+func (p *renderer) part(view, name string, v any) []byte {
 	var html bytes.Buffer
 	if err := p.views[view].ExecuteTemplate(&html, name, v); err != nil {
 		p.cfg.Logger.Error("a part of a page cannot be written", "view", view, "error", err)

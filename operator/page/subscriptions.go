@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,10 +12,20 @@ import (
 	"github.com/gorilla/mux"
 
 	"carillon/operator"
+	"carillon/operator/api"
 )
 
 // stateBehind is what a filter calls all states but idle.
 const stateBehind = "behind"
+
+// subscriptionPages show subscriptions, and repair and end them.
+type subscriptionPages struct {
+	*renderer
+	desk interface {
+		api.SubscriptionDesk
+		Topic(ctx context.Context, topic string) (operator.Topic, error)
+	}
+}
 
 // subscriptionList is the answer to a search for subscriptions.
 type subscriptionList struct {
@@ -45,7 +56,7 @@ func subscriptionQuery(q url.Values) (operator.SubscriptionQuery, error) {
 	return query, err
 }
 
-func (p *Pages) subscriptions(w http.ResponseWriter, r *http.Request) error {
+func (p *subscriptionPages) subscriptions(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := ask(r)
 	defer cancel()
 	q := r.URL.Query()
@@ -55,11 +66,9 @@ func (p *Pages) subscriptions(w http.ResponseWriter, r *http.Request) error {
 	s := sheet{Title: "Subscriptions", Here: "subscriptions"}
 	query, err := subscriptionQuery(q)
 	if err == nil {
-		v.SubscriptionPage, err = p.cfg.Desk.Subscriptions(ctx, query)
+		v.SubscriptionPage, err = p.desk.Subscriptions(ctx, query)
 	}
-	if err != nil {
-		s.Error = p.troubleOf(r, err)
-	}
+	s.Error = p.troubleOf(r, err)
 	after := query.After
 	query.After = uuid.Nil
 	v.Filtered = query != operator.SubscriptionQuery{}
@@ -74,49 +83,42 @@ func (p *Pages) subscriptions(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// one asks for the subscription that the path names.
-func (p *Pages) one(r *http.Request) (operator.SubscriptionDetail, error) {
-	ctx, cancel := ask(r)
-	defer cancel()
-	id, err := idOf(mux.Vars(r)["id"], "subscription")
-	if err != nil {
-		return operator.SubscriptionDetail{}, err
+// of hands a handler the subscription that the path names.
+func (p *subscriptionPages) of(
+	h func(w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail) error,
+) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := ask(r)
+		defer cancel()
+		id, err := idOf(mux.Vars(r)["id"], "subscription")
+		if err != nil {
+			return err
+		}
+		sub, err := p.desk.Subscription(ctx, id)
+		if err != nil {
+			return err
+		}
+		return h(w, r, sub)
 	}
-	return p.cfg.Desk.Subscription(ctx, id)
 }
 
-func (p *Pages) subscription(w http.ResponseWriter, r *http.Request) error {
-	sub, err := p.one(r)
-	if err != nil {
-		return err
-	}
+func (p *subscriptionPages) subscription(w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail) error {
 	p.show(w, r, "subscription", sheet{Title: "Subscription", Here: "subscriptions", Body: sub})
 	return nil
 }
 
-// act asks, and when it is posted does what was asked for, and leads back.
-func (p *Pages) act(w http.ResponseWriter, r *http.Request, what, title string, sub operator.SubscriptionDetail, c confirm, do func() error) error {
-	back := subscriptionPath(sub.ID)
-	var wrong error
-	if r.Method == http.MethodPost {
-		if wrong = do(); wrong == nil {
-			if what == "remove" {
-				back = "/subscriptions"
-			}
-			return see(w, r, done(back, what))
-		}
-	}
-	c.About, c.Back = sub.CallbackHost, back
-	p.confirm(w, r, title, "subscriptions", c, wrong)
-	return nil
+// act asks about a change to a subscription, and makes it when the form is posted. Then it leads
+// to the page next.
+func (p *subscriptionPages) act(
+	w http.ResponseWriter, r *http.Request, next, title string, sub operator.SubscriptionDetail, c confirm,
+	do func(ctx context.Context) error,
+) error {
+	c.About, c.Back = sub.CallbackHost, subscriptionPath(sub.ID)
+	return p.change(w, r, title, "subscriptions", c, do, func() error { return see(w, r, next) })
 }
 
 // retry makes the next attempt now.
-func (p *Pages) retry(w http.ResponseWriter, r *http.Request) error {
-	sub, err := p.one(r)
-	if err != nil {
-		return err
-	}
+func (p *subscriptionPages) retry(w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail) error {
 	says := "It has got everything: there is nothing to try at the moment."
 	if sub.State != operator.StateIdle {
 		says = fmt.Sprintf("Its next delivery after number %s is tried now, and not when its turn comes.", number(sub.Settled))
@@ -128,19 +130,13 @@ func (p *Pages) retry(w http.ResponseWriter, r *http.Request) error {
 		says = fmt.Sprintf("After %s in a row the next attempt would be at %s. It is made now. If it fails, too, that one comes as planned.",
 			plural(int(sub.Failures), "failure", "failures"), utc(sub.NextAttempt))
 	}
-	return p.act(w, r, "retry", "Retry now", sub, confirm{Says: []string{says}, Button: "Retry now"}, func() error {
-		ctx, cancel := ask(r)
-		defer cancel()
-		return p.cfg.Desk.Retry(ctx, sub.ID)
+	return p.act(w, r, done(subscriptionPath(sub.ID), "retry"), "Retry now", sub, confirm{Says: []string{says}, Button: "Retry now"}, func(ctx context.Context) error {
+		return p.desk.Retry(ctx, sub.ID)
 	})
 }
 
 // replay delivers a stretch of the log once more.
-func (p *Pages) replay(w http.ResponseWriter, r *http.Request) error {
-	sub, err := p.one(r)
-	if err != nil {
-		return err
-	}
+func (p *subscriptionPages) replay(w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail) error {
 	if err := readForm(r); err != nil {
 		return err
 	}
@@ -157,10 +153,10 @@ func (p *Pages) replay(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := ask(r)
 	defer cancel()
-	if topic, err := p.cfg.Desk.Topic(ctx, sub.Topic); err == nil && topic.First <= topic.Head { // without it the numbers are not told
+	if topic, err := p.desk.Topic(ctx, sub.Topic); err == nil && topic.First <= topic.Head { // without it the numbers are not told
 		c.Says = append(c.Says, fmt.Sprintf("The log of its topic has %s to %s.", number(topic.First), number(topic.Head)))
 	}
-	return p.act(w, r, "replay", "Replay a range", sub, c, func() error {
+	return p.act(w, r, done(subscriptionPath(sub.ID), "replay"), "Replay a range", sub, c, func(ctx context.Context) error {
 		from, err := seqOf(r.Form, "from_seq", "“From number”")
 		if err != nil {
 			return err
@@ -172,19 +168,13 @@ func (p *Pages) replay(w http.ResponseWriter, r *http.Request) error {
 		if from == 0 {
 			return invalid("“From number” must be 1 or more")
 		}
-		ctx, cancel := ask(r)
-		defer cancel()
-		_, err = p.cfg.Desk.Replay(ctx, sub.ID, from, last)
+		_, err = p.desk.Replay(ctx, sub.ID, from, last)
 		return err
 	})
 }
 
 // remove ends a subscription.
-func (p *Pages) remove(w http.ResponseWriter, r *http.Request) error {
-	sub, err := p.one(r)
-	if err != nil {
-		return err
-	}
+func (p *subscriptionPages) remove(w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail) error {
 	if err := readForm(r); err != nil {
 		return err
 	}
@@ -198,9 +188,7 @@ func (p *Pages) remove(w http.ResponseWriter, r *http.Request) error {
 			Hint: fmt.Sprintf("Optional, one line; %d bytes at most.", operator.MaxReason),
 		}},
 	}
-	return p.act(w, r, "remove", "Remove a subscription", sub, c, func() error {
-		ctx, cancel := ask(r)
-		defer cancel()
-		return p.cfg.Desk.Remove(ctx, sub.ID, strings.TrimSpace(r.Form.Get("reason")))
+	return p.act(w, r, done("/subscriptions", "remove"), "Remove a subscription", sub, c, func(ctx context.Context) error {
+		return p.desk.Remove(ctx, sub.ID, strings.TrimSpace(r.Form.Get("reason")))
 	})
 }

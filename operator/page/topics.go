@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"carillon/operator"
+	"carillon/operator/api"
 )
 
 // notificationsShown is how many notifications a topic's page lists: each is counted over
@@ -22,17 +23,21 @@ type topicList struct {
 	Filtered bool
 }
 
-func (p *Pages) topics(w http.ResponseWriter, r *http.Request) error {
+// topicPages show topics and their notifications, and trim logs.
+type topicPages struct {
+	*renderer
+	desk api.TopicDesk
+}
+
+func (p *topicPages) topics(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := ask(r)
 	defer cancel()
 	q := r.URL.Query()
 	v := topicList{Contains: strings.TrimSpace(q.Get("contains")), Failing: q.Get("failing") != ""}
 	s := sheet{Title: "Topics", Here: "topics"}
 	var err error
-	v.TopicPage, err = p.cfg.Desk.Topics(ctx, operator.TopicQuery{Contains: v.Contains, Failing: v.Failing, After: q.Get("after")})
-	if err != nil {
-		s.Error = p.troubleOf(r, err)
-	}
+	v.TopicPage, err = p.desk.Topics(ctx, operator.TopicQuery{Contains: v.Contains, Failing: v.Failing, After: q.Get("after")})
+	s.Error = p.troubleOf(r, err)
 	v.Filtered = v.Contains != "" || v.Failing
 	if v.Next != "" {
 		v.More = with(q, "after", v.Next)
@@ -54,22 +59,20 @@ type topicView struct {
 	First string
 }
 
-func (p *Pages) topic(w http.ResponseWriter, r *http.Request) error {
+func (p *topicPages) topic(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := ask(r)
 	defer cancel()
 	q := r.URL.Query()
-	topic, err := p.cfg.Desk.Topic(ctx, q.Get("topic"))
+	topic, err := p.desk.Topic(ctx, q.Get("topic"))
 	if err != nil {
 		return err
 	}
 	v := topicView{Topic: topic}
 	before, err := seqOf(q, "before", "before")
 	if err == nil && topic.Head > 0 {
-		v.Page, err = p.cfg.Desk.Notifications(ctx, topic.Topic, before, notificationsShown)
+		v.Page, err = p.desk.Notifications(ctx, topic.Topic, before, notificationsShown)
 	}
-	if err != nil {
-		v.Wrong = p.troubleOf(r, err)
-	}
+	v.Wrong = p.troubleOf(r, err)
 	if v.Page.Next != 0 {
 		v.More = with(q, "before", fmt.Sprint(v.Page.Next))
 	}
@@ -81,13 +84,13 @@ func (p *Pages) topic(w http.ResponseWriter, r *http.Request) error {
 }
 
 // trim asks, and then removes the older notifications of a topic.
-func (p *Pages) trim(w http.ResponseWriter, r *http.Request) error {
+func (p *topicPages) trim(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := ask(r)
 	defer cancel()
 	if err := readForm(r); err != nil {
 		return err
 	}
-	topic, err := p.cfg.Desk.Topic(ctx, r.Form.Get("topic"))
+	topic, err := p.desk.Topic(ctx, r.Form.Get("topic"))
 	if err != nil {
 		return err
 	}
@@ -97,7 +100,7 @@ func (p *Pages) trim(w http.ResponseWriter, r *http.Request) error {
 			wrong = invalid("say before which number notifications are to go")
 		} else if before > topic.Head+1 {
 			wrong = invalid("the newest is number %s: say %s at most, which removes all", number(topic.Head), number(topic.Head+1))
-		} else if result, err := p.cfg.Desk.Trim(ctx, topic.Topic, before); err != nil {
+		} else if result, err := p.desk.Trim(ctx, topic.Topic, before); err != nil {
 			wrong = err
 		} else if len(result.Trouble) > 0 {
 			wrong = &trouble{
@@ -134,7 +137,7 @@ type notificationView struct {
 }
 
 // notification shows one, or the form to find it by.
-func (p *Pages) notification(w http.ResponseWriter, r *http.Request) error {
+func (p *topicPages) notification(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := ask(r)
 	defer cancel()
 	q := r.URL.Query()
@@ -147,13 +150,11 @@ func (p *Pages) notification(w http.ResponseWriter, r *http.Request) error {
 		id, err := idOf(v.ID, "notification")
 		if err == nil {
 			var n operator.NotificationDetail
-			if n, err = p.cfg.Desk.Notification(ctx, v.Topic, id); err == nil {
+			if n, err = p.desk.Notification(ctx, v.Topic, id); err == nil {
 				v.Found = &notificationView{n, answerOf(n.Tally, n.MissingShards)}
 			}
 		}
-		if err != nil {
-			s.Error = p.troubleOf(r, err)
-		}
+		s.Error = p.troubleOf(r, err)
 	}
 	s.Body = v
 	p.show(w, r, "notification", s)
