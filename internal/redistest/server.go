@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -57,25 +58,46 @@ func Start(t testing.TB, options ...string) *Server {
 	return s
 }
 
-// Shared is a server that all tests of a package share, each with a prefix or a
-// database of its own: it starts when it is first asked for. TestMain calls
-// Stop after the tests.
+// Shared are the servers of a package's tests: a test has one to itself until its end, and
+// then the next test has it, with a prefix or a database of its own. TestMain calls Stop after
+// the tests.
 type Shared struct {
-	server *Server
-	lock   chan struct{}
+	mu   sync.Mutex
+	of   map[testing.TB]*Server
+	idle []*Server
+	all  []*Server
 }
 
-// NewShared returns a server that has not started.
-func NewShared() *Shared { return &Shared{lock: make(chan struct{}, 1)} }
+// NewShared returns Shared that have no server yet.
+func NewShared() *Shared { return &Shared{of: map[testing.TB]*Server{}} }
 
-// Server returns the server, running.
+// Server returns the server of a test, the same one each time.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
 	need(t)
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
-	if s.server != nil {
-		return s.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if server := s.of[t]; server != nil {
+		return server
+	}
+	server := s.next(t)
+	s.of[t] = server
+	t.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.of, t)
+		s.idle = append(s.idle, server)
+	})
+	return server
+}
+
+// next returns a server that no test has. s.mu is held.
+func (s *Shared) next(t testing.TB) *Server {
+	t.Helper()
+	if n := len(s.idle); n > 0 {
+		server := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		return server
 	}
 	dir, err := os.MkdirTemp("", "redistest-")
 	if err != nil {
@@ -83,20 +105,17 @@ func (s *Shared) Server(t testing.TB) *Server {
 	}
 	server := &Server{dir: dir}
 	server.start(t)
-	s.server = server
+	s.all = append(s.all, server)
 	return server
 }
 
-// Stop ends the server, if it was ever started, and removes its files.
+// Stop stops all servers. No test runs any more.
 func (s *Shared) Stop() {
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
-	if s.server == nil {
-		return
+	for _, server := range s.all {
+		server.end()
+		_ = os.RemoveAll(server.dir) // what is left lies among the system's temporary files
 	}
-	s.server.end()
-	_ = os.RemoveAll(s.server.dir) // what is left lies among the system's temporary files
-	s.server = nil
+	s.idle, s.all = nil, nil
 }
 
 // need skips or fails the test where the program is missing.

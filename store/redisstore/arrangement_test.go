@@ -82,6 +82,7 @@ func worked(t *testing.T, db *redisstore.DB) {
 }
 
 func TestByACL(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "user default off", "user hub on >hub ~carillon:* &carillon:bell +@all -@dangerous -function -fcall -fcall_ro -script +info")
 	server.As("hub", "hub")
 	w := worldOn(t, server, "redis://hub:hub@"+server.Addr())
@@ -149,6 +150,7 @@ func submitted(t *testing.T, db *redisstore.DB) error {
 
 // TestASlotMoves moves slots from one node of a Cluster to another while calls are made.
 func TestASlotMoves(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.Cluster(t)
 	w := worldOn(t, nodes[0], nodes.URL())
 	r := request(1)
@@ -246,6 +248,7 @@ func TestAReplicaIsAway(t *testing.T) {
 
 // TestAPrimaryIsDemotedWhileReplicasAreWaitedFor: that is a state of the server, no defect.
 func TestAPrimaryIsDemotedWhileReplicasAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	f := redistest.Sentinel(t, 1)
 	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL())
 	log := new(told)

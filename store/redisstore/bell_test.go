@@ -83,6 +83,7 @@ func slow(w *world) *world {
 }
 
 func TestProcessesHearEachOther(t *testing.T) {
+	t.Parallel()
 	w := slow(newWorld(t))
 	one, two := w.open(t), w.open(t)
 	first, _ := listen(t, one)
@@ -110,6 +111,7 @@ func TestProcessesHearEachOther(t *testing.T) {
 }
 
 func TestAStoreDoesNotHearAnother(t *testing.T) {
+	t.Parallel()
 	one, other := slow(newWorld(t)), slow(newWorld(t))
 	ear, _ := listen(t, one.open(t))
 	publish(t, other.db, topic, 1)
@@ -118,6 +120,7 @@ func TestAStoreDoesNotHearAnother(t *testing.T) {
 }
 
 func TestListenSurvivesTheServer(t *testing.T) {
+	t.Parallel()
 	w := slow(ownWorld(t))
 	db := w.open(t)
 	ear, _ := listen(t, db)
@@ -134,6 +137,7 @@ func TestListenSurvivesTheServer(t *testing.T) {
 }
 
 func TestListenBeginsWithoutAServer(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	w.server.Kill(t)
 	w.cfg.Poll = 100 * time.Millisecond
@@ -186,6 +190,7 @@ func (l lines) want(t *testing.T, text string) {
 }
 
 func TestASilentServerIsNoticed(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	w.cfg.Poll = 200 * time.Millisecond
 	log := make(lines, 100)
@@ -207,6 +212,7 @@ func TestASilentServerIsNoticed(t *testing.T) {
 }
 
 func TestAMessageThatIsNotUnderstoodRefreshes(t *testing.T) {
+	t.Parallel()
 	w := slow(ownWorld(t))
 	ear, _ := listen(t, w.open(t))
 	channels := w.server.Do(t, "PUBSUB", "CHANNELS").([]any)

@@ -26,6 +26,7 @@ func inShard(shard subscription.Shard, count int) (list []subscription.Request) 
 }
 
 func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.cfg.MaxRequests = 3
 	s := w.open(t).Subscriptions()
@@ -42,6 +43,7 @@ func TestRequestsAreBounded(t *testing.T) {
 
 // TestScansSeeEachRequestOnce reads a hash that has outgrown the compact form, in several parts.
 func TestScansSeeEachRequestOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const count = 1500
 	s := w.db.Subscriptions()
@@ -64,6 +66,7 @@ func TestScansSeeEachRequestOnce(t *testing.T) {
 }
 
 func TestLongListsOfTheExpired(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const count = 1200
 	s := w.db.Subscriptions()
@@ -95,6 +98,7 @@ func TestLongListsOfTheExpired(t *testing.T) {
 // TestDamagedRecords: what cannot be read is told once and passed over, and whoever subscribes
 // again finds the way free.
 func TestDamagedRecords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var log bytes.Buffer
 	w.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -144,6 +148,7 @@ func TestDamagedRecords(t *testing.T) {
 // TestManyDamagedRecords: what is told is bounded; what is counted is not, and a defect is
 // told all the same.
 func TestManyDamagedRecords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	log, registry := new(told), prometheus.NewRegistry()
 	w.cfg.Logger, w.cfg.Registerer = log.logger(), registry
@@ -181,6 +186,7 @@ func TestManyDamagedRecords(t *testing.T) {
 // TestADamagedRecordThatExpires: one whose beginning can be read stands first among the
 // expired, and does not hide those behind it.
 func TestADamagedRecordThatExpires(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.db.Subscriptions()
 	list := inShard(7, 4)
@@ -202,6 +208,7 @@ func TestADamagedRecordThatExpires(t *testing.T) {
 }
 
 func TestEndingTakesEverything(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.db.Subscriptions()
 	for i, end := range []func(r subscription.Request) error{

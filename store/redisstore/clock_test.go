@@ -14,6 +14,7 @@ import (
 
 // Clocks count as apart by what the way of question and answer does not explain.
 func TestClocksApart(t *testing.T) {
+	t.Parallel()
 	asked := time.Date(2026, 3, 29, 1, 59, 59, 0, time.UTC)
 	answered := asked.Add(4 * time.Second)
 	for _, c := range []struct {
@@ -38,6 +39,7 @@ func TestClocksApart(t *testing.T) {
 
 // A hub whose clock is not that of its Redis warns, until it is.
 func TestReadyWarnsOfTheClock(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	wrong := wrongClock(t, w.server.Addr(), -time.Minute)
 	w.cfg.URL = strings.Replace(w.cfg.URL, w.server.Addr(), wrong, 1)

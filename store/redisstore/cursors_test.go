@@ -73,6 +73,7 @@ func commandsOf(t *testing.T, s *redistest.Server, call func()) map[string]int {
 
 // A Save is three commands for each shard, whatever the number of subscriptions.
 func TestSaveCommands(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	k := newKeeper(t, w, time.Hour).run() // so that no lease is renewed meanwhile
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -104,6 +105,7 @@ func TestSaveCommands(t *testing.T) {
 
 // Where one shard's call fails, Save is ErrUnavailable, and may be repeated.
 func TestSaveOfSomeShardsFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -134,6 +136,7 @@ func TestSaveOfSomeShardsFails(t *testing.T) {
 
 // An answer that does not come leaves open what happened.
 func TestSaveWithoutAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -153,6 +156,7 @@ func TestSaveWithoutAnswer(t *testing.T) {
 
 // An owner whose lease ran out saves as long as nobody took the shard.
 func TestSaveAfterLease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -164,6 +168,7 @@ func TestSaveAfterLease(t *testing.T) {
 
 // What cannot be read is passed over, or counts for nothing.
 func TestDamagedCursors(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -235,6 +240,7 @@ func subscribed(t *testing.T, db *redisstore.DB, callback string, start uint64) 
 }
 
 func TestDamagedMarks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -254,6 +260,7 @@ func TestDamagedMarks(t *testing.T) {
 }
 
 func TestCursorRecords(t *testing.T) {
+	t.Parallel()
 	instant := func(rt *rapid.T) time.Time {
 		if rapid.Bool().Draw(rt, "zero") {
 			return time.Time{}
@@ -285,6 +292,7 @@ func TestCursorRecords(t *testing.T) {
 // TestRecordsOfReplays: what has no replay is written as before, and a position that says
 // everything is no longer than one byte tells.
 func TestRecordsOfReplays(t *testing.T) {
+	t.Parallel()
 	p := delivery.Position{Settled: 9}
 	most := delivery.Position{
 		Settled: math.MaxUint64, Failures: math.MaxUint32, NextAttempt: time.Unix(-1<<40, 999_999_999), LastFailure: 255, LastStatus: 65535,
@@ -337,6 +345,7 @@ func FuzzCursorRecords(f *testing.F) {
 // A shard that takes several parts to read gives every member once, at its position, and
 // reading it can end anywhere.
 func TestMembersInParts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const count = 8000 // more than is read ahead
 	members := make(map[subscription.ID]delivery.Member, count)
@@ -377,6 +386,7 @@ func TestMembersInParts(t *testing.T) {
 
 // What is saved stays the caller's, who may have to save it again.
 func TestSaveLeavesTheBatchAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})

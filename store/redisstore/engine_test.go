@@ -25,6 +25,7 @@ func submit(t *testing.T, db *redisstore.DB) error {
 }
 
 func TestScriptsAreForgotten(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for range 2 {
 		must(t, submit(t, w.db))
@@ -36,6 +37,7 @@ func TestScriptsAreForgotten(t *testing.T) {
 // TestTroubleIsUnavailable brings a server into every state in which it refuses, and
 // out of it again.
 func TestTroubleIsUnavailable(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "min-replicas-max-lag 1")
 	replica := redistest.Start(t)
 	w := worldOn(t, server, server.URL())
@@ -71,6 +73,7 @@ func TestTroubleIsUnavailable(t *testing.T) {
 }
 
 func TestAServerWithTooManyClients(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	w.server.Set(t, "maxclients", "1") // w.db is the one
 	db := openOnly(t, w.cfg)
@@ -86,6 +89,7 @@ func restart(t *testing.T, server *redistest.Server) {
 }
 
 func TestAServerThatHangs(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	must(t, submit(t, w.db))
 	w.server.Do(t, "CONFIG", "RESETSTAT")
@@ -126,6 +130,7 @@ func scripts(t *testing.T, server *redistest.Server) (count int) {
 // TestAnAnswerIsLost: a call whose answer is lost was made once, as the client does not
 // repeat it, neither that of one server nor that of a Cluster.
 func TestAnAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	for name, arrange := range map[string]func(t *testing.T) (*redistest.Server, string){
 		"one server": func(t *testing.T) (*redistest.Server, string) { return redistest.Start(t), "redis://" },
 		"a Cluster": func(t *testing.T) (*redistest.Server, string) {
@@ -170,6 +175,7 @@ func loopback(t *testing.T) net.Listener {
 }
 
 func TestAServerThatIsBusy(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t, "busy-reply-threshold 50")
 	go func() { _, _ = w.server.Try("EVAL", "while true do end", "0") }() // until it is killed
 	eventually(t, func() error {
@@ -185,6 +191,7 @@ func TestAServerThatIsBusy(t *testing.T) {
 }
 
 func TestAStoreThatIsClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	closeDB(t, w.db)
 	wantError(t, submit(t, w.db), subscription.ErrUnavailable)
@@ -195,6 +202,7 @@ func TestAStoreThatIsClosed(t *testing.T) {
 }
 
 func TestRestartsAreNotSeenByTheNextCall(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	must(t, submit(t, w.db))
 	restart(t, w.server)
@@ -203,6 +211,7 @@ func TestRestartsAreNotSeenByTheNextCall(t *testing.T) {
 
 // TestADefectIsTold: what no state of a server explains is in the log, once, and counted.
 func TestADefectIsTold(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var log bytes.Buffer
 	registry := prometheus.NewRegistry()
@@ -231,6 +240,7 @@ carillon_redis_errors_total{class="script"} 3
 // TestMemoryIsFull: what would grow is refused before anything is written, and what
 // settles or ends goes on.
 func TestMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	s := w.db.Subscriptions()
 	waiting, ending := request(1), request(2)

@@ -189,6 +189,7 @@ func garble(t *testing.T, server *redistest.Server, key, rubbish string) {
 // TestGarbledKeys: whatever stands in the keys of a shard and of a topic, those of others are
 // served as before, and what is asked of these comes to an end, and to the log.
 func TestGarbledKeys(t *testing.T) {
+	t.Parallel()
 	for _, rubbish := range []string{"", "rubbish", "1", "-1 -1", "18446744073709551616", "1\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "9:12", "\x00"} {
 		t.Run(fmt.Sprintf("%q", rubbish), func(t *testing.T) {
 			w := newWorld(t)

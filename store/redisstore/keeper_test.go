@@ -155,6 +155,7 @@ func waitNew(t *testing.T, k *keeper, before map[subscription.Shard]uint64) {
 }
 
 func TestThreeProcesses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var keepers []*keeper
 	for range 3 {
@@ -192,6 +193,7 @@ func TestThreeProcesses(t *testing.T) {
 // A server that is away for longer than the takeover takes nothing from anybody:
 // when it is back, each goes on with what it had.
 func TestServerPaused(t *testing.T) {
+	t.Parallel()
 	const takeover = 2 * time.Second // so that both renew in time on a slow machine
 	w := newWorld(t)
 	a, b := newKeeper(t, w, takeover).run(), newKeeper(t, w, takeover).run()
@@ -231,6 +233,7 @@ func TestServerPaused(t *testing.T) {
 
 // The first to find back does not take what the others have not renewed yet.
 func TestServerBackForOneFirst(t *testing.T) {
+	t.Parallel()
 	const takeover = 2 * time.Second // so that the second comes in time on a slow machine
 	w := newWorld(t)
 	a, b := newKeeper(t, w, takeover).run(), newKeeper(t, w, takeover).run()
@@ -266,6 +269,7 @@ func TestServerBackForOneFirst(t *testing.T) {
 
 // A server that is restarted may have lost something: everything is read anew.
 func TestServerRestarted(t *testing.T) {
+	t.Parallel()
 	for name, restart := range map[string]func(t *testing.T, w *world){
 		"on its files": func(t *testing.T, w *world) {
 			w.server.Kill(t)
@@ -303,6 +307,7 @@ func TestServerRestarted(t *testing.T) {
 
 // An older file has epochs that were given since: they are not given again.
 func TestServerRestoredFromOlderFile(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	older := filepath.Join(t.TempDir(), "older")
 	k := newKeeper(t, w, takeover).run()
@@ -331,6 +336,7 @@ func TestServerRestoredFromOlderFile(t *testing.T) {
 }
 
 func TestScriptsFlushed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -349,6 +355,7 @@ func TestScriptsFlushed(t *testing.T) {
 }
 
 func TestLeasesWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -373,6 +380,7 @@ func TestLeasesWhileMemoryIsFull(t *testing.T) {
 // Who ends keeps its shards until it has finished with them, however long that
 // takes, and gives each up as soon as it has.
 func TestSlowEnd(t *testing.T) {
+	t.Parallel()
 	const takeover = 2 * time.Second // so that a renews in time on a slow machine
 	w := newWorld(t)
 	a, b := newKeeper(t, w, takeover), newKeeper(t, w, takeover)
@@ -418,6 +426,7 @@ func TestSlowEnd(t *testing.T) {
 }
 
 func TestEndWhileServerIsAway(t *testing.T) {
+	t.Parallel()
 	for name, away := range map[string]func(t *testing.T, k *keeper, w *world){
 		"gone":   func(_ *testing.T, k *keeper, _ *world) { k.gate.close() },
 		"silent": func(t *testing.T, _ *keeper, w *world) { w.server.Pause(t); t.Cleanup(func() { w.server.Resume(t) }) },
@@ -433,6 +442,7 @@ func TestEndWhileServerIsAway(t *testing.T) {
 }
 
 func TestShardMetrics(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	reg := prometheus.NewRegistry()
 	w.cfg.Registerer = reg
@@ -457,6 +467,7 @@ func TestShardMetrics(t *testing.T) {
 }
 
 func TestRunTwice(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t, newWorld(t), takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
 	if err := k.db.Shards().Run(t.Context(), k); err == nil {
@@ -516,6 +527,7 @@ func TestSharesOnACluster(t *testing.T) {
 // Where a single server refuses one question of many, its processes go on with the rest, and nothing is said
 // of a Cluster.
 func TestOneServerIsNoCluster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	w := worldOn(t, server, server.URL())
 	k := newKeeper(t, w, takeover).run()

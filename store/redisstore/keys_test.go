@@ -49,6 +49,7 @@ func readLayout(t *testing.T, prefix string) layout {
 // TestTheKeysAreAsDocumented holds docs/redis-keys.md against a store that has
 // something of everything.
 func TestTheKeysAreAsDocumented(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	documented := readLayout(t, prefixOf(w))
 	seen := make(map[*regexp.Regexp]bool)

@@ -68,6 +68,7 @@ func follow(t *testing.T, server, primary *redistest.Server) {
 // TestNoNumberIsGivenTwiceByAServerThatWasAReplica: the server stays the same process,
 // and loses what it acknowledged while it was cut off from its replica.
 func TestNoNumberIsGivenTwiceByAServerThatWasAReplica(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	replica := redistest.Start(t)
 	publish(t, w.db, topic, 1)

@@ -83,6 +83,7 @@ func wantListed(t *testing.T, db *redisstore.DB, topic string, want int) {
 // TestDamagedSummaries: one that cannot be read is read from the log itself, and told and left
 // out where that is damaged, too.
 func TestDamagedSummaries(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := publish(t, w.db, topic, 1).Seq
 	times, log := keyOf(t, w, "times"), keyOf(t, w, "log")
@@ -229,6 +230,7 @@ func calls(t *testing.T, w *world, f func()) map[string]int {
 }
 
 func TestAPublishIsAConstantNumberOfCommands(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	publish(t, w.db, topic, 0)
 	want := calls(t, w, func() { publish(t, w.db, topic, 1) })
@@ -261,6 +263,7 @@ func TestAPublishIsAConstantNumberOfCommands(t *testing.T) {
 }
 
 func TestAfterARestartTheLogGoesOnWithoutAGap(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	first, second := publish(t, w.db, topic, 1), publish(t, w.db, topic, 2)
 	if second.Seq != first.Seq+1 {
@@ -293,6 +296,7 @@ func copyFiles(t *testing.T, from, to string) {
 
 // TestNoNumberIsGivenTwice takes from the server what it had acknowledged.
 func TestNoNumberIsGivenTwice(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, s *redistest.Server, old string){
 		"emptied": func(t *testing.T, s *redistest.Server, _ string) { s.Empty(t) },
 		"older files": func(t *testing.T, s *redistest.Server, old string) {
@@ -342,6 +346,7 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 }
 
 func TestMemoryFull(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	publish(t, w.db, topic, 1)
 	publish(t, w.db, topic, 2)
@@ -373,6 +378,7 @@ func TestMemoryFull(t *testing.T) {
 }
 
 func TestTrimGoesInSteps(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	const n = 1000
 	for i := range n {
@@ -415,6 +421,7 @@ func wantBytes(t *testing.T, w *world, entries int) {
 // TestEntriesOfBefore that do not say what they take: they count for nothing, and go
 // as others do.
 func TestEntriesOfBefore(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	for i := range 3 {
 		publish(t, w.db, topic, i)
@@ -460,6 +467,7 @@ func TestEntriesOfBefore(t *testing.T) {
 }
 
 func TestTopicsReadsNoBody(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	p := second(topic, 1)
 	p.Body = make([]byte, 1<<20)
@@ -480,6 +488,7 @@ func TestTopicsReadsNoBody(t *testing.T) {
 }
 
 func TestABodyThatIsTooGreat(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := delivery.Publication{Topic: topic, Body: make([]byte, 256<<20+1)}
 	_, err := w.db.Log().Append(t.Context(), p, uuid.New(), begin)
@@ -493,6 +502,7 @@ func TestABodyThatIsTooGreat(t *testing.T) {
 }
 
 func TestWhatIsNotOfTheHubIsPassedOver(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	metrics := prometheus.NewRegistry()
 	w.cfg.Registerer = metrics
@@ -533,6 +543,7 @@ func wantMetric(t *testing.T, metrics *prometheus.Registry, name string, want fl
 }
 
 func TestATopicIsListedAgainThoughTheSetOfTopicsWasLost(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	publish(t, w.db, topic, 1)
 	w.server.Do(t, "DEL", keyOf(t, w, "topics"))
@@ -544,6 +555,7 @@ func TestATopicIsListedAgainThoughTheSetOfTopicsWasLost(t *testing.T) {
 }
 
 func TestADamagedTopicIsLeftOut(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	publish(t, w.db, topic, 1)
 	w.server.Do(t, "HSET", keyOf(t, w, "head"), "last", "no id")
@@ -554,6 +566,7 @@ func TestADamagedTopicIsLeftOut(t *testing.T) {
 }
 
 func TestThereAreNoNumbersAboveTheHighest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topic, Head: delivery.MaxSeq - 1<<26 - 1}}))
 	if got := publish(t, w.db, topic, 1).Seq; got != delivery.MaxSeq {

@@ -21,6 +21,7 @@ import (
 // TestNoNumberIsGivenTwiceThoughTheClockWentBack: the clock of the server is an hour behind
 // what it gave, and it loses the end of what it acknowledged.
 func TestNoNumberIsGivenTwiceThoughTheClockWentBack(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	ahead := delivery.Seq(time.Now().Add(time.Hour).Unix()-time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()) * 65536
 	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topic, Head: ahead}}))
@@ -41,6 +42,7 @@ func TestNoNumberIsGivenTwiceThoughTheClockWentBack(t *testing.T) {
 
 // TestATopicThatWasTrimmedToNothingKeepsItsHeadAlone, and goes on above it.
 func TestATopicThatWasTrimmedToNothingKeepsItsHeadAlone(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	head := publish(t, w.db, topic, 1).Seq
 	trim(t, w.db.Log(), topic, delivery.MaxSeq, begin.Add(time.Hour))
@@ -63,6 +65,7 @@ func TestATopicThatWasTrimmedToNothingKeepsItsHeadAlone(t *testing.T) {
 
 // TestADamagedHead is told, in every way of asking, and stands in the way of no other topic.
 func TestADamagedHead(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, w *world, key string){
 		"no number":      func(t *testing.T, w *world, key string) { w.server.Do(t, "HSET", key, "head", "x") },
 		"the wrong type": func(t *testing.T, w *world, key string) { w.server.Do(t, "DEL", key); w.server.Do(t, "SET", key, "x") },
@@ -105,6 +108,7 @@ func wantDamaged(t *testing.T, err error) {
 
 // TestADamagedHeadIsMendedByAnImport that knows it.
 func TestADamagedHeadIsMendedByAnImport(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	head := publish(t, w.db, topic, 1).Seq
 	key := w.server.Do(t, "KEYS", prefixOf(w)+":*:head").([]any)[0].(string)
@@ -118,6 +122,7 @@ func TestADamagedHeadIsMendedByAnImport(t *testing.T) {
 // TestABodyIsSentOnce, also to a server that is new, or has forgotten the scripts, and not at
 // all where it was handed in before.
 func TestABodyIsSentOnce(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	p := second(topic, 1)
 	p.Body = make([]byte, 1<<20)

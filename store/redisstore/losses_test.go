@@ -61,6 +61,7 @@ carillon_redis_emptied_total %d
 
 // A node of a Cluster that loses its data need not be the one by which the store is known.
 func TestANodeIsEmptied(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.Cluster(t)
 	w := worldOn(t, nodes[0], nodes.URL())
 	log, reg := new(told), prometheus.NewRegistry()
@@ -80,6 +81,7 @@ func TestANodeIsEmptied(t *testing.T) {
 
 // What is lost is told once, also where the process did not have the shard at that moment.
 func TestAShardIsEmptied(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	log, reg := new(told), prometheus.NewRegistry()
 	w.cfg.Logger, w.cfg.Registerer = log.logger(), reg

@@ -38,6 +38,7 @@ return result`, fmt.Sprint(1 + len(list)), w.key("{store}:members")}, list...)
 // A process that has just begun is a member for a short time only, so that one which dies
 // again and again does not count as many.
 func TestANewcomerCountsForLess(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := newKeeper(t, w, time.Minute).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
@@ -61,6 +62,7 @@ func TestANewcomerCountsForLess(t *testing.T) {
 // What was written before the server's clock went back does not count for longer than
 // the longest takeover.
 func TestTheServersClockGoesBack(t *testing.T) {
+	t.Parallel()
 	const longest = 5 * time.Minute
 	w := newWorld(t)
 	ahead := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())
@@ -82,6 +84,7 @@ func TestTheServersClockGoesBack(t *testing.T) {
 
 // A shard whose lease was given, but the answer lost, is given up at the end, too.
 func TestAnUnansweredTakeIsReleased(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t) // its server does not know the scripts, so that they can be read
 	far := fmt.Sprint(time.Now().Add(time.Minute).UnixMilli())
 	for _, key := range w.leases()[1:] {

@@ -12,6 +12,7 @@ import (
 
 // While the server refuses what grows there is a warning of it, and one log line.
 func TestWarningWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	var log bytes.Buffer
 	db := openOnly(t, redisstore.Config{URL: w.cfg.URL, Logger: slog.New(slog.NewTextHandler(&log, nil))})

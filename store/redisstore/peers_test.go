@@ -111,6 +111,7 @@ func wantWords(t *testing.T, got, want map[string]word) {
 // TestEverybodyAnswers: each process hears all others and not itself; a command that has
 // no shards asks all and is not asked.
 func TestEverybodyAnswers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if got := ask(t, t.Context(), w.db, "nobody"); len(got) != 0 {
 		t.Errorf("a store without processes answers %v", got)
@@ -184,6 +185,7 @@ func wantPeers(t *testing.T, w *world) {
 // TestOneDoesNotAnswer: one that hangs, or one that is not told to answer, is heard of as the question
 // ends, and holds up nobody's answer.
 func TestOneDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	all := members(t, w, 3, unhurried)
 	serve(t, all[0].db, echo(all[0].db))
@@ -226,6 +228,7 @@ func TestOneDoesNotAnswer(t *testing.T) {
 // TestSilenceIsBrief: who does not take a question is not waited for until that ends, and is
 // remembered until he answers one; who has taken it is, however long he needs.
 func TestSilenceIsBrief(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	all := members(t, w, 2, unhurried)
 	w.db.Peers().SetPatience(0) // that of the product
@@ -261,6 +264,7 @@ func TestSilenceIsBrief(t *testing.T) {
 
 // TestOneEndsWhileItIsAsked: one that died is not waited for when its Takeover is over.
 func TestOneEndsWhileItIsAsked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	all := members(t, w, 2, 3*time.Second)
 	serve(t, all[0].db, echo(all[0].db))
@@ -289,6 +293,7 @@ func TestOneEndsWhileItIsAsked(t *testing.T) {
 // TestGreatAnswers: what is within the bounds arrives, what is beyond is an error on its side
 // of the question.
 func TestGreatAnswers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	all := members(t, w, 1, unhurried)
 	name := all[0].db.Peers().Self()
@@ -318,6 +323,7 @@ func TestGreatAnswers(t *testing.T) {
 
 // TestMessagesThatAreGarbage change nothing, on either side.
 func TestMessagesThatAreGarbage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	all := members(t, w, 1, unhurried)
 	name := all[0].db.Peers().Self()
@@ -363,6 +369,7 @@ func TestMessagesThatAreGarbage(t *testing.T) {
 
 // TestManyQuestions: those beyond what is answered at a time wait for their turn.
 func TestManyQuestions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	all := members(t, w, 2, unhurried)
 	taken := make(chan struct{})
@@ -417,6 +424,7 @@ func TestManyQuestions(t *testing.T) {
 
 // TestAServerThatIsAway: to ask is an error; to answer waits for it.
 func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	all := members(t, w, 1, unhurried)
 	serve(t, all[0].db, echo(all[0].db))

@@ -31,6 +31,7 @@ func waiting(t *testing.T, db *redisstore.DB) map[string]uint64 {
 }
 
 func TestPingsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.cfg.MaxPings = 3
 	db := w.open(t)
@@ -57,6 +58,7 @@ func TestPingsAreBounded(t *testing.T) {
 }
 
 func TestACountRisesThoughTheLastOneWasLost(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	first := ping(t, w.db, topic, topic+"2")
 	w.server.Do(t, "DEL", keyOf(t, w, "count"))
@@ -72,6 +74,7 @@ func TestACountRisesThoughTheLastOneWasLost(t *testing.T) {
 }
 
 func TestADamagedPingIsLeftOut(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	damaged := ping(t, w.db, topic, topic+"2")[0]
 	w.server.Do(t, "HSET", keyOf(t, w, "waiting"), topic, "rubbish")
@@ -89,6 +92,7 @@ func TestADamagedPingIsLeftOut(t *testing.T) {
 }
 
 func TestManyPingsInOneCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	topics := make([]string, 10_000)
 	for i := range topics {

@@ -42,6 +42,7 @@ func wantWarnings(t *testing.T, db *redisstore.DB, want ...string) {
 }
 
 func TestReadyOnGoodSettings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	wantWarnings(t, w.db)
 	ready(t, w.db)
@@ -49,6 +50,7 @@ func TestReadyOnGoodSettings(t *testing.T) {
 }
 
 func TestReadyWhileNothingAnswers(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	server.Kill(t)
 	db := openOnly(t, redisstore.Config{URL: server.URL()})
@@ -58,6 +60,7 @@ func TestReadyWhileNothingAnswers(t *testing.T) {
 }
 
 func TestReadyRefusesEviction(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "maxmemory-policy allkeys-lru")
 	cfg := redisstore.Config{URL: server.URL()}
 	wantRefused(t, cfg, "maxmemory-policy is allkeys-lru")
@@ -72,6 +75,7 @@ func TestReadyRefusesEviction(t *testing.T) {
 }
 
 func TestReadyWarnsOfWhatIsNotDurable(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var log bytes.Buffer
 	db := openOnly(t, redisstore.Config{URL: server.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -103,6 +107,7 @@ func TestReadyWarnsOfWhatIsNotDurable(t *testing.T) {
 // What a server is set to while hubs work on it is warned of, also where a start would be
 // refused.
 func TestReadyWarnsOfAServerThatIsUnfitByNow(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	w.server.Set(t, "maxmemory-policy", "allkeys-lru")
 	w.server.Set(t, "appendonly", "no")
@@ -118,6 +123,7 @@ func TestReadyWarnsOfAServerThatIsUnfitByNow(t *testing.T) {
 }
 
 func TestReadyChecksTheGreatestBody(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "proto-max-bulk-len 1mb")
 	cfg := redisstore.Config{URL: server.URL(), MaxBody: 1<<20 + 1}
 	wantRefused(t, cfg, "proto-max-bulk-len is 1048576, and bodies may have 1048577 bytes")
@@ -126,6 +132,7 @@ func TestReadyChecksTheGreatestBody(t *testing.T) {
 }
 
 func TestReadyRefusesStrangers(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "requirepass sesame", "user hub on >hub ~carillon:* &carillon:bell +@all -@dangerous -function -fcall -fcall_ro -script +info",
 		"user poor on >poor ~carillon:* &carillon:bell +@all -@dangerous -info")
 	server.As("", "sesame")
@@ -146,6 +153,7 @@ func TestReadyRefusesStrangers(t *testing.T) {
 }
 
 func TestReadyWithoutConfig(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "user hub on >hub ~* &* +@all -config", "user default on nopass ~* &* +@all")
 	url := "redis://hub:hub@" + server.Addr()
 	db := openOnly(t, redisstore.Config{URL: url})
@@ -159,6 +167,7 @@ func TestReadyWithoutConfig(t *testing.T) {
 }
 
 func TestReadyRefusesAnotherKindOfServer(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.Cluster(t)
 	wantRefused(t, redisstore.Config{URL: nodes[0].URL()}, "redis+cluster://")
 	wantRefused(t, redisstore.Config{URL: "redis+cluster://" + shared.Server(t).Addr()}, "it is not a node of a Cluster")
@@ -168,6 +177,7 @@ func TestReadyRefusesAnotherKindOfServer(t *testing.T) {
 }
 
 func TestReadyRefusesAnotherFormat(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, other := range []string{"1", "3"} {
 		w.server.Do(t, "HSET", prefixOf(w)+":{store}", "format", other)
@@ -185,6 +195,7 @@ func prefixOf(w *world) string {
 }
 
 func TestAStoreIsFoundEmptied(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	var log bytes.Buffer
 	registry := prometheus.NewRegistry()
@@ -218,6 +229,7 @@ carillon_redis_warnings 1
 }
 
 func TestReadyByTLS(t *testing.T) {
+	t.Parallel()
 	files := redistest.NewTLS(t)
 	server := redistest.StartTLS(t, files)
 	url := "rediss://" + server.Addr() + "?cert=" + files.Cert + "&key=" + files.Key
@@ -234,6 +246,7 @@ func TestReadyByTLS(t *testing.T) {
 }
 
 func TestReadyByUnixSocket(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "") // shorter than what t.TempDir gives: a socket's path is bounded
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

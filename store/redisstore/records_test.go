@@ -26,6 +26,7 @@ func instants() *rapid.Generator[time.Time] {
 // TestRecordsComeBack: whatever is stored comes back byte for byte, and times as the same
 // instant.
 func TestRecordsComeBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.db.Subscriptions()
 	rapid.Check(t, func(t *rapid.T) {
@@ -87,6 +88,7 @@ func TestRecordsComeBack(t *testing.T) {
 
 // TestTheExpiredAreInOrder: the index has the order of the instants, before 1970 too.
 func TestTheExpiredAreInOrder(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
 		s := w.db.Subscriptions()

@@ -37,6 +37,7 @@ func wantLog(t *testing.T, w *world, want ...*delivery.Notification) {
 }
 
 func TestRestoreALog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	restore := w.db.Restore()
 	notes := []*delivery.Notification{from(2, 2, 1), from(3, 3, 2), from(4, 7, 3)}
@@ -65,6 +66,7 @@ func TestRestoreALog(t *testing.T) {
 }
 
 func TestRestoreATrimmedLog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	last := from(8, 9, 8)
 	state := delivery.TopicState{Topic: topic, First: 10, Head: 9, Last: lastOf(last)}
@@ -81,6 +83,7 @@ func TestRestoreATrimmedLog(t *testing.T) {
 }
 
 func TestRestoreNeverLowersAHead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	publish(t, w.db, topic, 1)
 	before := states(t, w.db)[topic]
@@ -98,6 +101,7 @@ func TestRestoreNeverLowersAHead(t *testing.T) {
 }
 
 func TestRestoreIntoALog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	restore := w.db.Restore()
 	old := []*delivery.Notification{from(2, 2, 0), from(4, 4, 2), from(6, 6, 4)}
@@ -121,6 +125,7 @@ func TestRestoreIntoALog(t *testing.T) {
 }
 
 func TestRestoreRefusesWhatIsNoNumber(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, n := range []*delivery.Notification{
 		from(1, 0, 0), from(1, 1, 1), from(1, delivery.MaxSeq+1, 0),

@@ -10,6 +10,7 @@ import (
 )
 
 func TestRestoreMembers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := w.db.Restore()
 	wantEmpty := func(want bool) {
@@ -62,6 +63,7 @@ func TestRestoreMembers(t *testing.T) {
 }
 
 func TestRestoreGaps(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := request(1).ID
 	must(t, w.db.Restore().PutMembers(t.Context(), []delivery.Member{{Subscription: granted(request(1))}}))
@@ -78,6 +80,7 @@ func TestRestoreGaps(t *testing.T) {
 }
 
 func TestAnyStateIsNotEmpty(t *testing.T) {
+	t.Parallel()
 	for name, put := range map[string]func(t *testing.T, w *world) error{
 		"a request": func(t *testing.T, w *world) error { return submit(t, w.db) },
 		"a ping": func(t *testing.T, w *world) error {

@@ -45,6 +45,7 @@ func TestShards(t *testing.T) { deliverytest.RunShards(t, sharedHarness) }
 func TestMarks(t *testing.T) { deliverytest.RunMarks(t, sharedHarness) }
 
 func TestSharing(t *testing.T) {
+	t.Parallel()
 	deliverytest.RunSharing(t, func(t *testing.T) deliverytest.SharingHarness {
 		w := newWorld(t)
 		return deliverytest.SharingHarness{

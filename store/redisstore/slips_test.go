@@ -19,6 +19,7 @@ import (
 // A URL that means another kind of server than the one that is there ends a start with
 // what to write.
 func TestReadyRefusesSlips(t *testing.T) {
+	t.Parallel()
 	files := redistest.NewTLS(t)
 	plain, secure, open := shared.Server(t), redistest.StartTLS(t, files), redistest.StartTLS(t, files, "tls-auth-clients no")
 	old := redistest.StartTLS(t, files, "tls-protocols TLSv1.2") // which asks for certificates within the handshake
@@ -44,6 +45,7 @@ func TestReadyRefusesSlips(t *testing.T) {
 // A server that hangs may answer later: the handshake that it does not answer is
 // tried again, and told.
 func TestReadyTellsOfAHandshake(t *testing.T) {
+	t.Parallel()
 	files := redistest.NewTLS(t)
 	server := redistest.StartTLS(t, files)
 	server.Pause(t)
@@ -56,6 +58,7 @@ func TestReadyTellsOfAHandshake(t *testing.T) {
 
 // A server that went away is not taken for one with TLS.
 func TestReadyAfterAKill(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	w.server.Kill(t)
 	wantError(t, w.db.Ready(t.Context()), subscription.ErrUnavailable)
@@ -65,6 +68,7 @@ func TestReadyAfterAKill(t *testing.T) {
 
 // Who embeds the store can tell this refusal from others.
 func TestReadyNamesThePolicy(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	w.server.Set(t, "maxmemory-policy", "volatile-ttl")
 	err := w.db.Ready(t.Context())
@@ -75,6 +79,7 @@ func TestReadyNamesThePolicy(t *testing.T) {
 
 // However a URL gets into a log, it is there, and its password is not.
 func TestURLInLogs(t *testing.T) {
+	t.Parallel()
 	u, err := redisstore.ParseURL("redis://hub:hunter2@h:1/2")
 	must(t, err)
 	const want = "redis://hub:xxxxx@h:1/2"
@@ -95,6 +100,7 @@ func TestURLInLogs(t *testing.T) {
 
 // A server that closes a connection says why before anything was asked: the reason is told.
 func TestReadyTellsWhatTheServerSaid(t *testing.T) {
+	t.Parallel()
 	t.Run("protected mode", func(t *testing.T) {
 		// Redis is in protected mode for other machines only: this is what it does then.
 		const denied = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user."

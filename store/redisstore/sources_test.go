@@ -9,6 +9,7 @@ import (
 )
 
 func TestSources(t *testing.T) {
+	t.Parallel()
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Harness {
 		w := newWorld(t)
 		return sourcetest.Harness{
@@ -22,6 +23,7 @@ func TestSources(t *testing.T) {
 
 // A record that cannot be read is reported and counts as none; the others are served.
 func TestADamagedSourceCountsAsNone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.db.Sources()
 	good := source.Source{Name: "good", Prefixes: []string{"https://a.example/"}, Created: time.Unix(5, 6), Issued: time.Unix(7, 8)}

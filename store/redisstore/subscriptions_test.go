@@ -8,6 +8,7 @@ import (
 )
 
 func TestSubscriptions(t *testing.T) {
+	t.Parallel()
 	subscriptiontest.Run(t, func(t *testing.T) subscriptiontest.Harness {
 		w := newWorld(t)
 		return subscriptiontest.Harness{

@@ -11,6 +11,7 @@ import (
 )
 
 func TestParseURLTakes(t *testing.T) {
+	t.Parallel()
 	files := redistest.NewTLS(t)
 	for text, redacted := range map[string]string{
 		"redis://h":                               "redis://h",
@@ -49,6 +50,7 @@ func TestParseURLTakes(t *testing.T) {
 func escaped(path string) string { return strings.ReplaceAll(path, "/", "%2F") }
 
 func TestParseURLRefuses(t *testing.T) {
+	t.Parallel()
 	files := redistest.NewTLS(t)
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	must(t, os.WriteFile(empty, nil, 0o600))
@@ -130,6 +132,7 @@ func FuzzParseURL(f *testing.F) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	good := redisstore.Config{URL: "redis://127.0.0.1:1"}
 	for want, change := range map[string]func(c *redisstore.Config){
 		"the store's URL":      func(c *redisstore.Config) { c.URL = "nothing" },

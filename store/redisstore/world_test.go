@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/internal/redistest"
+	"carillon/internal/together"
 	"carillon/store/redisstore"
 	"carillon/subscription"
 )
@@ -17,6 +18,7 @@ import (
 var shared = redistest.NewShared()
 
 func TestMain(m *testing.M) {
+	together.Wait()
 	code := m.Run()
 	shared.Stop()
 	os.Exit(code)
