@@ -57,25 +57,37 @@ func AppendBitstream(dst []byte, e *Entry) ([]byte, error) {
 	return e.append(dst, ofPackagedChange)
 }
 
-// append validates e and appends it.
+// append validates e and appends it. Most entries are valid and show it at once: those take one
+// pass. The rules judge the others by themselves, and name the field.
 func (e *Entry) append(dst []byte, p place) ([]byte, error) {
-	quick, escapes := e.quick(p)
-	if !quick {
-		escapes = allEscapes
-		if err := e.validate(p); err != nil {
-			return dst, err
+	if e.isPlain(p) {
+		w := pen{checks: true}
+		longer := w.element(dst, "url", e, p)
+		if !w.broken && len(longer)-len(dst) <= MaxEntryBytes {
+			return longer, nil
 		}
 	}
-	datetime := ""
+	if err := e.validate(p); err != nil {
+		return dst, err
+	}
 	if p.tellsChanges() {
 		if err := e.validateDatetime(); err != nil {
 			return dst, err
 		}
-		var buf [len(datetimeShape)]byte
-		datetime = string(appendDatetime(buf[:0], e.Datetime))
 	}
-	el := e.row(datetime)
-	return el.append(dst, escapes), nil
+	return new(pen).element(dst, "url", e, p), nil
+}
+
+// isPlain reports whether the rules for single values alone decide whether e is valid.
+func (e *Entry) isPlain(p place) bool {
+	switch {
+	case p.packaged() || e.Path != "" || e.Loc == "" || len(e.Links) > MaxLinks:
+		return false
+	case p == ofResource:
+		return true
+	}
+	return (e.Change == Created || e.Change == Updated || e.Change == Deleted) &&
+		!e.Datetime.IsZero() && writable(e.Datetime)
 }
 
 // validateDatetime asks for a Datetime that can be written.
@@ -118,10 +130,10 @@ func AppendNotificationHead(dst []byte, iv Interval, up string) ([]byte, error) 
 
 // appendHead appends everything of a document that stands before its entries.
 func appendHead(dst []byte, open string, links []Link, capability string, times spans) []byte {
-	dst = appendLinks(append(dst, open...), links, allEscapes)
-	md := times.values()
-	md[fCapability] = capability
-	return md.append(dst, openMD, allEscapes)
+	var w pen
+	md := times.entry()
+	md.Capability = capability
+	return w.md(w.links(append(dst, open...), links, ofDocument), &md, ofDocument)
 }
 
 // AppendNotificationTail appends everything of a change notification that stands

@@ -153,8 +153,8 @@ func describedBy(uri string) []Link {
 
 // appendCapability appends an entry of a Capability List or a Source Description.
 func appendCapability(doc []byte, loc, capability string, links []Link) []byte {
-	el := row{name: "url", loc: loc, md: values{fCapability: capability}, links: links}
-	return el.append(doc, allEscapes)
+	el := Entry{Loc: loc, Capability: capability, Links: links}
+	return new(pen).element(doc, "url", &el, ofDocument)
 }
 
 func writeDocument(w io.Writer, doc []byte) error {

@@ -48,8 +48,7 @@ func AppendByRules(dst []byte, e *Entry) ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return dst, err
 	}
-	el := e.row(FormatDatetime(e.Datetime))
-	return el.append(dst, allEscapes), nil
+	return new(pen).element(dst, "url", e, ofChange), nil
 }
 
 // WebURI is webURI.

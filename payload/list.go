@@ -128,7 +128,7 @@ func (h *Head) validateLinks(k *kind) error {
 			Field:  "ln",
 			Reason: "must have rel=archives once at most (archives §2.2)",
 		}
-	case len(appendLinks(nil, h.Links, allEscapes)) > MaxEntryBytes:
+	case len(appendHead(nil, "", h.Links, "", spans{})) > MaxEntryBytes:
 		return &FieldError{
 			Field:  "ln",
 			Reason: fmt.Sprintf("makes the head larger than %d bytes", MaxEntryBytes),

@@ -69,12 +69,14 @@ func (p *Part) append(dst []byte, name string) ([]byte, error) {
 	if err := p.validate(); err != nil {
 		return dst, err
 	}
-	el := row{name: name, loc: p.Loc, lastMod: p.LastMod, md: p.times().values(), links: p.Links}
-	el.md[fHash], el.md[fLength], el.md[fType] = p.Hash, p.Length, p.Type
-	if !el.fits() {
+	el := p.times().entry()
+	el.Loc, el.LastMod, el.Links = p.Loc, p.LastMod, p.Links
+	el.Hash, el.Length, el.Type = p.Hash, p.Length, p.Type
+	longer := new(pen).element(dst, name, &el, ofDocument)
+	if len(longer)-len(dst) > MaxEntryBytes {
 		return dst, errEntrySize()
 	}
-	return el.append(dst, allEscapes), nil
+	return longer, nil
 }
 
 func (p *Part) times() spans { return spans{p.From, p.Until, p.At, p.Completed} }
@@ -115,13 +117,18 @@ func (s spans) validate() error {
 	return nil
 }
 
-func (s spans) values() (v values) {
-	for f, t := range map[field]time.Time{
-		fFrom: s.from, fUntil: s.until, fAt: s.at, fCompleted: s.completed,
-	} {
-		if !t.IsZero() {
-			v[f] = FormatDatetime(t)
-		}
+// entry returns an entry with the times, as they are written.
+func (s spans) entry() Entry {
+	return Entry{
+		From: formatSet(s.from), Until: formatSet(s.until),
+		At: formatSet(s.at), Completed: formatSet(s.completed),
 	}
-	return v
+}
+
+// formatSet is FormatDatetime, and empty for the zero time.
+func formatSet(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return FormatDatetime(t)
 }

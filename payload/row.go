@@ -1,18 +1,6 @@
 package payload
 
-// row is one entry of a document in the form in which it is written. Every writer of the
-// package fills one in. What is empty is left out.
-type row struct {
-	name         string // url, or sitemap in an index
-	loc, lastMod string
-	md           values
-	links        []Link
-}
-
-// values are the attributes of one rs:md or rs:ln.
-type values [fieldCount]string
-
-// opens begin the attributes, in the order in which they are written.
+// opens begin the attributes.
 var opens = [fieldCount]string{
 	fCapability: ` capability="`,
 	fChange:     ` change="`,
@@ -32,128 +20,152 @@ var opens = [fieldCount]string{
 	fPri:        ` pri="`,
 }
 
-// String returns the attribute's name.
-func (f field) String() string { return opens[f][1 : len(opens[f])-len(`="`)] }
-
 const (
 	openMD   = "<rs:md"
 	openLink = "<rs:ln"
 	closeTag = "/>\n"
 )
 
-// row returns the entry as a change or as a resource. datetime is as it is written.
-func (e *Entry) row(datetime string) row {
-	return row{
-		name: "url", loc: e.Loc, lastMod: e.LastMod, links: e.Links,
-		md: values{
-			fChange: string(e.Change), fDatetime: datetime, fHash: e.Hash, fLength: e.Length,
-			fType: e.Type, fEncoding: e.Encoding, fPath: e.Path,
-		},
-	}
+// pen appends elements to a document. It omits empty values.
+type pen struct {
+	checks bool // the rules apply to the values
+	broken bool // a value broke its rule
 }
 
-func (l *Link) values() values {
-	return values{
-		fRel: l.Rel, fHref: l.Href, fHash: l.Hash, fLength: l.Length, fType: l.Type,
-		fEncoding: l.Encoding, fModified: l.Modified, fPath: l.Path, fPri: l.Pri,
+// element appends e as the element name, url or sitemap. Every writer of the package calls it.
+func (w *pen) element(dst []byte, name string, e *Entry, p place) []byte {
+	dst = append(append(append(dst, '<'), name...), ">\n"...)
+	if e.Loc != "" {
+		dst = append(w.uri(append(dst, "<loc>"...), e.Loc, webURIRule), "</loc>\n"...)
 	}
-}
-
-// escapes says which values may have characters that need an escape.
-type escapes int
-
-const (
-	noEscapes  escapes = iota
-	uriEscapes         // loc and href
-	allEscapes
-)
-
-// append appends the element.
-func (e *row) append(dst []byte, escapes escapes) []byte {
-	dst = append(append(append(dst, '<'), e.name...), ">\n"...)
-	dst = appendText(dst, "loc", e.loc, escapes >= uriEscapes)
-	dst = appendText(dst, "lastmod", e.lastMod, escapes == allEscapes)
-	before := len(dst)
-	dst = e.md.append(dst, openMD, escapes)
-	if len(dst) == before+len(openMD)+len(closeTag) {
-		dst = dst[:before]
+	if e.LastMod != "" {
+		dst = append(dst, "<lastmod>"...)
+		dst = w.value(dst, e.LastMod, isSecond(e.LastMod), datetimeRule)
+		dst = append(dst, "</lastmod>\n"...)
 	}
-	dst = appendLinks(dst, e.links, escapes)
-	return append(append(append(dst, "</"...), e.name...), ">\n"...)
-}
-
-func appendLinks(dst []byte, links []Link, escapes escapes) []byte {
-	for i := range links {
-		v := links[i].values()
-		dst = v.append(dst, openLink, escapes)
-	}
-	return dst
-}
-
-func appendText(dst []byte, name, text string, escape bool) []byte {
-	if text == "" {
-		return dst
-	}
-	dst = append(append(append(dst, '<'), name...), '>')
-	dst = appendValue(dst, text, escape)
+	dst = w.md(dst, e, p)
+	dst = w.links(dst, e.Links, p)
 	return append(append(append(dst, "</"...), name...), ">\n"...)
 }
 
-func (v *values) append(dst []byte, open string, escapes escapes) []byte {
-	dst = append(dst, open...)
-	for f := range v {
-		if v[f] != "" {
-			escape := escapes == allEscapes || escapes == uriEscapes && field(f) == fHref
-			dst = appendValue(append(dst, opens[f]...), v[f], escape)
-			dst = append(dst, '"')
-		}
+// md appends the rs:md of an entry or of a head. It writes Datetime for a change, and the
+// attributes that are for reading only for a document.
+func (w *pen) md(dst []byte, e *Entry, p place) []byte {
+	before := len(dst)
+	dst = append(dst, openMD...)
+	if p == ofDocument {
+		dst = appendAttr(dst, fCapability, e.Capability)
+	}
+	if e.Change != "" {
+		dst = w.attr(dst, fChange, string(e.Change), w.checks, changeRule)
+	}
+	switch {
+	case p == ofDocument:
+		dst = appendAttr(dst, fDatetime, e.DatetimeTold)
+		dst = appendAttr(dst, fFrom, e.From)
+		dst = appendAttr(dst, fUntil, e.Until)
+		dst = appendAttr(dst, fAt, e.At)
+		dst = appendAttr(dst, fCompleted, e.Completed)
+	case p.tellsChanges() && !e.Datetime.IsZero():
+		dst = append(appendDatetime(append(dst, opens[fDatetime]...), e.Datetime), '"')
+	}
+	dst = w.content(dst, e.Hash, e.Length, e.Type, e.Encoding)
+	dst = appendAttr(dst, fPath, e.Path)
+	if len(dst) == before+len(openMD) {
+		return dst[:before]
 	}
 	return append(dst, closeTag...)
 }
 
-func appendValue(dst []byte, value string, escape bool) []byte {
-	if escape {
-		return appendEscaped(dst, value)
+func (w *pen) links(dst []byte, links []Link, p place) []byte {
+	for i := range links {
+		l := &links[i]
+		if l.Rel == "" || l.Href == "" || l.Path != "" ||
+			l.Rel == RelPatch && (l.Type == "" || p != ofChange) {
+			w.broken = true // or right only where bitstreams are
+		}
+		dst = append(dst, openLink...)
+		if l.Rel != "" {
+			dst = w.attr(dst, fRel, l.Rel, isRelToken(l.Rel), relRule)
+		}
+		if l.Href != "" {
+			dst = append(w.uri(append(dst, opens[fHref]...), l.Href, uriRule), '"')
+		}
+		dst = w.content(dst, l.Hash, l.Length, l.Type, l.Encoding)
+		if l.Modified != "" {
+			dst = w.attr(dst, fModified, l.Modified, isSecond(l.Modified), datetimeRule)
+		}
+		dst = appendAttr(dst, fPath, l.Path)
+		if l.Pri != "" {
+			dst = w.attr(dst, fPri, l.Pri, priRule(l.Pri) == "", priRule)
+		}
+		dst = append(dst, closeTag...)
 	}
-	return append(dst, value...)
+	return dst
 }
 
-// fits reports whether the size of what append writes is within MaxEntryBytes.
-func (e *row) fits() bool {
-	return e.bound() <= MaxEntryBytes || len(e.append(nil, allEscapes)) <= MaxEntryBytes
-}
-
-// bound is an upper bound of the size, cheap to compute.
-func (e *row) bound() int {
-	n := len(e.loc) + len(e.lastMod) + e.md.size()
-	for i := range e.links {
-		v := e.links[i].values()
-		n += v.size()
+// content appends the attributes that rs:md and rs:ln share.
+func (w *pen) content(dst []byte, hash, length, media, encoding string) []byte {
+	if hash != "" {
+		dst = w.attr(dst, fHash, hash, isHash(hash), hashRule)
 	}
-	return bound(n, len(e.links))
+	if length != "" {
+		dst = w.attr(dst, fLength, length, lengthRule(length) == "", lengthRule)
+	}
+	if media != "" {
+		dst = w.attr(dst, fType, media, isMediaType(media), mediaTypeRule)
+	}
+	if encoding != "" {
+		dst = w.attr(dst, fEncoding, encoding, isPlainToken(encoding), encodingRule)
+	}
+	return dst
 }
 
-// bound is that of values with so many bytes.
-func bound(values, links int) int {
-	const maxEscape, maxMarkup = len("&quot;"), 256 // of a character, and of a tag
-	return maxEscape*values + maxMarkup*(2+links)
+// attr appends an attribute; known and rule are as with value.
+func (w *pen) attr(
+	dst []byte, f field, value string, known bool, rule func(string) string,
+) []byte {
+	return append(w.value(append(dst, opens[f]...), value, known, rule), '"')
 }
 
-// largest returns the size of the largest tag, or of the texts before the first.
-func (e *row) largest() int {
-	texts := row{name: e.name, loc: e.loc, lastMod: e.lastMod}
-	largest := max(len(texts.append(nil, allEscapes)), len(e.md.append(nil, openMD, allEscapes)))
-	for i := range e.links {
-		largest = max(largest, len(appendLinks(nil, e.links[i:i+1], allEscapes)))
+// value appends a value. known says that the rule holds and that no character of it needs an
+// escape; otherwise value finds out both.
+func (w *pen) value(dst []byte, value string, known bool, rule func(string) string) []byte {
+	if known && len(value) <= MaxFieldChars {
+		return append(dst, value...)
+	}
+	if w.checks && check(value, true, rule) != "" {
+		w.broken = true
+	}
+	return appendEscaped(dst, value)
+}
+
+// uri appends a URI.
+func (w *pen) uri(dst []byte, uri string, rule func(string) string) []byte {
+	known, escapes := webURI(uri)
+	if known && escapes && len(uri) <= MaxFieldChars {
+		return appendEscaped(dst, uri)
+	}
+	return w.value(dst, uri, known && !escapes, rule)
+}
+
+// appendAttr appends an attribute that has no rule here.
+func appendAttr(dst []byte, f field, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return append(appendEscaped(append(dst, opens[f]...), value), '"')
+}
+
+// largest returns the size of the largest tag of e, or of the texts before the first.
+func (e *Entry) largest() int {
+	var w pen
+	texts := Entry{Loc: e.Loc, LastMod: e.LastMod}
+	largest := max(len(w.element(nil, "url", &texts, ofDocument)), len(w.md(nil, e, ofDocument)))
+	for i := range e.Links {
+		largest = max(largest, len(w.links(nil, e.Links[i:i+1], ofDocument)))
 	}
 	return largest
-}
-
-func (v *values) size() (n int) {
-	for f := range v {
-		n += len(v[f])
-	}
-	return n
 }
 
 // EntrySize returns how many bytes AppendEntry appends for e, which must be valid. It takes a
@@ -212,13 +224,21 @@ func nextEscape(s string, i int) int {
 // attribute: white space other than a space would be changed in an attribute
 // (XML 1.0 §3.3.3), and a carriage return everywhere (§2.11).
 func appendEscaped(dst []byte, s string) []byte {
-	if isUnescaped(s) {
-		return append(dst, s...)
-	}
 	from := 0
-	for i := nextEscape(s, 0); i < len(s); i = nextEscape(s, from) {
-		dst = append(append(dst, s[from:i]...), escapeOf(s[i])...)
-		from = i + 1
+	for i := 0; i < len(s); i++ {
+		for i+8 <= len(s) {
+			n := untilEscape(load8(s, i))
+			if i += n; n < 8 {
+				break
+			}
+		}
+		if i == len(s) {
+			break
+		}
+		if c := s[i]; c < 64 && escaped>>c&1 == 1 {
+			dst = append(append(dst, s[from:i]...), escapeOf(c)...)
+			from = i + 1
+		}
 	}
 	return append(dst, s[from:]...)
 }

@@ -16,13 +16,19 @@ func AppendTold(dst []byte, e *Entry) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	el := e.row(datetime)
-	el.md[fCapability], el.md[fFrom], el.md[fUntil] = e.Capability, e.From, e.Until
-	el.md[fAt], el.md[fCompleted] = e.At, e.Completed
+	el := *e
+	el.DatetimeTold = datetime
 	if err := el.told(); err != nil {
 		return dst, err
 	}
-	return el.append(dst, allEscapes), nil
+	longer := new(pen).element(dst, "url", &el, ofDocument)
+	if len(longer)-len(dst) > MaxEntryBytes && el.largest() > MaxEntryBytes {
+		return dst, &FieldError{
+			Field:  "entry",
+			Reason: fmt.Sprintf("has a tag or a text of more than %d bytes", MaxEntryBytes),
+		}
+	}
+	return longer, nil
 }
 
 // toldDatetime returns the entry's datetime as it is to be written.
@@ -40,25 +46,43 @@ func (e *Entry) toldDatetime() (string, error) {
 	return FormatDatetime(e.Datetime), nil
 }
 
-// told returns an error if XML cannot carry the element within the limits of reading.
-func (e *row) told() error {
-	size := len(e.loc) + len(e.lastMod)
-	for _, f := range [...]struct{ name, value string }{{"loc", e.loc}, {"lastmod", e.lastMod}} {
-		if reason := charsRule(f.value); reason != "" {
-			return &FieldError{Field: f.name, Reason: reason}
-		}
-	}
-	n, err := e.md.told()
+// told returns an error if XML cannot carry the entry within the limits of reading.
+func (e *Entry) told() error {
+	size, err := toldValues([]toldValue{
+		{"loc", e.Loc},
+		{"lastmod", e.LastMod},
+		{"capability", e.Capability},
+		{"change", string(e.Change)},
+		{"datetime", e.DatetimeTold},
+		{"from", e.From},
+		{"until", e.Until},
+		{"at", e.At},
+		{"completed", e.Completed},
+		{"hash", e.Hash},
+		{"length", e.Length},
+		{"type", e.Type},
+		{"encoding", e.Encoding},
+		{"path", e.Path},
+	})
 	if err != nil {
 		return err
 	}
-	size += n
-	if len(e.links) > MaxLinks {
+	if len(e.Links) > MaxLinks {
 		return errManyLinks()
 	}
-	for i := range e.links {
-		v := e.links[i].values()
-		n, err := v.told()
+	for i := range e.Links {
+		l := &e.Links[i]
+		n, err := toldValues([]toldValue{
+			{"rel", l.Rel},
+			{"href", l.Href},
+			{"hash", l.Hash},
+			{"length", l.Length},
+			{"type", l.Type},
+			{"encoding", l.Encoding},
+			{"modified", l.Modified},
+			{"path", l.Path},
+			{"pri", l.Pri},
+		})
 		if err != nil {
 			err.Field = fmt.Sprintf("ln[%d].%s", i, err.Field)
 			return err
@@ -71,22 +95,18 @@ func (e *row) told() error {
 			Reason: fmt.Sprintf("has more than %d bytes", MaxEntryBytes),
 		}
 	}
-	if e.bound() > MaxEntryBytes && e.largest() > MaxEntryBytes {
-		return &FieldError{
-			Field:  "entry",
-			Reason: fmt.Sprintf("has a tag or a text of more than %d bytes", MaxEntryBytes),
-		}
-	}
 	return nil
 }
 
-// told returns how many bytes the values have, and an error if XML cannot carry one.
-func (v *values) told() (size int, err *FieldError) {
-	for f := range v {
-		if reason := charsRule(v[f]); reason != "" {
-			return 0, &FieldError{Field: field(f).String(), Reason: reason}
+type toldValue struct{ field, value string }
+
+// toldValues returns how many bytes the values have, and an error if XML cannot carry one.
+func toldValues(values []toldValue) (size int, err *FieldError) {
+	for _, v := range values {
+		if reason := charsRule(v.value); reason != "" {
+			return 0, &FieldError{Field: v.field, Reason: reason}
 		}
-		size += len(v[f])
+		size += len(v.value)
 	}
 	return size, nil
 }

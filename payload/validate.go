@@ -72,15 +72,17 @@ func (e *Entry) validate(p place) error {
 	if err := validateLinks(e.Links, p); err != nil {
 		return err
 	}
-	datetime := ""
-	if p.tellsChanges() && !e.Datetime.IsZero() {
-		datetime = datetimeShape
-	}
-	el := e.row(datetime)
-	if !el.fits() {
+	if !e.fits(p) {
 		return errEntrySize()
 	}
 	return nil
+}
+
+// fits reports whether the size of the element is within MaxEntryBytes. The entry and a link have
+// nine values each, of at most MaxFieldChars characters: a few links cannot make it larger.
+func (e *Entry) fits(p place) bool {
+	const few = MaxEntryBytes/(9*MaxFieldChars*len("&quot;")) - 1
+	return len(e.Links) <= few || len(new(pen).element(nil, "url", e, p)) <= MaxEntryBytes
 }
 
 func errEntrySize() error {
