@@ -13,6 +13,7 @@ import (
 	"carillon/delivery"
 	"carillon/internal/bodies"
 	"carillon/internal/egress"
+	"carillon/internal/readings"
 	"carillon/internal/weblink"
 	"carillon/subscription"
 )
@@ -44,7 +45,7 @@ type Hub struct {
 	clients  *clients
 	askers   *clients // Sources that ask what became of notifications
 	readers  *clients // those who read the memory
-	readings *readings
+	readings *readings.Readings
 	closing  atomic.Bool
 	nonce    string                     // of SelfAddress
 	origin   http.CrossOriginProtection // of the hub's own pages only

@@ -12,6 +12,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/internal/bodies"
+	"carillon/internal/readings"
 	registered "carillon/source"
 	"carillon/subscription"
 )
@@ -42,17 +43,18 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		readers: newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
 	}
 	remembering := max(cfg.MaxBody, cfg.MaxBodiesBytes/memoryShare)
-	h.readings = &readings{
-		all: cfg.MemoryReadings, perClient: cfg.MemoryReadingsPerClient, under: map[*reading]struct{}{},
-		rooms: []*bodies.Room{bodies.NewRoom(remembering, cfg.MaxBody, errBusy), h.bodies}, share: remembering / readingsShare,
-	}
+	h.readings = readings.New(readings.Config{
+		All: cfg.MemoryReadings, PerClient: cfg.MemoryReadingsPerClient, Undisturbed: undisturbed,
+		Rooms: []*bodies.Room{bodies.NewRoom(remembering, cfg.MaxBody, errBusy), h.bodies},
+		Share: remembering / readingsShare, Full: errBusy, ClientFull: errReadsBusy,
+	})
 	var err error
 	if h.page, err = newPage(cfg, parts.Sources != nil); err != nil {
 		return nil, fmt.Errorf("hub: the page: %w", err)
 	}
 	h.fetcher = newFetcher(cfg, parts, logger)
 	parts.Surety.Watch(h.fetcher.signal)
-	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount, h.readings.count); err != nil {
+	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount, h.readings.Count); err != nil {
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
 	h.fetcher.metrics = h.metrics

@@ -44,17 +44,17 @@ func (h *Hub) getMemory(w http.ResponseWriter, r *http.Request) (string, error) 
 			return kindMemory, &subscription.Later{Err: errTooFast, After: wait}
 		}
 	}
-	one, r, err := h.readings.enter(client, w, r)
+	one, r, err := h.readings.Enter(client, w, r)
 	if err != nil {
 		return kindMemory, err
 	}
-	defer one.leave()
+	defer one.Leave()
 	a := &asked{Memory: h.parts.Memory, wish: wish, reading: one}
 	err = h.remember(w, r, a)
 	if client != "" {
 		h.readers.charge(client, a.cost(), time.Now())
 	}
-	if errors.Is(err, context.Canceled) && one.wasCut() {
+	if errors.Is(err, context.Canceled) && one.WasCut() {
 		err = errBusy
 	}
 	h.metrics.remembered(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"carillon/delivery"
+	"carillon/internal/readings"
 )
 
 // memoryWish is what somebody wants to read.
@@ -15,11 +16,29 @@ type memoryWish struct {
 	from time.Time
 }
 
+const (
+	// readingsShare is the part of the memory's room for bodies that one client may hold, if that
+	// is more than one body.
+	readingsShare = 4
+	// undisturbed is how long a reading may take before it can be cut off for another.
+	undisturbed = 10 * time.Second
+)
+
+// What a reading costs besides the request itself, in requests: each stands for about 10 ms.
+const (
+	// summariesRequest is how many summaries of the log are looked at for one.
+	summariesRequest = 1024
+	// notesRequest is how many notifications are read for one.
+	notesRequest = 512
+	// bytesRequest is how many bytes of them are read for one.
+	bytesRequest = 1 << 20
+)
+
 // asked is the memory as one reading sees it: it counts what that costs. It belongs to one goroutine.
 type asked struct {
 	Memory
 	wish      memoryWish
-	reading   *reading
+	reading   *readings.Reading
 	summaries int
 	notes     int
 	bytes     int64

@@ -113,7 +113,7 @@ func (h *Hub) recite(w http.ResponseWriter, r *http.Request, a *asked, c chain, 
 		largest, size = max(largest, n.bytes), size+n.bytes
 	}
 	largest = min(largest, h.cfg.MaxBody) // the log may be from times of a higher limit
-	if err := a.reading.hold(largest); err != nil {
+	if err := a.reading.Hold(largest); err != nil {
 		return err
 	}
 	d := &recital{hub: h, request: r, asked: a, chain: c, out: w, raw: w, control: http.NewResponseController(w)}

@@ -199,12 +199,12 @@ func SendContent(w http.ResponseWriter, r *http.Request, modified time.Time, con
 
 // SendFile is SendContent within a slot of Config.Files, as Serving has.
 func (n *Notifier) SendFile(w http.ResponseWriter, r *http.Request, modified time.Time, content io.ReadSeeker) error {
-	ctx, end, err := n.files.begin(w, r)
+	one, r, err := n.files.Enter(clientOf(r.RemoteAddr), w, r)
 	if err != nil {
 		return err
 	}
-	defer end()
-	SendContent(w, r.WithContext(ctx), modified, content)
+	defer one.Leave()
+	SendContent(w, r, modified, content)
 	return nil
 }
 
@@ -213,12 +213,12 @@ func (n *Notifier) SendFile(w http.ResponseWriter, r *http.Request, modified tim
 // then.
 func (n *Notifier) Serving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, end, err := n.files.begin(w, r)
+		one, r, err := n.files.Enter(clientOf(r.RemoteAddr), w, r)
 		if err != nil {
 			n.docs.fail(w, r, err)
 			return
 		}
-		defer end()
-		h.ServeHTTP(w, r.WithContext(ctx))
+		defer one.Leave()
+		h.ServeHTTP(w, r)
 	})
 }

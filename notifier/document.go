@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"carillon/internal/negotiate"
+	"carillon/internal/readings"
 	"carillon/payload"
 )
 
@@ -43,7 +44,7 @@ type document struct {
 type documents struct {
 	answers
 	metrics  *metrics
-	readings *readings
+	readings *readings.Readings
 	now      func() time.Time // the wall clock
 }
 
@@ -119,11 +120,12 @@ func (s *documents) serveDocument(w http.ResponseWriter, r *http.Request, d docu
 // send writes the document. What goes wrong before the first byte is an answer of its
 // own; after that the connection is broken off, so that nobody takes a part for the whole.
 func (s *documents) send(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
-	ctx, end, err := s.readings.begin(w, r)
+	one, r, err := s.readings.Enter(clientOf(r.RemoteAddr), w, r)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer one.Leave()
+	ctx := r.Context()
 	out := io.Writer(w)
 	var pack *gzip.Writer
 	if packed {
@@ -203,11 +205,12 @@ func (s *documents) sendStored(w http.ResponseWriter, r *http.Request, d documen
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	ctx, end, err := s.readings.begin(w, r)
+	one, r, err := s.readings.Enter(clientOf(r.RemoteAddr), w, r)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer one.Leave()
+	ctx := r.Context()
 	from := io.Reader(file)
 	if !packed {
 		unpacker, err := gzip.NewReader(file)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"carillon/internal/readings"
 	"carillon/payload"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,8 +16,6 @@ import (
 type metrics struct {
 	requests      *prometheus.CounterVec
 	journalErrors prometheus.Counter
-	readings      prometheus.Gauge
-	files         prometheus.Gauge
 	ahead         prometheus.Gauge // of the clock
 	documents     *prometheus.CounterVec
 	sets          map[string]*setMetrics
@@ -46,7 +45,9 @@ type setMetrics struct {
 
 const metricsPrefix = "carillon_notifier_"
 
-func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
+// newMetrics registers the metrics. Those of the documents and files that are being sent are read
+// from the Readings.
+func newMetrics(reg prometheus.Registerer, sets []string, sent, files *readings.Readings) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricsPrefix + name, Help: help}, labels)
 		reg.MustRegister(c)
@@ -60,13 +61,13 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 	m := &metrics{
 		requests:      counter("intake_requests_total", "Requests with events, by the status code of the answer.", "code"),
 		journalErrors: counter("journal_errors_total", "Calls to the journal that failed.").WithLabelValues(),
-		readings:      prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "documents_under_way", Help: "Lists and indexes that are being sent."}),
-		files:         prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "files_under_way", Help: "Files of watched directories that are being sent."}),
 		ahead:         prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "clock_doubted_seconds", Help: "By how much the clock was set forward, while that is not believed; 0 otherwise."}),
 		documents:     counter("documents_total", "Requests for lists and indexes, by what became of them.", "document", "outcome"),
 		sets:          map[string]*setMetrics{},
 	}
-	reg.MustRegister(m.readings, m.files, m.ahead)
+	reg.MustRegister(m.ahead,
+		underWay("documents_under_way", "Lists and indexes that are being sent.", sent),
+		underWay("files_under_way", "Files of watched directories that are being sent.", files))
 	lists := gauge("change_lists", "Change Lists that are kept, with the open one.")
 	listEntries := gauge("change_list_entries", "Entries of the open Change List.")
 	listsClosed := counter("change_lists_closed_total", "Change Lists that were closed, by what for.", "set", "by")
@@ -107,6 +108,12 @@ func newMetrics(reg prometheus.Registerer, sets []string) *metrics {
 		m.sets[set] = s
 	}
 	return m
+}
+
+// underWay returns a gauge of how many readings there are.
+func underWay(name, help string, of *readings.Readings) prometheus.Collector {
+	opts := prometheus.GaugeOpts{Name: metricsPrefix + name, Help: help}
+	return prometheus.NewGaugeFunc(opts, func() float64 { return float64(of.Count()) })
 }
 
 func (m *metrics) of(set string) *setMetrics { return m.sets[set] }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon/internal/readings"
 	"carillon/internal/wallclock"
 )
 
@@ -25,7 +26,7 @@ type Notifier struct {
 	docs     *documents
 	intake   *budget
 	imports  *imports
-	files    *readings
+	files    *readings.Readings
 	builders chan []byte // scratch for the notifications under construction
 }
 
@@ -44,23 +45,20 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 		return nil, errNoJournal
 	}
 	cfg = cfg.withDefaults()
+	sent, files := newReadings(maxReadings, clientReadings), newReadings(cfg.Files, max(1, cfg.Files/filesShare))
 	n := &Notifier{
-		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Registry, cfg.Sets),
+		cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Registry, cfg.Sets, sent, files),
 		clock:  wallclock.New(wallclock.Config{Wall: cfg.Now, DoubtFor: doubtFor}),
 		uris:   addresses{base: cfg.URL, hub: cfg.Hub},
 		gate:   gate{sets: cfg.Sets, within: cfg.Within},
 		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes),
-		builders: make(chan []byte, builders),
+		builders: make(chan []byte, builders), files: files,
 	}
-	n.docs = &documents{
-		answers: answers{cfg.Logger}, metrics: n.metrics, now: cfg.Now,
-		readings: newReadings(maxReadings, clientReadings, n.metrics.readings),
-	}
+	n.docs = &documents{answers: answers{cfg.Logger}, metrics: n.metrics, now: cfg.Now, readings: sent}
 	n.imports = newImports(n)
 	for range builders {
 		n.builders <- nil
 	}
-	n.files = newReadings(cfg.Files, max(1, cfg.Files/filesShare), n.metrics.files)
 	for _, name := range cfg.Sets {
 		state, err := cfg.Journal.Open(ctx, name, n.clock.Now())
 		if err != nil {
