@@ -1,6 +1,12 @@
 package h1
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
 
 // verdict is what the fast parser makes of the bytes so far.
 type verdict uint8
@@ -112,7 +118,7 @@ func (h *head) field(line []byte) bool {
 		return false
 	}
 	for _, c := range line[:colon] {
-		if !nameByte[c] {
+		if !httpguts.IsTokenRune(rune(c)) {
 			return false // a continued line, too
 		}
 	}
@@ -152,41 +158,15 @@ func (h *head) connection(value []byte) {
 }
 
 func (h *head) contentLength(value []byte) bool {
-	if h.length >= 0 || len(value) == 0 || len(value) > 10 {
-		return false // twice, none or absurd
+	if h.length >= 0 || len(value) > 10 {
+		return false // twice, or absurd
 	}
-	n := int64(0)
-	for _, c := range value {
-		if c < '0' || c > '9' {
-			return false
-		}
-		n = n*10 + int64(c-'0')
-	}
+	n, err := strconv.ParseUint(string(value), 10, 31)
 	h.length = int(min(n, maxLength))
-	return n <= maxLength
+	return err == nil && n <= maxLength
 }
 
 // isName compares with a name in lower case.
 func isName(b []byte, lower string) bool {
-	if len(b) != len(lower) {
-		return false
-	}
-	for i := range b {
-		c := b[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
+	return len(b) == len(lower) && strings.EqualFold(string(b), lower)
 }
-
-// nameByte tells the bytes of field names (RFC 9110 §5.6.2).
-var nameByte = func() (t [256]bool) {
-	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		t[c] = true
-	}
-	return t
-}()

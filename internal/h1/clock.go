@@ -3,7 +3,9 @@ package h1
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"sync"
 	"time"
 )
 
@@ -28,8 +30,15 @@ var longAgo = time.Unix(1, 0)
 // a timer or a hook for each. All have the same timeout, so that a list in the order of their
 // beginning is nearly in that of their deadlines: extend moves a few back. One timer
 // for all looks at its head, and at the oldest idle connection. It runs only while
-// there is something to look for. Everything is guarded by Client.mu.
+// there is something to look for. pool.mu guards all below tick.
 type clock struct {
+	mu         *sync.Mutex // pool.mu
+	epoch      time.Time   // what its times are counted from
+	timeout    time.Duration
+	errTimeout error
+	errWait    error
+	sweep      func() // what the timer calls
+
 	tick    time.Duration
 	timer   *time.Timer // nil until it is needed
 	ticking bool        // it goes off within a tick
@@ -44,25 +53,54 @@ type clock struct {
 	latest  *watch                     // the one asked for last, nil if it is gone
 }
 
-// watch waits for the end of one context, for all requests made under it.
-type watch struct {
-	done   <-chan struct{}
-	users  int
-	recent bool // used since the timer last went off
-	ended  bool
-	stop   func() bool
-}
-
-func newClock(timeout time.Duration) clock {
+func newClock(mu *sync.Mutex, timeout time.Duration, sweep func()) clock {
+	const late = "%s within %s: %w"
 	return clock{
-		tick:    min(max(timeout/32, minTick), maxTick),
-		watches: map[<-chan struct{}]*watch{},
+		mu: mu, epoch: time.Now(), timeout: timeout, sweep: sweep,
+		errTimeout: fmt.Errorf(late, "no answer", timeout, context.DeadlineExceeded),
+		errWait:    fmt.Errorf(late, "no connection became free", timeout, context.DeadlineExceeded),
+		tick:       min(max(timeout/32, minTick), maxTick),
+		watches:    map[<-chan struct{}]*watch{},
 	}
 }
 
+// elapsed is the time since the Client was made: cheaper than a time.Time.
+func (c *clock) elapsed() time.Duration { return time.Since(c.epoch) }
+
+// expire breaks off what is beyond its deadline. mu is held.
+func (c *clock) expire(now time.Duration) {
+	c.seen = max(c.seen, now)
+	for x := c.first; x != nil && x.deadline <= now; x = c.first {
+		if x.waiter != nil {
+			if c.extend(x.waiter); x.deadline > now {
+				continue
+			}
+		}
+		c.breakOff(x, c.errTimeout)
+		c.unlink(x)
+	}
+}
+
+// again sets the timer if a request or a context is still to be watched, and reports whether it
+// did. It forgets the contexts that nobody used since the last time. mu is held.
+func (c *clock) again() bool {
+	for _, w := range c.watches {
+		if w.users == 0 && !w.recent {
+			c.unwatch(w)
+		}
+		w.recent = false
+	}
+	c.ticking = c.first != nil || c.untimed > 0 || c.begun || len(c.watches) > 0
+	c.begun = false
+	if c.ticking {
+		c.arm(c.tick)
+	}
+	return c.ticking
+}
+
 // enlist notes that an exchange begins. mu is held.
-func (c *Client) enlist(ctx context.Context, x *exchange, now time.Duration) {
-	x.deadline = now + c.cfg.Timeout
+func (c *clock) enlist(ctx context.Context, x *exchange, now time.Duration) {
+	x.deadline = now + c.timeout
 	x.broken, x.conn, x.waiter = nil, nil, nil
 	c.begun = true
 	if !c.ticking {
@@ -85,7 +123,7 @@ func (c *Client) enlist(ctx context.Context, x *exchange, now time.Duration) {
 }
 
 // delist notes that an exchange is over. mu is held.
-func (c *Client) delist(x *exchange) {
+func (c *clock) delist(x *exchange) {
 	c.unlink(x)
 	x.conn = nil
 	if x.untimed {
@@ -101,7 +139,7 @@ func (c *Client) delist(x *exchange) {
 }
 
 // link puts an exchange into the list, at its end or not far from it. mu is held.
-func (c *Client) link(x *exchange) {
+func (c *clock) link(x *exchange) {
 	x.listed = true
 	before := c.last
 	for before != nil && before.deadline > x.deadline {
@@ -121,8 +159,8 @@ func (c *Client) link(x *exchange) {
 
 // extend gives a request in line back the time for which its host waited for our own processors.
 // mu is held.
-func (c *Client) extend(w *waiter) {
-	x, inLine := w.x, w.host.lined(c)
+func (c *clock) extend(w *waiter) {
+	x, inLine := w.x, w.host.lined(c.elapsed())
 	more := inLine - w.inLine
 	w.inLine = inLine
 	if more > 0 && x.listed {
@@ -133,7 +171,7 @@ func (c *Client) extend(w *waiter) {
 }
 
 // unlink takes an exchange out of the list. mu is held.
-func (c *Client) unlink(x *exchange) {
+func (c *clock) unlink(x *exchange) {
 	if !x.listed {
 		return
 	}
@@ -153,7 +191,7 @@ func (c *Client) unlink(x *exchange) {
 
 // breakOff ends an exchange that is under way, for a reason. One that dials sees
 // the end of a context instead. mu is held.
-func (c *Client) breakOff(x *exchange, why error) {
+func (c *clock) breakOff(x *exchange, why error) {
 	if x.broken != nil {
 		return
 	}
@@ -165,12 +203,12 @@ func (c *Client) breakOff(x *exchange, why error) {
 		if why == c.errTimeout {
 			x.broken = c.errWait
 		}
-		c.giveUp(x.waiter)
+		x.waiter.giveUp()
 	}
 }
 
 // arm sets the timer. mu is held.
-func (c *Client) arm(d time.Duration) {
+func (c *clock) arm(d time.Duration) {
 	if c.timer == nil {
 		c.timer = time.AfterFunc(d, c.sweep)
 	} else {
@@ -178,47 +216,8 @@ func (c *Client) arm(d time.Duration) {
 	}
 }
 
-// sweep breaks off what is beyond its deadline, closes what has been idle for too
-// long, and sees to it that it is called again if there is need.
-func (c *Client) sweep() {
-	now := c.now()
-	c.mu.Lock()
-	c.seen = max(c.seen, now)
-	for x := c.first; x != nil && x.deadline <= now; x = c.first {
-		if x.waiter != nil {
-			if c.extend(x.waiter); x.deadline > now {
-				continue
-			}
-		}
-		c.breakOff(x, c.errTimeout)
-		c.unlink(x)
-	}
-	var closing []*conn
-	for cn := c.idle.oldest(); cn != nil && cn.since+c.cfg.IdleTimeout <= now; cn = c.idle.oldest() {
-		closing = append(closing, c.dropIdle(cn))
-	}
-	spoken := c.look(now)
-	c.share() // handshakes that wait for the network may count no longer
-	for _, w := range c.watches {
-		if w.users == 0 && !w.recent {
-			c.unwatch(w)
-		}
-		w.recent = false
-	}
-	c.ticking = c.first != nil || c.untimed > 0 || c.begun || len(c.watches) > 0
-	c.begun = false
-	if c.ticking {
-		c.arm(c.tick)
-	} else if cn := c.idle.oldest(); cn != nil {
-		c.arm(max(min(cn.since+c.cfg.IdleTimeout, c.lookAt)-now, c.tick))
-	}
-	c.mu.Unlock()
-	closeAll(closing)
-	c.hear(spoken)
-}
-
 // watchOf returns the watch of a context, nil for one that never ends. mu is held.
-func (c *Client) watchOf(ctx context.Context) *watch {
+func (c *clock) watchOf(ctx context.Context) *watch {
 	done := ctx.Done()
 	if done == nil {
 		return nil
@@ -237,7 +236,7 @@ func (c *Client) watchOf(ctx context.Context) *watch {
 }
 
 // unwatch forgets a context. mu is held.
-func (c *Client) unwatch(w *watch) {
+func (c *clock) unwatch(w *watch) {
 	w.stop()
 	delete(c.watches, w.done)
 	if c.latest == w {
@@ -246,7 +245,7 @@ func (c *Client) unwatch(w *watch) {
 }
 
 // cancelled breaks off what was begun under a context that has ended.
-func (c *Client) cancelled(w *watch) {
+func (c *clock) cancelled(w *watch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.ended = true

@@ -1,8 +1,12 @@
 package h1
 
 import (
+	"bufio"
 	"errors"
 	"io"
+	"net"
+	"net/http"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -39,19 +43,8 @@ var errStale = errors.New("the connection was no longer idle")
 // errSpoken: something came over TLS before anything was sent.
 var errSpoken = errors.New("something came")
 
-type phase uint8
-
-const (
-	phaseWrite phase = iota
-	phaseRead
-)
-
-// exchange is one request and its answer. It is reused; between begin and end it
-// belongs to the goroutine of its Post.
-type exchange struct {
-	client *Client
-
-	// Guarded by Client.mu:
+// entry is an exchange as the Client lists it. pool.mu guards it.
+type entry struct {
 	prev, next *exchange
 	listed     bool
 	deadline   time.Duration // extend moves it; else it stays while under way
@@ -61,15 +54,32 @@ type exchange struct {
 	watch      *watch
 	waiter     *waiter       // in the line of a host, nil if it is in none
 	began      time.Duration // when it got its connection
+}
 
-	// Of the goroutine of Post:
+// watch waits for the end of one context, for all requests made under it.
+type watch struct {
+	done   <-chan struct{}
+	users  int
+	recent bool // used since the timer last went off
+	ended  bool
+	stop   func() bool
+}
+
+// exchange is one request and its answer. It is reused; between begin and end it
+// belongs to the goroutine of its Post.
+type exchange struct {
+	mu        *sync.Mutex // pool.mu
+	joined    *sync.Pool  // pool.joined
+	maxHeader int64       // Config.MaxHeaderBytes
+	entry
+
 	look     bool   // the connection was used: see whether it is quiet first
 	limited  bool   // the connection has a deadline for reading
 	keep     bool   // the connection can be used again
 	out      []byte // the header, and the body if it is small
 	body     []byte // the body if it is large; shared
 	sent     int    // bytes of both that went out
-	phase    phase
+	asked    bool   // a step has written what the socket took
 	in       []byte
 	n        int // bytes of the answer in it
 	verdict  verdict
@@ -82,10 +92,9 @@ type exchange struct {
 	secure   *conn              // what stepTLS writes to and reads from
 }
 
-func newExchange(c *Client) *exchange {
-	x := &exchange{client: c, in: make([]byte, headBytes)}
-	x.onReady, x.onTLS = x.step, x.stepTLS
-	return x
+// use assigns a connection to the exchange. mu is held.
+func (x *exchange) use(cn *conn, now time.Duration) {
+	x.conn, x.look, x.began = cn, cn.used, now
 }
 
 // prepare writes the request down.
@@ -130,8 +139,9 @@ func (x *exchange) received(n int) bool {
 // x.answer. x.n tells how much of an answer came; x.keep whether the connection
 // is as good as new.
 func (x *exchange) exchange(cn *conn) error {
-	x.sent, x.n, x.phase, x.verdict = 0, 0, phaseWrite, incomplete
-	x.err, x.writeErr, x.keep, x.limited, x.answer, x.head = nil, nil, false, false, Answer{}, newHead()
+	x.sent, x.n, x.asked, x.verdict = 0, 0, false, incomplete
+	x.err, x.writeErr, x.keep, x.limited = nil, nil, false, false
+	x.answer, x.head = Answer{}, newHead()
 	switch {
 	case cn.raw != nil:
 		x.run(cn.raw, x.onReady)
@@ -186,7 +196,12 @@ func (x *exchange) goOn(cn *conn) error {
 		x.writeErr = x.writeJoined(cn.nc)
 	default:
 		writing = make(chan error, 1)
-		go func(head, body []byte) { writing <- writeBoth(cn.nc, head, body) }(x.rest())
+		head, body := x.rest()
+		both := net.Buffers{head, body}
+		go func() {
+			_, err := both.WriteTo(cn.nc)
+			writing <- err
+		}()
 	}
 	if x.err == nil {
 		x.readHead(cn)
@@ -217,20 +232,10 @@ func (x *exchange) writeJoined(w io.Writer) error {
 		_, err := w.Write(x.out)
 		return err
 	}
-	joined := x.client.joined.Get().(*[]byte)
+	joined := x.joined.Get().(*[]byte)
 	*joined = append(append((*joined)[:0], x.out...), x.body...)
 	_, err := w.Write(*joined)
-	x.client.joined.Put(joined)
-	return err
-}
-
-func writeBoth(w io.Writer, head, body []byte) error {
-	if len(head) > 0 {
-		if _, err := w.Write(head); err != nil {
-			return err
-		}
-	}
-	_, err := w.Write(body)
+	x.joined.Put(joined)
 	return err
 }
 
@@ -273,10 +278,7 @@ func (x *exchange) drain(cn *conn) bool {
 	if missing <= 0 {
 		return missing == 0
 	}
-	rest := missing
-	if rest > drainBytes {
-		rest = drainBytes
-	}
+	rest := min(missing, drainBytes)
 	if !x.limit(cn.nc.SetReadDeadline, drainTime) {
 		return false
 	}
@@ -295,12 +297,80 @@ func (x *exchange) drain(cn *conn) bool {
 // limit gives what is left of an exchange a short time. It must not undo a breaking
 // off.
 func (x *exchange) limit(set func(time.Time) error, within time.Duration) bool {
-	c := x.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.broken != nil || set(time.Now().Add(within)) != nil {
 		return false
 	}
 	x.limited = true
+	return true
+}
+
+// readOdd reads an answer by way of net/http: what of it was read already, and the
+// rest from the connection.
+func (x *exchange) readOdd(cn *conn) error {
+	src := &oddReader{have: x.in[:x.n], nc: cn.nc, left: x.maxHeader}
+	buf := bufio.NewReader(src)
+	resp, err := src.readFinal(buf, posted)
+	if err != nil {
+		return err
+	}
+	x.answer = Answer{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
+	x.keep = x.drainOdd(cn, resp) && x.writeErr == nil && x.reusable(cn, resp, src, buf)
+	return nil
+}
+
+// reusable reports whether the connection of a complete answer may carry another request.
+func (x *exchange) reusable(cn *conn, resp *http.Response, src *oddReader, buf *bufio.Reader) bool {
+	// Whatever is buffered came unasked.
+	return !resp.Close && resp.ProtoAtLeast(1, 1) && resp.StatusCode >= 200 &&
+		buf.Buffered() == 0 && len(src.have) == 0 && x.stillQuiet(cn)
+}
+
+// drainOdd reads the body within bounds and tells whether it ended.
+func (x *exchange) drainOdd(cn *conn, resp *http.Response) bool {
+	if resp.ContentLength == 0 {
+		return true
+	}
+	if !x.limit(cn.nc.SetReadDeadline, drainTime) {
+		return false
+	}
+	_, err := io.CopyN(io.Discard, resp.Body, drainBytes+1)
+	// The body is not closed: that would read it to its end.
+	return err == io.EOF
+}
+
+// lookTime is how long a look takes at a connection that is no socket of ours, or on
+// a system where sockets cannot be read without waiting.
+const lookTime = time.Millisecond
+
+// quiet tells whether nothing has come on a connection, neither bytes nor its end:
+// both are no answer to what is sent next. step does the same by itself.
+func (x *exchange) quiet(cn *conn) bool {
+	switch {
+	case cn.raw != nil:
+		quiet := false
+		err := cn.raw.Read(func(fd uintptr) bool { quiet = nothingThere(fd); return true })
+		return err == nil && quiet
+	case cn.socket != nil && cn.socket.raw != nil:
+		return cn.quietTLS()
+	}
+	return x.limit(cn.nc.SetReadDeadline, lookTime) && readsNothing(cn.nc) && x.lift(cn) &&
+		(cn.socket == nil || cn.socket.between())
+}
+
+// stillQuiet is quiet for a connection that may have a deadline for reading.
+func (x *exchange) stillQuiet(cn *conn) bool {
+	return (!x.limited || x.lift(cn)) && x.quiet(cn)
+}
+
+// lift takes a deadline for reading away again. It must not undo a breaking off.
+func (x *exchange) lift(cn *conn) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.broken != nil || cn.nc.SetReadDeadline(time.Time{}) != nil {
+		return false
+	}
+	x.limited = false
 	return true
 }

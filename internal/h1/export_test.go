@@ -30,9 +30,9 @@ func ParseDripped(b []byte) (simpleAnswer bool, status int, closes bool, length,
 
 // Tells tells what is still there of what looks at the clock and at contexts.
 func (c *Client) Tells() (ticking bool, watches int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ticking, len(c.watches)
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.clock.ticking, len(c.pool.clock.watches)
 }
 
 // Hear judges all idle connections as if something had come on each, and returns when each was
@@ -40,85 +40,87 @@ func (c *Client) Tells() (ticking bool, watches int) {
 func (c *Client) Hear() (before, after map[string]time.Duration) {
 	since := func() map[string]time.Duration {
 		times := map[string]time.Duration{}
-		for _, cn := range c.idle.all {
+		for _, cn := range c.pool.idle.all {
 			times[cn.host.key.authority] = cn.since
 		}
 		return times
 	}
-	c.mu.Lock()
+	c.pool.mu.Lock()
 	before = since()
-	all := slices.Clone(c.idle.all)
+	all := slices.Clone(c.pool.idle.all)
 	for _, cn := range all {
-		c.idle.remove(cn)
+		c.pool.idle.remove(cn)
 	}
-	c.mu.Unlock()
-	c.hear(all)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.pool.mu.Unlock()
+	c.pool.hear(all)
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	return before, since()
 }
 
 // LookAround looks at all idle connections, as is done in parts by and by.
 func (c *Client) LookAround() {
 	for range lookPart {
-		c.mu.Lock()
-		c.lookAt = 0
-		spoken := c.look(c.now())
-		c.mu.Unlock()
-		c.hear(spoken)
+		c.pool.mu.Lock()
+		c.pool.idle.lookAt = 0
+		spoken := c.pool.idle.look(c.pool.clock.elapsed())
+		c.pool.mu.Unlock()
+		c.pool.hear(spoken)
 	}
 }
 
 // Paced tells how many slots nobody holds, how many handshakes count as begun, and how many wait
 // for a slot.
 func (c *Client) Paced() (free, begun, ready int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pace.free, c.pace.begun, len(c.pace.ready)
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	s := &c.pool.pace.slots
+	return s.free, s.begun, len(s.ready)
 }
 
 // Slots is how many slots a client has.
-func (c *Client) Slots() int { return c.pace.slots }
+func (c *Client) Slots() int { return c.pool.pace.slots.total }
 
 // EndAsItGetsASlot has a handshake wait for a slot, which it gets just after its context has ended,
 // and ask for one once more, when all slots are held again. wait returns
 // when all goroutines wait.
 func (c *Client) EndAsItGetsASlot(wait func()) {
-	others := make([]*slot, c.pace.slots)
+	p := &c.pool.pace
+	others := make([]*slot, p.slots.total)
 	hold := func() {
 		for i := range others {
 			others[i] = &slot{got: make(chan struct{}, 1)}
-			_ = c.acquire(context.Background(), others[i])
+			_ = p.slots.acquire(context.Background(), others[i])
 		}
 	}
 	hold()
 	s := &slot{got: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- c.acquire(ctx, s) }()
+	go func() { ended <- p.slots.acquire(ctx, s) }()
 	wait()
-	c.mu.Lock()
+	p.clock.mu.Lock()
 	cancel() // it goes on by that, as far as mu
-	c.give(others[0])
-	c.share()
-	c.mu.Unlock()
+	p.slots.give(others[0])
+	p.share()
+	p.clock.mu.Unlock()
 	<-ended
-	c.release(s)
+	p.release(s)
 	again := &slot{got: make(chan struct{}, 1)}
-	_ = c.acquire(context.Background(), again)
-	_ = c.acquire(ctx, s)
-	c.finish(s)
-	c.finish(again)
+	_ = p.slots.acquire(context.Background(), again)
+	_ = p.slots.acquire(ctx, s)
+	p.finish(s)
+	p.finish(again)
 	for _, o := range others {
-		c.finish(o)
+		p.finish(o)
 	}
 }
 
 // IdleSince tells from when on each idle connection has been so.
 func (c *Client) IdleSince() (since []time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for cn := c.idle.first; cn != nil; cn = cn.next {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	for cn := c.pool.idle.first; cn != nil; cn = cn.next {
 		since = append(since, cn.since)
 	}
 	return since

@@ -1,21 +1,18 @@
 package h1
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 // idleSet lists the idle connections of all hosts in the order in which they became idle, and
 // those of each host in the reverse order. A request uses the connection that was used last, so
 // that surplus ones reach their timeout. One that hear returns moves to the end of the list, and
-// hear looks at its timeout. Guarded by Client.mu.
+// hear looks at its timeout. Guarded by pool.mu.
 type idleSet struct {
 	first, last *conn
-	all         []*conn // in no order
-	bytes       int64   // of memory, by estimate
+	all         []*conn       // in no order
+	bytes       int64         // of memory, by estimate
+	looked      int           // at which of all the last look was
+	lookAt      time.Duration // when the next is
 }
-
-func (l *idleSet) oldest() *conn { return l.first }
 
 func (l *idleSet) push(cn *conn) {
 	if cn.prev = l.last; l.last != nil {
@@ -71,21 +68,29 @@ func (l *idleSet) leastNeeded(now time.Duration) *conn {
 	return latest(l.all, func(cn *conn) time.Duration { return cn.host.nextUse(cn.since, now) })
 }
 
-// samples is how many elements latest compares, picked at random. The result is, about, in the
-// latest eighth of all.
-const samples = 12
+// Servers close idle connections, most after a minute or less. A connection that its server has
+// closed takes a file and memory until the Client closes it. So the Client looks at each idle
+// connection every lookEvery, at 1/lookPart of them at a time.
+const (
+	lookEvery = 30 * time.Second
+	lookPart  = 16
+)
 
-// latest returns the element with the latest time among samples of them, or among all where there
-// are few.
-func latest[T any](of []T, at func(T) time.Duration) (found T) {
-	when := time.Duration(-1)
-	for i := range min(len(of), samples) {
-		if len(of) > samples {
-			i = rand.IntN(len(of))
+// look removes from the pool the idle connections on which something has come, and returns them.
+// It looks at a part of all, and continues there the next time. mu is held.
+func (l *idleSet) look(now time.Duration) (spoken []*conn) {
+	if now < l.lookAt {
+		return nil
+	}
+	l.lookAt = now + lookEvery/lookPart
+	for n := len(l.all)/lookPart + 1; n > 0 && len(l.all) > 0; n-- {
+		if l.looked++; l.looked >= len(l.all) {
+			l.looked = 0
 		}
-		if t := at(of[i]); t > when {
-			found, when = of[i], t
+		if cn := l.all[l.looked]; cn.hasSomething() {
+			l.remove(cn)
+			spoken = append(spoken, cn)
 		}
 	}
-	return found
+	return spoken
 }

@@ -3,6 +3,7 @@ package h1
 import (
 	"fmt"
 	"net/textproto"
+	"strconv"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -36,4 +37,34 @@ func NewMessage(body []byte, fields ...Field) (*Message, error) {
 	}
 	m.lines = appendLength(m.lines, len(body))
 	return m, nil
+}
+
+// appendLength appends the Content-Length line.
+func appendLength(b []byte, n int) []byte {
+	b = append(b, "Content-Length: "...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, "\r\n"...)
+}
+
+// Request is a POST. The Message is shared with others and never changed.
+type Request struct {
+	// Secure: https.
+	Secure bool
+	// Authority is the host, with a port if it has one, as the URL spells it.
+	Authority string
+	// Target stands in the request line as it is: it must not hold controls,
+	// spaces or what is not ASCII.
+	Target string
+	// Message is the body and the fields that all its recipients get.
+	Message *Message
+	// Lines are fields of this request alone, each ended by CRLF, nil for none. They
+	// are sent as they are.
+	Lines []byte
+}
+
+// Answer is what is of interest in a final answer.
+type Answer struct {
+	Status int
+	// RetryAfter is the header's first value, empty where there is none.
+	RetryAfter string
 }

@@ -3,7 +3,6 @@ package h1
 import (
 	"bufio"
 	"errors"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -16,40 +15,6 @@ var errInterim = errors.New("too many interim answers")
 
 // posted is the request that answers are to.
 var posted = &http.Request{Method: http.MethodPost}
-
-// readOdd reads an answer by way of net/http: what of it was read already, and the
-// rest from the connection.
-func (x *exchange) readOdd(cn *conn) error {
-	src := &oddReader{have: x.in[:x.n], nc: cn.nc, left: x.client.cfg.MaxHeaderBytes}
-	buf := bufio.NewReader(src)
-	resp, err := src.readFinal(buf, posted)
-	if err != nil {
-		return err
-	}
-	x.answer = Answer{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
-	x.keep = x.drainOdd(cn, resp) && x.writeErr == nil && x.reusable(cn, resp, src, buf)
-	return nil
-}
-
-// reusable reports whether the connection of a complete answer may carry another request.
-func (x *exchange) reusable(cn *conn, resp *http.Response, src *oddReader, buf *bufio.Reader) bool {
-	// Whatever is buffered came unasked.
-	return !resp.Close && resp.ProtoAtLeast(1, 1) && resp.StatusCode >= 200 &&
-		buf.Buffered() == 0 && len(src.have) == 0 && x.stillQuiet(cn)
-}
-
-// drainOdd reads the body within bounds and tells whether it ended.
-func (x *exchange) drainOdd(cn *conn, resp *http.Response) bool {
-	if resp.ContentLength == 0 {
-		return true
-	}
-	if !x.limit(cn.nc.SetReadDeadline, drainTime) {
-		return false
-	}
-	_, err := io.CopyN(io.Discard, resp.Body, drainBytes+1)
-	// The body is not closed: that would read it to its end.
-	return err == io.EOF
-}
 
 // oddReader reads what was read before, then on from the connection, and of heads
 // not more than is left to them.

@@ -3,19 +3,45 @@ package h1
 import (
 	"context"
 	"fmt"
-	"strings"
+	"sync"
 	"time"
 )
 
-// begin enlists an exchange and returns an idle connection for it. Where there is none it enqueues
+// pool lends connections to requests: idle ones, or new ones. Its mutex guards all its parts, so
+// that a request locks once to begin and once to end.
+type pool struct {
+	cfg       *Config
+	exchanges sync.Pool
+	joined    sync.Pool // of *[]byte: requests while they are written in one piece
+
+	mu     sync.Mutex // parts reach it by clock.mu
+	clock  clock
+	pace   pace
+	hosts  hosts
+	dialer dialer
+	idle   idleSet
+}
+
+func newPool(cfg *Config) *pool {
+	p := &pool{cfg: cfg}
+	p.clock = newClock(&p.mu, cfg.Timeout, p.tidy)
+	p.pace = newPace(&p.clock, cfg)
+	p.hosts = hosts{clock: &p.clock, limit: cfg.SessionBytes, all: map[hostKey]*host{}}
+	p.dialer = dialer{cfg: cfg, clock: &p.clock, pace: &p.pace, hosts: &p.hosts}
+	p.joined.New = func() any { return new([]byte) }
+	p.exchanges.New = func() any { return newExchange(&p.mu, &p.joined, cfg.MaxHeaderBytes) }
+	return p
+}
+
+// admit enlists an exchange and returns an idle connection for it. Where there is none it enqueues
 // the exchange and returns its waiter.
-func (c *Client) begin(ctx context.Context, x *exchange, secure bool, authority string) (*host, *conn, *waiter, error) {
-	now := c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seen = max(c.seen, now)
-	c.enlist(ctx, x, now)
-	h, err := c.hostOf(hostKey{secure, authority})
+func (p *pool) admit(ctx context.Context, x *exchange, secure bool, authority string) (*host, *conn, *waiter, error) {
+	now := p.clock.elapsed()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clock.seen = max(p.clock.seen, now)
+	p.clock.enlist(ctx, x, now)
+	h, err := p.hosts.hostOf(hostKey{secure, authority})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -26,66 +52,47 @@ func (c *Client) begin(ctx context.Context, x *exchange, secure bool, authority 
 		return h, nil, nil, x.broken
 	}
 	if cn := h.idle; cn != nil {
-		c.idle.remove(cn)
+		p.idle.remove(cn)
 		x.use(cn, now)
 		return h, cn, nil, nil
 	}
-	return h, nil, c.wait(x, h), nil
+	w := p.pace.enqueue(x, h, false)
+	p.pace.want(h)
+	return h, nil, w, nil
 }
 
-// hostOf returns the host of a key, a new one if it is not known. mu is held.
-func (c *Client) hostOf(key hostKey) (*host, error) {
-	h := c.hosts[key]
-	if h == nil {
-		key.authority = strings.Clone(key.authority) // not to keep the whole URL
-		var err error
-		if h, err = newHost(key); err != nil {
-			return nil, err
-		}
-		c.hosts[key] = h
-	} else if h.remembered {
-		c.recall(h)
-	}
-	return h, nil
-}
-
-// use assigns a connection to the exchange. mu is held.
-func (x *exchange) use(cn *conn, now time.Duration) {
-	x.conn, x.look, x.began = cn, cn.used, now
-}
-
-// connect waits for the grant of an exchange and returns its connection, which it opens if need
+// await waits for the grant of an exchange and returns its connection, which it opens if need
 // be. On an error the exchange holds none.
-func (c *Client) connect(ctx context.Context, x *exchange, h *host, w *waiter) (*conn, error) {
+func (p *pool) await(ctx context.Context, x *exchange, h *host, w *waiter) (*conn, error) {
 	switch g := <-w.got; {
 	case g.conn != nil:
-		return c.attach(x, g.conn)
+		return p.attach(x, g.conn)
 	case g.open:
-		return c.openFor(ctx, x, h, g.slot)
+		return p.openFor(ctx, x, h, g.slot)
 	}
-	return nil, c.errWait // broken off
+	return nil, p.clock.errWait // broken off
 }
 
 // openFor opens a connection for an exchange that was granted the right to.
-func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*conn, error) {
-	defer c.finish(s)
-	c.mu.Lock()
-	left := x.deadline - c.now()
+func (p *pool) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*conn, error) {
+	defer p.pace.finish(s)
+	p.mu.Lock()
+	left := x.deadline - p.clock.elapsed()
 	var dropped *conn
-	if c.conns > c.cfg.MaxConns && len(c.idle.all) > 0 {
-		dropped = c.dropLeastNeeded()
+	if p.pace.conns > p.cfg.MaxConns && len(p.idle.all) > 0 {
+		dropped = p.dropLeastNeeded()
 	}
-	c.mu.Unlock()
+	p.mu.Unlock()
 	dropped.abort()
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	cn, err := c.dial(ctx, h, s)
-	c.mu.Lock()
+	cn, err := p.dialer.dial(ctx, h, s)
+	p.mu.Lock()
 	h.opening--
 	if err != nil {
-		c.lose(h)
+		p.lose(h)
 	}
-	c.mu.Unlock()
+	p.mu.Unlock()
 	if err != nil {
 		if ctx.Err() != nil {
 			// The time was over, whatever the error says.
@@ -93,66 +100,66 @@ func (c *Client) openFor(ctx context.Context, x *exchange, h *host, s *slot) (*c
 		}
 		return nil, err
 	}
-	return c.attach(x, cn)
+	return p.attach(x, cn)
 }
 
 // attach assigns to an exchange the connection that it waited for. If the exchange was broken off
 // meanwhile, the connection is given back.
-func (c *Client) attach(x *exchange, cn *conn) (*conn, error) {
-	now := c.now()
-	c.mu.Lock()
+func (p *pool) attach(x *exchange, cn *conn) (*conn, error) {
+	now := p.clock.elapsed()
+	p.mu.Lock()
 	why := x.broken
 	if why == nil {
 		x.use(cn, now)
-		c.mu.Unlock()
+		p.mu.Unlock()
 		return cn, nil
 	}
-	evicted := c.giveBack(cn)
-	c.mu.Unlock()
+	evicted := p.giveBack(cn)
+	p.mu.Unlock()
 	abortAll(evicted)
 	return nil, why
 }
 
 // another replaces a connection that its server has closed: by an idle one if idle says that one
 // will do, else by a fresh one. On an error the exchange holds none.
-func (c *Client) another(ctx context.Context, x *exchange, h *host, old *conn, idle bool) (*conn, error) {
-	now := c.now()
-	c.mu.Lock()
+func (p *pool) another(ctx context.Context, x *exchange, h *host, old *conn, idle bool) (*conn, error) {
+	now := p.clock.elapsed()
+	p.mu.Lock()
 	x.conn = nil
 	var cn *conn
 	var w *waiter
 	why := x.broken
 	switch {
 	case why != nil:
-		c.lose(h)
+		p.lose(h)
 	case idle && h.idle != nil:
 		cn = h.idle
-		c.idle.remove(cn)
+		p.idle.remove(cn)
 		x.use(cn, now)
-		c.lose(h)
+		p.lose(h)
 	default:
 		// In this order: lose would forget a host without connections and requests.
-		w = c.line(x, h, !idle)
-		c.lose(h)
+		w = p.pace.enqueue(x, h, !idle)
+		p.lose(h)
 	}
-	c.mu.Unlock()
+	p.mu.Unlock()
 	old.abort()
 	if cn != nil || why != nil {
 		return cn, why
 	}
-	return c.connect(ctx, x, h, w)
+	return p.await(ctx, x, h, w)
 }
 
-// end delists an exchange, gives its connection back, and returns the error for the caller. The
-// exchange must not be used afterwards.
-func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err error) error {
+// conclude delists an exchange, gives its connection back, and returns the error for the caller.
+// The exchange must not be used afterwards.
+func (p *pool) conclude(ctx context.Context, x *exchange, h *host, cn *conn, err error) error {
 	var evicted []*conn
 	var aborting *conn
 	now := time.Duration(0)
 	if h != nil && h.key.secure {
-		now = c.now()
+		now = p.clock.elapsed()
 	}
-	c.mu.Lock()
+	p.mu.Lock()
 	why := x.broken
 	if cn != nil {
 		if err == nil && h.key.secure {
@@ -162,20 +169,20 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 			if x.limited {
 				_ = cn.nc.SetDeadline(time.Time{})
 			}
-			evicted = c.giveBack(cn)
+			evicted = p.giveBack(cn)
 		} else {
-			c.lose(h)
+			p.lose(h)
 			aborting = cn
 		}
 	} else if h != nil {
-		c.forget(h)
+		p.hosts.forget(h)
 	}
-	c.delist(x)
-	c.mu.Unlock()
+	p.clock.delist(x)
+	p.mu.Unlock()
 	abortAll(evicted)
 	aborting.abort()
 	x.release()
-	c.exchanges.Put(x)
+	p.exchanges.Put(x)
 	switch {
 	case err == nil:
 		return nil // an answer at the last moment counts
@@ -190,63 +197,87 @@ func (c *Client) end(ctx context.Context, x *exchange, h *host, cn *conn, err er
 // giveBack hands a connection to the request that has waited longest for one, or makes it idle. It
 // returns the connections that exceed a bound. The caller must abort these: a farewell could block.
 // mu is held.
-func (c *Client) giveBack(cn *conn) []*conn {
+func (p *pool) giveBack(cn *conn) []*conn {
 	h := cn.host
 	// From now on its server may close it at any time, also where it carried no request yet.
-	cn.used, cn.since, h.used = true, c.seen, c.seen
-	return c.offer(cn)
+	cn.used, cn.since, h.used = true, p.clock.seen, p.clock.seen
+	return p.offer(cn)
 }
 
 // offer is giveBack for a connection that no request has used since. mu is held.
-func (c *Client) offer(cn *conn) (evicted []*conn) {
+func (p *pool) offer(cn *conn) (evicted []*conn) {
 	h := cn.host
-	if c.serve(cn) {
+	if p.pace.serve(cn) {
 		return nil
 	}
-	if h.idleN >= c.cfg.IdlePerHost {
-		c.lose(h)
+	if h.idleN >= p.cfg.IdlePerHost {
+		p.lose(h)
 		return []*conn{cn}
 	}
-	c.idle.push(cn)
-	for len(c.idle.all) > 0 && (c.conns > c.cfg.MaxConns || c.idle.bytes > c.cfg.IdleBytes) {
-		evicted = append(evicted, c.dropLeastNeeded())
+	p.idle.push(cn)
+	for len(p.idle.all) > 0 && (p.pace.conns > p.cfg.MaxConns || p.idle.bytes > p.cfg.IdleBytes) {
+		evicted = append(evicted, p.dropLeastNeeded())
 	}
 	return evicted
 }
 
 // lose records that a connection of a host was closed, or could not be opened. mu is held.
-func (c *Client) lose(h *host) {
+func (p *pool) lose(h *host) {
 	h.conns--
-	c.conns--
-	c.want(h)
-	c.forget(h)
+	p.pace.conns--
+	p.pace.want(h)
+	p.hosts.forget(h)
 }
-
-// forget drops a host without connections and requests, or remembers it for its session. mu is held.
-func (c *Client) forget(h *host) {
-	switch {
-	case !h.unused() || c.hosts[h.key] != h:
-	case h.resume != nil:
-		if !h.remembered {
-			c.remember(h)
-		}
-	default:
-		delete(c.hosts, h.key)
-	}
-}
-
-// unused reports whether a host has no connections and no waiting requests.
-func (h *host) unused() bool { return h.conns == 0 && len(h.waiting) == 0 }
 
 // dropIdle removes an idle connection from the pool. The caller must close it. mu is held.
-func (c *Client) dropIdle(cn *conn) *conn {
-	c.idle.remove(cn)
-	c.lose(cn.host)
+func (p *pool) dropIdle(cn *conn) *conn {
+	p.idle.remove(cn)
+	p.lose(cn.host)
 	return cn
 }
 
 // dropLeastNeeded removes the idle connection to drop for want of files or memory. mu is held.
-func (c *Client) dropLeastNeeded() *conn {
-	c.counts.Dropped++
-	return c.dropIdle(c.idle.leastNeeded(c.seen))
+func (p *pool) dropLeastNeeded() *conn {
+	p.dialer.counts.Dropped++
+	return p.dropIdle(p.idle.leastNeeded(p.clock.seen))
+}
+
+// tidy breaks off what is beyond its deadline, closes what has been idle for too
+// long, and sees to it that it is called again if there is need.
+func (p *pool) tidy() {
+	now := p.clock.elapsed()
+	p.mu.Lock()
+	p.clock.expire(now)
+	var closing []*conn
+	for cn := p.idle.first; cn != nil && cn.since+p.cfg.IdleTimeout <= now; cn = p.idle.first {
+		closing = append(closing, p.dropIdle(cn))
+	}
+	spoken := p.idle.look(now)
+	p.pace.share() // handshakes that wait for the network may count no longer
+	if cn := p.idle.first; !p.clock.again() && cn != nil {
+		due := min(cn.since+p.cfg.IdleTimeout, p.idle.lookAt)
+		p.clock.arm(max(due-now, p.clock.tick))
+	}
+	p.mu.Unlock()
+	closeAll(closing)
+	p.hear(spoken)
+}
+
+// hear returns a connection to the pool if crypto/tls alone was addressed, as with a ticket. It
+// closes all others. No server makes its connections last, or seem used, by tickets.
+func (p *pool) hear(spoken []*conn) {
+	for _, cn := range spoken {
+		// crypto/tls may answer by a few bytes: at once or not at all.
+		well := cn.socket != nil && cn.nc.SetWriteDeadline(time.Now().Add(lookTime)) == nil &&
+			cn.quietTLS() && cn.nc.SetWriteDeadline(time.Time{}) == nil
+		p.mu.Lock()
+		dropped := []*conn{cn}
+		if well && cn.since+p.cfg.IdleTimeout > p.clock.seen {
+			dropped = p.offer(cn)
+		} else {
+			p.lose(cn.host)
+		}
+		p.mu.Unlock()
+		abortAll(dropped)
+	}
 }

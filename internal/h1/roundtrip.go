@@ -31,9 +31,10 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := &roundTrip{client: c, req: req, out: out, x: c.exchanges.Get().(*exchange)}
+	p := c.pool
+	t := &roundTrip{pool: p, req: req, out: out, x: p.exchanges.Get().(*exchange)}
 	t.x.untimed = true
-	cn, err := t.begin(ctx)
+	cn, err := t.admit(ctx)
 	for repeated := false; err == nil; {
 		if err = t.ask(cn); err == nil {
 			return t.answered(cn)
@@ -43,9 +44,9 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 			break
 		}
 		repeated = repeated || !stale
-		cn, err = c.another(ctx, t.x, t.host, cn, !repeated)
+		cn, err = p.another(ctx, t.x, t.host, cn, !repeated)
 	}
-	return nil, t.end(cn, err)
+	return nil, t.conclude(cn, err)
 }
 
 // written returns the bytes of a request, or says why it is not one for RoundTrip.
@@ -78,12 +79,12 @@ func written(req *http.Request) ([]byte, error) {
 
 // roundTrip is a request of RoundTrip, and the body of its answer until that ends.
 type roundTrip struct {
-	client *Client
-	req    *http.Request
-	out    []byte
-	host   *host
-	conn   *conn       // it carries the answer
-	stop   func() bool // ends the watch on the context
+	pool *pool
+	req  *http.Request
+	out  []byte
+	host *host
+	conn *conn       // it carries the answer
+	stop func() bool // ends the watch on the context
 
 	src      oddReader
 	in       *bufio.Reader
@@ -94,40 +95,40 @@ type roundTrip struct {
 	read     int64     // bytes of it
 	err      error     // what a Read returns after the end
 
-	x *exchange // nil after the end. The owner of the roundTrip changes it, under Client.mu.
+	x *exchange // nil after the end. The owner of the roundTrip changes it, under pool.mu.
 }
 
-// begin gets the round trip its first connection.
-func (t *roundTrip) begin(ctx context.Context) (cn *conn, err error) {
-	c := t.client
+// admit gets the round trip its first connection.
+func (t *roundTrip) admit(ctx context.Context) (cn *conn, err error) {
+	p := t.pool
 	var w *waiter
-	t.host, cn, w, err = c.begin(ctx, t.x, t.req.URL.Scheme == "https", t.req.URL.Host)
+	t.host, cn, w, err = p.admit(ctx, t.x, t.req.URL.Scheme == "https", t.req.URL.Host)
 	t.stop = context.AfterFunc(ctx, t.cancel)
 	if err == nil && cn == nil {
-		cn, err = c.connect(ctx, t.x, t.host, w)
+		cn, err = p.await(ctx, t.x, t.host, w)
 	}
 	return cn, err
 }
 
 // cancel breaks the round trip off, as its context has ended.
 func (t *roundTrip) cancel() {
-	c := t.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	p := t.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if t.x != nil {
-		c.breakOff(t.x, errCancelled)
+		p.clock.breakOff(t.x, errCancelled)
 	}
 }
 
-// end ends the round trip: its connection returns to the pool if x.keep says so. It
+// conclude ends the round trip: its connection returns to the pool if x.keep says so. It
 // returns the error for the caller.
-func (t *roundTrip) end(cn *conn, err error) error {
-	c, x := t.client, t.x
+func (t *roundTrip) conclude(cn *conn, err error) error {
+	p, x := t.pool, t.x
 	t.stop()
-	c.mu.Lock()
+	p.mu.Lock()
 	t.x = nil
-	c.mu.Unlock()
-	return c.end(t.req.Context(), x, t.host, cn, err)
+	p.mu.Unlock()
+	return p.conclude(t.req.Context(), x, t.host, cn, err)
 }
 
 // ask sends the request over a connection and reads the head of the final answer.
@@ -137,7 +138,7 @@ func (t *roundTrip) ask(cn *conn) error {
 	if x.look && !x.quiet(cn) {
 		return errStale
 	}
-	t.src = oddReader{nc: cn.nc, left: t.client.cfg.MaxHeaderBytes}
+	t.src = oddReader{nc: cn.nc, left: t.pool.cfg.MaxHeaderBytes}
 	t.in = bufio.NewReader(&t.src)
 	_, t.writeErr = cn.nc.Write(t.out)
 	// Also after a failure to write: the server may have answered and closed at once.
@@ -168,7 +169,7 @@ func (t *roundTrip) finish(err error) error {
 		t.x.keep = !t.req.Close && t.writeErr == nil && t.x.reusable(t.conn, t.resp, &t.src, t.in)
 		err = nil
 	}
-	return t.end(t.conn, err)
+	return t.conclude(t.conn, err)
 }
 
 // Read reads the body of the answer.

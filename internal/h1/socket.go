@@ -65,7 +65,7 @@ func (s *socket) read(b []byte) (n int, err error) {
 	case s.reading == readNothing:
 		return 0, os.ErrDeadlineExceeded
 	case s.reading == readHere:
-		return s.readHere(b)
+		return readFD(s.fd, b)
 	case s.reading == readNow:
 		return s.readNow(b)
 	case s.wait == nil:
@@ -102,3 +102,69 @@ func (s *socket) Write(b []byte) (n int, err error) {
 	}
 	return n + rest, err
 }
+
+// writeHere writes as much as the socket takes without waiting. Errors come again.
+func (s *socket) writeHere(b []byte) (written int) {
+	for written < len(b) {
+		n, err := writeFD(s.fd, nil, b[written:])
+		if err != nil {
+			break
+		}
+		written += n
+	}
+	return written
+}
+
+// writeNow is writeHere outside of a step.
+func (s *socket) writeNow(b []byte) (n int) {
+	_ = s.raw.Write(func(fd uintptr) bool {
+		s.fd = fd
+		n = s.writeHere(b)
+		return true
+	})
+	return n
+}
+
+// readNow is readHere outside of a step.
+func (s *socket) readNow(b []byte) (n int, err error) {
+	broken := s.raw.Read(func(fd uintptr) bool {
+		n, err = readFD(fd, b)
+		return true
+	})
+	if broken != nil {
+		return 0, broken
+	}
+	return n, err
+}
+
+// recordHeader is how long the header of a TLS record is (RFC 8446 §5.1). Its last two bytes
+// hold the length of what follows.
+const recordHeader = 5
+
+// framing follows where the TLS records end in what is read from a socket. crypto/tls keeps
+// an incomplete record to itself, but an idle connection that holds one is not quiet.
+type framing struct {
+	header [recordHeader]byte
+	n      int // bytes of the header, while it is incomplete
+	left   int // bytes that are missing of the record
+}
+
+// pass notes that bytes were read.
+func (f *framing) pass(b []byte) {
+	for len(b) > 0 {
+		if f.left > 0 {
+			n := min(f.left, len(b))
+			f.left -= n
+			b = b[n:]
+			continue
+		}
+		n := copy(f.header[f.n:], b)
+		b = b[n:]
+		if f.n += n; f.n == recordHeader {
+			f.n, f.left = 0, int(f.header[3])<<8|int(f.header[4])
+		}
+	}
+}
+
+// between reports whether no record is incomplete.
+func (f *framing) between() bool { return f.n == 0 && f.left == 0 }

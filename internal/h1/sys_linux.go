@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeFD writes the beginning of a header and of the body after it to a socket that does
-// not block. Either may be empty.
-func writeFD(fd uintptr, head, body []byte) (int, error) {
+// writev is one system call that writes both.
+func writev(fd int, head, body []byte) (int, error) {
 	if len(head) == 0 {
-		return unix.Write(int(fd), body)
+		return unix.Write(fd, body)
 	}
-	return unix.Writev(int(fd), [][]byte{head, body})
+	return unix.Writev(fd, [][]byte{head, body})
 }
 
 // distance is how long the kernel has seen the way to the other side and back take, or what is
