@@ -54,24 +54,12 @@ func (b *budget) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	}
 	coming := &comingBody{source: r.Body, conn: http.NewResponseController(w), begun: time.Now()}
 	limited := http.MaxBytesReader(nil, io.NopCloser(coming), MaxIntakeBytes)
-	var source io.Reader = limited
-	expected := r.ContentLength
-	switch coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); coding {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		unpacked, err := gzip.NewReader(limited)
-		if err != nil {
-			return nil, nil, bodyError(err)
-		}
-		source, expected = unpacked, -1
-	default:
-		return nil, nil, &httpError{
-			status: http.StatusUnsupportedMediaType, header: http.Header{"Accept-Encoding": {"gzip"}},
-			text: "The Content-Encoding must be gzip, or there must be none.",
-		}
+	source, err := decoded(r, limited)
+	if err != nil {
+		return nil, nil, err
 	}
 	s := share{budget: b}
-	body, err = s.read(r.Context(), source, expected, coming)
+	body, err = s.read(r.Context(), source, r.ContentLength, coming)
 	if err == nil {
 		coming.ended()
 		err = s.turn(r.Context(), len(body))
@@ -81,6 +69,24 @@ func (b *budget) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		return nil, nil, err
 	}
 	return body, s.release, nil
+}
+
+// decoded returns the body of a request, unpacked as its Content-Encoding says.
+func decoded(r *http.Request, body io.Reader) (io.Reader, error) {
+	switch strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")) {
+	case "", "identity":
+		return body, nil
+	case "gzip", "x-gzip":
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, bodyError(err)
+		}
+		return unpacked, nil
+	}
+	return nil, &httpError{
+		status: http.StatusUnsupportedMediaType, header: http.Header{"Accept-Encoding": {"gzip"}},
+		text: "The Content-Encoding must be gzip, or there must be none.",
+	}
 }
 
 // comingBody is a request's body that must keep coming.
@@ -142,7 +148,7 @@ type share struct {
 	turns  int64 // 1 if it is this request's turn among the large ones
 }
 
-// read reads all of source; expected is how much that will be, if it is known.
+// read reads all of source; expected is its length before unpacking, if that is known.
 // The buffer grows with what arrives, to twice of it at most, so that an
 // announcement costs nothing.
 func (s *share) read(ctx context.Context, source io.Reader, expected int64, coming *comingBody) ([]byte, error) {

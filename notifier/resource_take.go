@@ -1,7 +1,6 @@
 package notifier
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -268,18 +267,9 @@ func (b *streamedBody) explain(err error) error {
 
 func snapshotBody(w http.ResponseWriter, r *http.Request) (*streamedBody, error) {
 	coming := &comingBody{source: r.Body, conn: http.NewResponseController(w), begun: time.Now()}
-	switch coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); coding {
-	case "", "identity":
-		return &streamedBody{Reader: coming}, nil
-	case "gzip", "x-gzip":
-		unpacked, err := gzip.NewReader(coming)
-		if err != nil {
-			return nil, bodyError(err)
-		}
-		return &streamedBody{Reader: unpacked}, nil
+	source, err := decoded(r, coming)
+	if err != nil {
+		return nil, err
 	}
-	return nil, &httpError{
-		status: http.StatusUnsupportedMediaType, header: http.Header{"Accept-Encoding": {"gzip"}},
-		text: "The Content-Encoding must be gzip, or there must be none.",
-	}
+	return &streamedBody{Reader: source}, nil
 }
