@@ -67,9 +67,9 @@ var mayDial = map[string]struct {
 	"internal/fetch/transport.go":    {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "what a Source serves that its operator's Destination names (--topic, --source, --base, --trust-host), or what the operator's own systems published (notifier --dump), is asked for, and redirects lead where each of these rooms lets them"},
 	"destination/config.go":          {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
 	"internal/tracing/tracing.go":    {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
-	"cmd/destination/follow_exec.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},
-	"cmd/destination/exec_unix.go":   {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
-	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_exec.go"},
+	"cmd/destination/follow_take.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},
+	"cmd/destination/exec_unix.go":   {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_take.go"},
+	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_take.go"},
 
 	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
 }

@@ -22,7 +22,7 @@ var sayWarnings = []string{
 	"cmd/hub/serve.go", "internal/house/config.go", "internal/house/surroundings.go", "operator/api/auth_token.go", "cmd/internal/program/listen.go", "cmd/internal/program/tls.go",
 	"cmd/internal/program/variables.go", // the name of the program is in it
 	"cmd/internal/program/serve.go",     // what net/http says, at level debug
-	"cmd/destination/print.go", "cmd/notifier/run.go", "cmd/hub/check.go",
+	"cmd/destination/command.go", "cmd/notifier/run.go", "cmd/hub/check.go",
 	"cmd/hub/progress.go",         // what is under way, by the command that does it
 	"delivery/dispatch/reader.go", // readFailed: its callers have constants
 	"destination/follow/hand.go",  // tried: likewise

@@ -16,10 +16,9 @@ const packagesName = "packages"
 
 // auditCommand compares a mirror with its Source.
 type auditCommand struct {
-	sourceFlags `embed:""`
-	mirrorFlags `embed:""`
-	Quick       bool `env:"-" help:"Compare lengths and times only, and read no file." group:"Output"`
-	JSON        bool `name:"json" help:"Print each finding, and at the end what they come to, as an object of JSON on a line." group:"Output"`
+	pullFlags `embed:""`
+	Quick     bool `env:"-" help:"Compare lengths and times only, and read no file." group:"Output"`
+	JSON      bool `name:"json" help:"Print each finding, and at the end what they come to, as an object of JSON on a line." group:"Output"`
 }
 
 // Help says what the flags do not.
@@ -34,14 +33,9 @@ func (*auditCommand) Help() string {
 		"a URI that can be asked for is invalid, and always counts."
 }
 
-// Validate is called when the flags are parsed.
-func (c *auditCommand) Validate() error {
-	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check())
-}
-
 func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
 	c.dump, c.packages = mirror.DumpAuto, filepath.Join(c.Data, packagesName)
-	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, true, in)
+	p, err := openPull(ctx, &c.pullFlags, true, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"carillon/destination/follow"
-	"carillon/destination/lists"
 	"carillon/destination/mirror"
+	"carillon/internal/legible"
 	"carillon/payload"
 )
 
@@ -19,12 +18,11 @@ const clockMargin = time.Hour
 
 // baselineCommand has a mirror be what a Source's Resource List says.
 type baselineCommand struct {
-	sourceFlags      `embed:""`
-	mirrorFlags      `embed:""`
-	baselineDumpFlag `embed:""`
-	At               string `placeholder:"DATETIME|now" env:"-" help:"Bring the mirror to what the Source had at this moment, from its archives, and keep it there: no other command moves it on. now brings such a mirror to the present." group:"Source"`
-	Retries          int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
-	JSON             bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
+	pullFlags `embed:""`
+	Dump      mirror.DumpMode `default:"auto" enum:"auto,never,only" help:"Whether to take content from the Source's Resource Dump: auto does where more than half of the set is missing here, and fetches one by one what the dump lacks, has too old, or has wrong; never fetches each resource; only uses the dump, and nothing else is fetched (status 1 where something is missing)." group:"Mirror"`
+	At        string          `placeholder:"DATETIME|now" env:"-" help:"Bring the mirror to what the Source had at this moment, from its archives, and keep it there: no other command moves it on. now brings such a mirror to the present." group:"Source"`
+	Retries   int             `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
+	JSON      bool            `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
 }
 
 // Help says what the flags do not.
@@ -42,20 +40,29 @@ func (*baselineCommand) Help() string {
 // Validate is called when the flags are parsed.
 func (c *baselineCommand) Validate() error {
 	_, err := c.moment()
-	return errors.Join(c.sourceFlags.check(), c.mirrorFlags.check(), checkRetries(c.Retries), err)
+	return errors.Join(c.pullFlags.Validate(), checkRetries(c.Retries), err)
 }
 
-func checkRetries(n int) error {
-	if n < 0 {
-		return fmt.Errorf("--retries must be 0 or more, not %d", n)
+// moment is the --at that is a datetime; zero for none.
+func (c *baselineCommand) moment() (time.Time, error) {
+	if c.At == "" || c.At == now {
+		return time.Time{}, nil
 	}
-	return nil
+	at, err := payload.ParseDatetime(c.At)
+	switch {
+	case err != nil || len(c.At) <= len("2006-01-02"):
+		return at, fmt.Errorf("--at: %q is not a datetime with a time of day "+
+			"such as 2026-01-02T03:04:05Z, nor %s", c.At, now)
+	case at.After(time.Now()):
+		return at, fmt.Errorf("--at: %s lies in the future; for the present give --at %s", c.At, now)
+	}
+	return at, nil
 }
 
 func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) {
 	defer func() { err = stopped(ctx, "baseline", err) }()
 	c.dump = c.Dump
-	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
+	p, err := openPull(ctx, &c.pullFlags, false, in)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
@@ -66,7 +73,7 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	if c.At == now {
 		err = p.mirror.LetGo()
 	} else {
-		err = p.mustBeFree()
+		err = mustBeFree(p.mirror)
 	}
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
@@ -89,33 +96,6 @@ func (c *baselineCommand) run(ctx context.Context, in surroundings) (err error) 
 	return errors.Join(p.summary(ctx, "baseline", c.JSON), held)
 }
 
-// bring runs do, which brings the copies to another state, and shows its progress. Then it retries
-// what failed. held says what do did not delete, where it did all else.
-func (p *pull) bring(
-	ctx context.Context, what string, retries int, do func() error,
-) (held, err error) {
-	end := showProgress(what, p.mirror, p.surroundings)
-	defer end()
-	err = do()
-	if errors.Is(err, mirror.ErrNotWhole) || errors.Is(err, mirror.ErrTooMany) {
-		held, err = fmt.Errorf("%s: %w", what, err), nil
-	}
-	if err == nil {
-		err = p.mirror.Settle(ctx, retries)
-	}
-	return held, err
-}
-
-// stopped adds to the error of a command that was stopped in the middle how to go on.
-func stopped(ctx context.Context, what string, err error) error {
-	cause := context.Cause(ctx)
-	if cause == nil || !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%s: it was stopped before its end (%w); "+
-		"give the same command again, and it goes on with what is there", what, cause)
-}
-
 // position is from when on changes are to be taken, if that is known.
 func (*baselineCommand) position(seen *mirror.Seen, p *pull) (at time.Time, known bool) {
 	switch {
@@ -131,209 +111,46 @@ func (*baselineCommand) position(seen *mirror.Seen, p *pull) (at time.Time, know
 	return at, true
 }
 
-// incrementalCommand takes what has changed since the last run.
-type incrementalCommand struct {
-	sourceFlags         `embed:""`
-	mirrorFlags         `embed:""`
-	incrementalDumpFlag `embed:""`
-	Retries             int    `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
-	Since               string `placeholder:"DATETIME" env:"-" help:"Take the changes from this moment on. Default: from where the last baseline, incremental or follow has ended." group:"Source"`
-	JSON                bool   `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
-}
-
-// Help says what the flags do not.
-func (*incrementalCommand) Help() string {
-	return "It reads the Source's Change Lists from where the last run ended, fetches what has changed, " +
-		"and deletes or records what was deleted. It is for Sources without push; follow misses nothing " +
-		"of those with it. Where the Change Lists do not reach back that far, a new baseline is needed, " +
-		"and the exit status is 1."
-}
-
-// Validate is called when the flags are parsed.
-func (c *incrementalCommand) Validate() error {
-	all := []error{c.sourceFlags.check(), c.mirrorFlags.check(), checkRetries(c.Retries)}
-	if c.Since != "" {
-		at, err := payload.ParseDatetime(c.Since)
-		if err != nil {
-			err = fmt.Errorf("--since: %q is not a datetime such as 2026-01-02T03:04:05Z", c.Since)
-		} else {
-			err = notAhead("since", c.Since, at)
-		}
-		all = append(all, err)
-	}
-	return errors.Join(all...)
-}
-
-func (c *incrementalCommand) run(ctx context.Context, in surroundings) (err error) {
-	defer func() { err = stopped(ctx, "incremental", err) }()
-	c.dump = c.Dump
-	p, err := openPull(ctx, &c.sourceFlags, &c.mirrorFlags, false, in)
-	defer func() { err = errors.Join(err, p.close()) }()
+// bringBack has the mirror be what the Source had at --at.
+func (c *baselineCommand) bringBack(ctx context.Context, p *pull) error {
+	at, err := c.moment()
 	if err != nil {
 		return err
 	}
-	if err := p.mustBeFree(); err != nil {
-		return fmt.Errorf("incremental: %w", err)
+	if p.set, err = p.client.WithArchives(ctx, p.set); err != nil {
+		return fmt.Errorf("--source: %w", err)
 	}
-	from, err := p.position(ctx, c.Since)
-	if err != nil {
+	var seen mirror.Seen
+	held, err := p.bring(ctx, "baseline", c.Retries, func() (err error) {
+		seen, err = p.mirror.BaselineAt(ctx, p.client, p.set, at)
 		return err
-	}
-	var to follow.Position
-	held, err := p.bring(ctx, "incremental", c.Retries, func() (err error) {
-		tooMany := p.mirror.Sweep(ctx)
-		if tooMany != nil && !errors.Is(tooMany, mirror.ErrTooMany) {
-			return tooMany
-		}
-		if to, err = p.increment(ctx, from); err != nil {
-			return err
-		}
-		return tooMany
 	})
-	switch {
-	case errors.Is(err, lists.ErrGone):
-		return fmt.Errorf("incremental: %w: take a new baseline", err)
-	case err != nil:
-		return fmt.Errorf("incremental: %w", err)
+	if err != nil {
+		return fmt.Errorf("baseline --at %s: %w", c.At, err)
 	}
-	if err := errors.Join(p.advance(ctx, to), p.mirror.EndDumps()); err != nil {
+	p.logger.Info("the mirror is what the Source had at a moment, and is kept there",
+		"at", at, "state_of", seen.At, "resources", seen.Entries, "changes_since", seen.Changes)
+	if err := p.advance(ctx, follow.Position{At: at}); err != nil {
 		return err
 	}
-	return errors.Join(p.summary(ctx, "incremental", c.JSON), held)
-}
-
-// position is where to begin.
-func (p *pull) position(ctx context.Context, since string) (follow.Position, error) {
-	if since != "" {
-		at, err := payload.ParseDatetime(since)
-		return follow.Position{At: at}, err
-	}
-	begun, err := p.mirror.Begun(ctx)
-	var from follow.Position
-	if err == nil {
-		from, err = p.store.Following().Position(ctx)
-	}
-	if err == nil && (from.At.IsZero() || !begun) { // what was handed on to others is not in the mirror
-		err = errors.New("it is not known from when on changes are to be taken: " +
-			"take a baseline first, or say it by --since")
-	}
-	if err == nil && from.At.After(latest()) {
-		err = fmt.Errorf("changes were taken up to %s, which lies in the future: nothing would be taken "+
-			"until then. If this clock is right take a new baseline, or say it by --since", payload.FormatDatetime(from.At))
-	}
-	return from, err
-}
-
-// advance notes up to where the copies are.
-func (p *pull) advance(ctx context.Context, to follow.Position) error {
-	if err := p.store.Following().Advance(ctx, to); err != nil {
+	if err := c.listFailed(ctx, p); err != nil {
 		return err
 	}
-	return p.mirror.Begin(ctx)
+	return errors.Join(p.summary(ctx, "baseline", c.JSON), held)
 }
 
-// increment takes the changes since a position, and returns up to where.
-func (p *pull) increment(ctx context.Context, from follow.Position) (follow.Position, error) {
-	t := taking{ctx: ctx, to: p.mirror, limit: latest()}
-	t.reach(from)
-	if err := p.fromDump(ctx, from, &t); err != nil {
-		return from, err
-	}
-	switch {
-	case p.set.ChangeList == "" && p.set.ChangeDump == "" || p.set.ChangeList == "" && p.dump == mirror.DumpNever:
-		return from, fmt.Errorf("%w: a Change List", lists.ErrNone)
-	case p.set.ChangeList == "" || p.dump == mirror.DumpOnly:
-		return t.at, nil
-	}
-	covered, err := p.client.Changes(ctx, p.set.ChangeList, t.at.At, t.visit)
-	if err = errors.Join(err, t.flush()); err != nil {
-		return from, err
-	}
-	t.cover(covered)
-	return t.at, nil
-}
-
-// cover moves on to where a reading is complete. With a datetime in the future nobody knows up to
-// where a list is, but for the others in it.
-func (t *taking) cover(covered lists.Covered) {
-	if covered.Until.After(t.at.At) && !covered.Until.After(t.limit) && !t.odd {
-		t.reach(follow.Position{At: covered.Until})
-	}
-}
-
-const (
-	// takeBatch is how many changes are handed on in one step, and takeBytes about how many bytes.
-	takeBatch = 1000
-	takeBytes = 4 << 20
-	// clockSkew is how far a Source's clock may be ahead of this one. What it dates later does not move
-	// the position: all that comes until then would count as taken.
-	clockSkew = follow.DefaultSkew
-)
-
-// latest is up to when a position is believed.
-func latest() time.Time { return time.Now().Add(clockSkew) }
-
-// taking hands changes on, several at a time, and notes up to where.
-type taking struct {
-	ctx   context.Context // of one call
-	to    follow.Taker
-	batch []follow.Change
-	bytes int
-	at    follow.Position
-	known map[string]struct{} // the keys of at
-	limit time.Time           // beyond it at does not move
-	odd   bool                // something is beyond it
-}
-
-func (t *taking) visit(e payload.Entry) error {
-	c := follow.Change{Entry: e, Key: follow.Key(&e, 0), Via: follow.ChangeList}
-	switch {
-	case e.Datetime.After(t.limit):
-		t.odd = true
-	case e.Datetime.After(t.at.At):
-		t.reach(follow.Position{At: e.Datetime, Keys: []string{c.Key}})
-	case !e.Datetime.IsZero() && e.Datetime.Equal(t.at.At):
-		t.note(c.Key) // also the last run may have taken it
-	}
-	// The texts are parts of the whole entry, which may be large.
-	c.Links = mirror.KeptLinks(c.Links)
-	texts := []*string{&c.Loc, &c.LastMod, &c.Hash, &c.Length, &c.Type, &c.Encoding, &c.Path}
-	for _, text := range texts {
-		*text = strings.Clone(*text)
-		t.bytes += len(*text)
-	}
-	t.batch = append(t.batch, c)
-	if len(t.batch) < takeBatch && t.bytes < takeBytes {
-		return nil
-	}
-	return t.flush()
-}
-
-// reach moves on to a position.
-func (t *taking) reach(to follow.Position) {
-	t.at = follow.Position{At: to.At, Assumed: to.Assumed}
-	t.known = make(map[string]struct{}, len(to.Keys))
-	for _, key := range to.Keys {
-		t.note(key)
-	}
-}
-
-// note has a key in the position, once.
-func (t *taking) note(key string) {
-	if _, known := t.known[key]; !known {
-		t.known[key] = struct{}{}
-		t.at.Keys = append(t.at.Keys, key)
-	}
-}
-
-func (t *taking) flush() error {
-	for len(t.batch) > 0 {
-		done, err := t.to.Take(t.ctx, t.batch)
-		if err != nil {
-			return err
+// listFailed prints every resource that is not as it was.
+func (c *baselineCommand) listFailed(ctx context.Context, p *pull) error {
+	return p.mirror.EachFailed(ctx, func(f *mirror.Copy) error {
+		if c.JSON {
+			return printJSON(p.stdout, struct {
+				Loc    string `json:"not_as_it_was"`
+				Reason string `json:"reason"`
+			}{f.Loc, f.Reason})
 		}
-		t.batch = t.batch[done:]
-	}
-	t.batch, t.bytes = nil, 0
-	return nil
+		if _, err := fmt.Fprintf(p.stdout, "not as it was %q: %s\n", f.Loc, legible.Line(f.Reason)); err != nil {
+			return fmt.Errorf("printing: %w", err)
+		}
+		return nil
+	})
 }

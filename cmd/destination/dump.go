@@ -13,19 +13,6 @@ import (
 	"carillon/payload"
 )
 
-// baselineDumpFlag, incrementalDumpFlag and followDumpFlag say when content is taken from packages.
-type baselineDumpFlag struct {
-	Dump mirror.DumpMode `default:"auto" enum:"auto,never,only" help:"Whether to take content from the Source's Resource Dump: auto does where more than half of the set is missing here, and fetches one by one what the dump lacks, has too old, or has wrong; never fetches each resource; only uses the dump, and nothing else is fetched (status 1 where something is missing)." group:"Mirror"`
-}
-
-type incrementalDumpFlag struct {
-	Dump mirror.DumpMode `default:"auto" enum:"auto,never,only" help:"Whether to take changes with their content from the Source's Change Dump: auto does where 1000 changes or more are pending, and fetches one by one what the dump lacks, or has wrong; never reads Change Lists; only uses the dump, up to where it ends." group:"Mirror"`
-}
-
-type followDumpFlag struct {
-	Dump mirror.DumpMode `default:"auto" enum:"auto,never" help:"With --mirror: whether to take content from the Source's dumps. auto takes it from the Resource Dump where a baseline finds more than half of the set missing here, and from the Change Dump where 1000 changes or more are pending at the start; what a dump lacks, has too old, or has wrong is fetched one by one. never fetches each resource." group:"Mirror"`
-}
-
 // manyChanges is from how many pending changes on a Change Dump is used: below it a package may hold
 // far more than is needed.
 const manyChanges = 1000

@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"path/filepath"
 	"time"
 
-	"carillon/cmd/internal/program"
 	"carillon/destination"
 	"carillon/destination/follow"
-	"carillon/internal/release"
+	"carillon/destination/mirror"
 	"carillon/payload"
 )
 
@@ -22,16 +19,16 @@ type followCommand struct {
 	Topic  string `placeholder:"URL" help:"Topic to follow. Its hub, and the Source's Change List, are found from its links." group:"Source"`
 	Source string `placeholder:"URL" help:"Where to look for what the Source offers, instead of --topic, or with it where there are several sets: its site, Source Description, Capability List, or any resource that links to that, or a Change List by itself. A Source without a topic is followed by its Change List." group:"Source"`
 
-	Memory     string   `default:"auto" placeholder:"WHERE" help:"The hub's change memory: auto is what the hub names, none, or a URL." group:"Source" range:"auto, none or a URL"`
-	ChangeList string   `name:"changelist" default:"auto" placeholder:"WHERE" help:"The Source's Change List: auto is what its Capability List names, none, or a URL." group:"Source" range:"auto, none or a URL"`
-	TrustHost  []string `placeholder:"HOST" help:"Host to which the Source's documents may lead besides their own, with or without a port; several by repeating the flag or separated by commas." group:"Source"`
+	Memory     string `default:"auto" placeholder:"WHERE" help:"The hub's change memory: auto is what the hub names, none, or a URL." group:"Source" range:"auto, none or a URL"`
+	ChangeList string `name:"changelist" default:"auto" placeholder:"WHERE" help:"The Source's Change List: auto is what its Capability List names, none, or a URL." group:"Source" range:"auto, none or a URL"`
+	hostsFlag  `embed:""`
 
 	Exec        string        `placeholder:"COMMAND" help:"Run a command for each change, by the shell, with the change as JSON on its standard input and CARILLON_KEY, CARILLON_LOC, CARILLON_CHANGE, CARILLON_DATETIME and CARILLON_VIA in its environment. While it fails it is run again, and all later changes wait." group:"Output"`
 	ExecTimeout time.Duration `default:"1h" help:"How long one run of the command may take; then it is ended, and has failed." group:"Output" range:"more than 0"`
 	NDJSON      bool          `name:"ndjson" help:"Print each change as a line of JSON. It is the default." group:"Output"`
 	mirrorFlags `embed:""`
 
-	followDumpFlag `embed:""`
+	Dump mirror.DumpMode `default:"auto" enum:"auto,never" help:"With --mirror: whether to take content from the Source's dumps. auto takes it from the Resource Dump where a baseline finds more than half of the set missing here, and from the Change Dump where 1000 changes or more are pending at the start; what a dump lacks, has too old, or has wrong is fetched one by one. never fetches each resource." group:"Mirror"`
 
 	publishFlags `embed:""`
 
@@ -44,57 +41,32 @@ type followCommand struct {
 	Lease       time.Duration `default:"0s" placeholder:"DURATION" help:"Lease to ask for, in whole seconds; 0s leaves it to the hub." group:"Subscription" range:"0s, or whole seconds"`
 	Unsubscribe bool          `help:"End the subscription when stopped. Otherwise it stays, and the hub keeps what comes meanwhile." group:"Subscription"`
 
-	TLS    program.TLS `embed:"" set:"listener=callback listener" group:"Listener"`
-	Listen string      `default:"127.0.0.1:8092" placeholder:"HOST:PORT" help:"Listener for the callback; port 0 picks one." group:"Listener"`
-	URL    string      `placeholder:"URL" help:"Base of the callback's URL, as the hub reaches it. Default: the listener's address, https:// with --tls-cert." group:"Listener"`
+	listenerFlags `embed:""`
 }
-
-// storeName is the directory of the store below --data: what follows, mirrors and audits
-// shares it.
-const storeName = "store"
-
-// storeDir is where the store is.
-func storeDir(data string) string { return filepath.Join(data, storeName) }
-
-// Words that a setting may be instead of a URL.
-const (
-	auto = "auto"
-	none = "none"
-)
 
 // Validate refuses what does not go together. It is called when the flags are parsed.
 func (f *followCommand) Validate() error {
-	var all []error
-	refuse := func(wrong bool, format string, args ...any) {
-		if wrong {
-			all = append(all, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(f.Topic == "" && f.Source == "", "--topic or --source must say whom to follow")
-	refuse(f.Topic != "" && !isWebURL(f.Topic), "--topic: %q is not an absolute http or https URL", f.Topic)
-	refuse(f.Source != "" && !isWebURL(f.Source), "--source: %q is not an absolute http or https URL", f.Source)
-	refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
-	refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)
-	refuse(f.NDJSON && f.Exec != "", "--exec and --ndjson are two ways of the same: choose one")
-	refuse(f.Mirror != "" && (f.NDJSON || f.Exec != ""), "--mirror takes the changes itself: give --exec or --ndjson to another process")
+	var all refusals
+	all.refuse(f.Topic == "" && f.Source == "", "--topic or --source must say whom to follow")
+	all.refuse(f.Topic != "" && !isWebURL(f.Topic), "--topic: %q is not an absolute http or https URL", f.Topic)
+	all.refuse(f.Source != "" && !isWebURL(f.Source), "--source: %q is not an absolute http or https URL", f.Source)
+	all.refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
+	all.refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)
+	all.refuse(f.NDJSON && f.Exec != "", "--exec and --ndjson are two ways of the same: choose one")
+	all.refuse(f.Mirror != "" && (f.NDJSON || f.Exec != ""), "--mirror takes the changes itself: give --exec or --ndjson to another process")
 	if f.Mirror != "" {
 		all = append(all, f.mirrorFlags.check())
 	}
 	all = append(all, f.publishFlags.check(f.Mirror))
-	refuse(f.ExecTimeout <= 0, "--exec-timeout must be over 0, not %s", f.ExecTimeout)
-	refuse(f.Poll <= 0, "--poll must be over 0, not %s", f.Poll)
-	refuse(f.Settle <= 0, "--settle must be over 0, not %s", f.Settle)
-	refuse(f.Data == "", "--data must name a directory")
+	all.refuse(f.ExecTimeout <= 0, "--exec-timeout must be over 0, not %s", f.ExecTimeout)
+	all.refuse(f.Poll <= 0, "--poll must be over 0, not %s", f.Poll)
+	all.refuse(f.Settle <= 0, "--settle must be over 0, not %s", f.Settle)
+	all.refuse(f.Data == "", "--data must name a directory")
 	if _, _, err := f.begin(); err != nil {
 		all = append(all, err)
 	}
-	refuse(f.onGap() == follow.GapBaseline && f.Mirror == "", "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
+	all.refuse(f.onGap() == follow.GapBaseline && f.Mirror == "", "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
 	return errors.Join(all...)
-}
-
-func isWebURL(raw string) bool {
-	u, err := url.Parse(raw)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
 }
 
 // begin reads --start.
@@ -115,14 +87,6 @@ func (f *followCommand) begin() (follow.Start, time.Time, error) {
 	return follow.StartAt, at, notAhead("start", f.Start, at)
 }
 
-// notAhead refuses a moment in the future: nothing would be taken until then.
-func notAhead(flag, told string, at time.Time) error {
-	if at.After(time.Now().Add(follow.DefaultSkew)) {
-		return fmt.Errorf("--%s: %s lies in the future, and every change before it would be passed over", flag, told)
-	}
-	return nil
-}
-
 func (f *followCommand) onGap() follow.OnGap {
 	switch {
 	case f.OnGap == auto && f.Mirror != "":
@@ -133,11 +97,6 @@ func (f *followCommand) onGap() follow.OnGap {
 	return follow.OnGap(f.OnGap)
 }
 
-// endpoint is the listener.
-func (f *followCommand) endpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger}
-}
-
 // room is what the flags say of the subscription to a topic.
 func (f *followCommand) room(topic string, sink destination.Sink, logger *slog.Logger) destination.Config {
 	return destination.Config{
@@ -146,22 +105,13 @@ func (f *followCommand) room(topic string, sink destination.Sink, logger *slog.L
 	}
 }
 
-const userAgent = "Carillon-Destination/" + release.Version
-
 // Look implements program.Looker.
 func (f *followCommand) Look(_ context.Context, logger *slog.Logger) error {
-	all := []error{f.endpoint(logger).Check(f.URL)}
 	topic := f.Topic
 	if topic == "" {
 		topic = "http://localhost/" // found from --source
 	}
-	cfg := f.room(topic, destination.NewPrinter(io.Discard, true), logger)
-	if f.URL == "" {
-		all = append(all, program.NeedsURL(f.Listen))
-		cfg.URL = "http://localhost/" // the listener's, which is good
-	}
-	if err := cfg.Validate(); err != nil {
-		all = append(all, flagError(err))
-	}
-	return errors.Join(append(all, lookAtData(f.Data, logger), f.mirrorFlags.look(), f.publishFlags.look(), lookAtHosts(f.TrustHost))...)
+	_, err := f.client(logger)
+	return errors.Join(f.listenerFlags.look(f.room(topic, destination.NewPrinter(io.Discard, true), logger)),
+		f.mirrorFlags.look(), f.publishFlags.look(), err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon/destination/follow"
 	"carillon/destination/lists"
 	"carillon/destination/mirror"
 )
@@ -49,6 +50,77 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 			return errors.Join(h.standing(m), m.Close())
 		},
 	}, nil
+}
+
+// startAnew tells whether a mirror is to begin with a baseline though there is a position: changes were
+// handed on to somebody else up to there. Who has chosen another --start does without.
+func (h *following) startAnew(ctx context.Context, m *mirror.Mirror) (bool, error) {
+	begun, err := m.Begun(ctx)
+	if err != nil || begun {
+		return false, err
+	}
+	if start, _, _ := h.begin(); start != follow.StartBaseline {
+		return false, m.Begin(ctx)
+	}
+	return true, nil
+}
+
+// beginning notes that the copies of a mirror were begun, when a baseline was taken.
+type beginning struct {
+	follow.Baseliner
+	mirror *mirror.Mirror
+}
+
+// Baseline implements follow.Baseliner.
+func (b beginning) Baseline(ctx context.Context) (time.Time, error) {
+	at, err := b.Baseliner.Baseline(ctx)
+	if err == nil {
+		err = b.mirror.Begin(ctx)
+	}
+	return at, err
+}
+
+// byDump takes what the Change Dump has of the changes since the last run, where so many are
+// pending that this is worth it. Then it removes packages that an earlier command has left. What a
+// Change Dump does not bring, the follower reads from the Change List. A mirror that begins with a
+// baseline is left to that: it uses the packages that are there, and removes them.
+func (h *following) byDump(ctx context.Context, m *mirror.Mirror, anew bool) {
+	from, err := h.store.Following().Position(ctx)
+	start, _, _ := h.begin() // Validate has read it
+	switch begins := anew || from.At.IsZero(); {
+	case err == nil && begins && start == follow.StartBaseline:
+		return
+	case err == nil && !begins && !from.Assumed:
+		err = h.changeDump(ctx, m, from)
+	}
+	if ctx.Err() != nil {
+		return // the follower ends; the next run goes on with the packages
+	}
+	if err != nil {
+		h.logger.Warn("no changes are taken from the Change Dump", "error", err)
+	}
+	if err := m.EndDumps(); err != nil {
+		h.logger.Warn("packages of dumps cannot be removed", "error", err)
+	}
+}
+
+// changeDump takes the changes from a position on from the Change Dump, and moves the position.
+func (h *following) changeDump(ctx context.Context, m *mirror.Mirror, from follow.Position) error {
+	set, err := h.set(ctx)
+	if err != nil {
+		return err
+	}
+	p := &pull{
+		pullFlags: &pullFlags{mirrorFlags: h.mirrorFlags}, surroundings: h.surroundings,
+		client: h.places.client, set: set, store: h.store, mirror: m,
+	}
+	t := taking{ctx: ctx, to: m, limit: latest()}
+	t.reach(from)
+	if err := p.fromDump(ctx, from, &t); err != nil || !t.at.At.After(from.At) {
+		return err
+	}
+	h.logger.Info("caught up by the Change Dump", "position", t.at.At)
+	return p.advance(ctx, t.at)
 }
 
 // set is what the Source offers, with the Change List that the flags say.

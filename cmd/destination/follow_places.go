@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,8 +20,6 @@ const (
 	// discoverRest is when a Source that offers a part of its lists is asked for the others at the
 	// earliest: they may be made later.
 	discoverRest = 10 * time.Second
-	// maxNamed is how many sets an error names.
-	maxNamed = 10
 )
 
 // places are where changes can be read again.
@@ -113,38 +109,4 @@ func (p *places) set(ctx context.Context) (lists.Set, error) {
 		p.again, p.failed = time.Now().Add(discoverSoon), err
 	}
 	return set, p.failed
-}
-
-// errWhichSet: the Source has several sets, and nobody has said which.
-var errWhichSet = errors.New("which set of resources is meant is not clear")
-
-// discover finds the set of a topic, or the only one where none is named.
-func discover(ctx context.Context, client *lists.Client, start, topic string) (lists.Set, error) {
-	sets, err := client.Discover(ctx, start)
-	if err != nil {
-		return lists.Set{}, err
-	}
-	for _, set := range sets {
-		if topic != "" && set.Topic == topic {
-			return set, nil
-		}
-	}
-	if len(sets) == 1 && (topic == "" || start == topic || sets[0].Topic == "") {
-		return sets[0], nil
-	}
-	var named []string
-	for _, set := range sets[:min(len(sets), maxNamed)] {
-		named = append(named, fmt.Sprintf("%.300q (topic %.300q)", addresses(&set)[0], orNone(set.Topic)))
-	}
-	if topic != "" {
-		return lists.Set{}, fmt.Errorf("%w: none of the %d sets at %s has the topic %s: %s", errWhichSet, len(sets), start, topic, strings.Join(named, ", "))
-	}
-	return lists.Set{}, fmt.Errorf("%w: name one of the %d sets at %s by --topic, or by its address as --source: %s", errWhichSet, len(sets), start, strings.Join(named, ", "))
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return none
-	}
-	return s
 }

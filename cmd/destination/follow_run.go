@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -15,6 +14,7 @@ import (
 	"carillon/destination"
 	"carillon/destination/follow"
 	"carillon/destination/lists"
+	"carillon/payload"
 	"carillon/store/pebblestore"
 )
 
@@ -60,15 +60,18 @@ func (f *followCommand) run(ctx context.Context, in surroundings) (err error) {
 		}
 		return err
 	}
-	h.ready()
-	return h.serve(ctx)
+	h.ready(h.stdout, h.ln, h.Exec == "" && h.Mirror == "")
+	if h.room == nil {
+		return h.serve(ctx)
+	}
+	return serveCallback(ctx, h.ln, h.room, program.NewReloader(h.again), h.serve)
 }
 
 // open opens all parts; what was opened is closed by close, also after an error.
 func (h *following) open(ctx context.Context) (err error) {
-	client, err := lists.New(lists.Config{UserAgent: userAgent, Logger: h.logger, Hosts: h.TrustHost})
+	client, err := h.client(h.logger)
 	if err != nil {
-		return fmt.Errorf("--trust-host: %w", err)
+		return err
 	}
 	h.places = &places{
 		memory: h.Memory, changeList: h.ChangeList, client: client, logger: h.logger,
@@ -101,20 +104,6 @@ func (h *following) open(ctx context.Context) (err error) {
 	return h.subscribe(ctx)
 }
 
-// openStore opens the store of a Destination's data directory.
-func openStore(data string, minFree uint64, logger *slog.Logger) (*pebblestore.Destination, error) {
-	store, err := pebblestore.OpenDestination(pebblestore.Config{Dir: storeDir(data), MinFree: minFree, Logger: logger})
-	if errors.Is(err, pebblestore.ErrInUse) {
-		return nil, fmt.Errorf("--data %s: data directory in use by another process; "+
-			"stop that one first: one command at a time uses it", data)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--data %s: %w", data, err)
-	}
-	warnExposed(data, logger)
-	return store, nil
-}
-
 // discover finds the topic of the Source. One that is away is asked until it is there.
 func (h *following) discover(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(discoverFirst),
@@ -140,6 +129,47 @@ func (h *following) discover(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// claim sees to it that the store is this Source's.
+func (h *following) claim(ctx context.Context) error {
+	h.settled = &settling{store: h.store.Following()}
+	start, at, _ := h.begin() // Validate has read it
+	b := pebblestore.Belonging{Begin: string(start)}
+	if start == follow.StartAt {
+		b.Begin = payload.FormatDatetime(at)
+	}
+	if h.topic != "" {
+		b.Names = []string{h.topic}
+	}
+	if h.places.found != nil {
+		b.Names = append(b.Names, addresses(h.places.found)...)
+	}
+	o, err := claim(ctx, h.store, h.Data, b, func() []string {
+		set, err := h.places.set(ctx)
+		if err != nil {
+			return nil
+		}
+		return addresses(&set)
+	})
+	if err != nil {
+		return err
+	}
+	h.settled.done.Store(o.Settled)
+	from, err := h.store.Following().Position(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Settled && h.Start != auto && !from.At.IsZero() {
+		h.logger.Info("--start counts the first time only; going on from where the last run has ended", "start", h.Start)
+	}
+	h.places.learn = func(ctx context.Context, set *lists.Set) {
+		b := pebblestore.Belonging{Names: append(slices.Clone(b.Names), addresses(set)...), Begin: b.Begin}
+		if _, err := h.store.Following().Belong(ctx, b); err != nil {
+			h.logger.Warn("what the Source offers cannot be noted", "error", err)
+		}
+	}
+	return nil
 }
 
 // outlet is chosen by the flags.
@@ -172,15 +202,9 @@ func (h *following) config(client *lists.Client) follow.Config {
 
 // subscribe opens the listener and the room.
 func (h *following) subscribe(ctx context.Context) (err error) {
-	if h.ln, err = program.Listen(ctx, h.endpoint(h.logger)); err != nil {
+	if h.ln, err = h.listen(ctx, h.logger); err != nil {
 		return err
 	}
-	if h.URL == "" {
-		if h.URL, err = h.ln.BaseURL("/"); err != nil {
-			return err
-		}
-	}
-	h.ln.ToldAs(h.URL, h.logger)
 	if h.room, err = destination.New(h.followCommand.room(h.topic, h.follower, h.logger)); err != nil {
 		return flagError(err)
 	}
@@ -188,33 +212,9 @@ func (h *following) subscribe(ctx context.Context) (err error) {
 	return nil
 }
 
-// ready prints the ready line: as an object where all lines are.
-func (h *following) ready() {
-	listen := ""
-	if h.ln != nil {
-		listen = h.ln.Addr().String()
-	}
-	if h.Exec == "" && h.Mirror == "" {
-		line, _ := json.Marshal(struct { // strings always marshal
-			Ready  string `json:"ready"`
-			Listen string `json:"listen,omitempty"`
-			URL    string `json:"url,omitempty"`
-		}{name, listen, h.URL})
-		fmt.Fprintf(h.stdout, "%s\n", line)
-		return
-	}
-	var addresses []program.Address
-	if h.ln != nil {
-		addresses = []program.Address{{Name: "listen", Value: listen}, {Name: "url", Value: h.URL}}
-	}
-	program.Ready(h.stdout, name, addresses...)
-}
-
 // serve runs the parts until ctx ends or one of them fails.
 func (h *following) serve(ctx context.Context) error {
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g, running := errgroup.WithContext(running)
+	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if h.out.before != nil {
 			h.out.before(running)
@@ -224,29 +224,18 @@ func (h *following) serve(ctx context.Context) error {
 	if h.out.run != nil {
 		g.Go(func() error { return h.out.run(running) })
 	}
-	if h.room == nil {
-		return g.Wait()
+	if h.room != nil {
+		g.Go(func() error { return h.push(running) })
 	}
-	// The hub verifies an unsubscription too: the callback is served until the room's
-	// Run has returned.
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	served := make(chan error, 1)
-	go func() {
-		err := program.Serve(serving, h.ln, h.room, h.logger)
-		cancel()
-		served <- err
-	}()
-	g.Go(func() error { return h.push(running) })
-	reloads := program.NewReloader(h.again)
-	reloads.Prepare = func(command any) (c program.Change, err error) {
-		err = c.Renew(h.ln, command.(*followCommand).TLS, "")
-		return c, err
+	return g.Wait()
+}
+
+// advised says what helps where nobody has what is missing.
+func (h *following) advised(err error) error {
+	if !errors.Is(err, follow.ErrGap) || h.settled.done.Load() {
+		return err
 	}
-	go func() { _ = reloads.Run(running) }() // what goes wrong is in the log
-	err := g.Wait()
-	stop()
-	return errors.Join(err, <-served)
+	return fmt.Errorf("%w; nothing was handed on yet: begin elsewhere, by --start", err)
 }
 
 // push holds the subscription. Where the hub says no, and the Source can be followed by its
@@ -287,7 +276,4 @@ func (h *following) close() error {
 	return errors.Join(all...)
 }
 
-var (
-	_ command = (*followCommand)(nil)
-	_ command = (*flags)(nil)
-)
+var _ command = (*followCommand)(nil)

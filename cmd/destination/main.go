@@ -16,16 +16,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 
 	"carillon/cmd/internal/program"
 )
 
-const (
-	name    = "destination"
-	summary = "Subscribe to the change notifications of a topic and print each change. Unsubscribes when it is stopped. The commands do more: destination follow misses nothing."
-)
+const summary = "Subscribe to the change notifications of a topic and print each change. Unsubscribes when it is stopped. The commands do more: destination follow misses nothing."
 
 // commands are the command line (and the environment, and the configuration file).
 type commands struct {
@@ -43,24 +39,33 @@ type commands struct {
 	About    program.VersionCommand `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
 
+// configCommands are the commands about the configuration.
+type configCommands struct {
+	Check     checkCommands            `cmd:"" help:"Say what is wrong with the configuration of a command, without starting: destination config check follow takes what destination follow takes; without a command it is that of the destination that prints."`
+	Reference program.ReferenceCommand `cmd:"" hidden:"" help:"Write what all settings mean, as Markdown."`
+}
+
+// checkCommands are as the commands that they look at.
+type checkCommands struct {
+	Serve       program.CheckCommand[flags]              `cmd:"" default:"withargs" hidden:"" help:"Say what is wrong with the configuration, without starting."`
+	Follow      program.CheckCommand[followCommand]      `cmd:"" help:"Say what is wrong with the configuration of destination follow."`
+	Baseline    program.CheckCommand[baselineCommand]    `cmd:"" help:"Say what is wrong with that of destination baseline."`
+	Incremental program.CheckCommand[incrementalCommand] `cmd:"" help:"Say what is wrong with that of destination incremental."`
+	Audit       program.CheckCommand[auditCommand]       `cmd:"" help:"Say what is wrong with that of destination audit."`
+	Source      program.CheckCommand[checkCommand]       `cmd:"" name:"check" help:"Say what is wrong with that of destination check."`
+}
+
+// checks is any of them.
+type checks interface {
+	Check(ctx context.Context, name string, flags any, stdout, stderr io.Writer, also ...string) error
+}
+
 //go:generate go run . config reference --into ../../docs/configuration.md
 
 func main() { os.Exit(program.Main(run)) }
 
-// command is one of the things that the program does.
-type command interface {
-	run(ctx context.Context, in surroundings) error
-}
-
-// surroundings are what a command works in.
-type surroundings struct {
-	logger         *slog.Logger
-	stdout, stderr io.Writer
-	again          program.Reloading // for what takes a change of its settings while it runs
-}
-
-// errTold ends the program with status 1 where its output has said why.
-var errTold = errors.New("told already")
+// statusNotLooked is the exit status of a check that could not look at a place.
+const statusNotLooked = 2
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := runChosen(ctx, args, stdout, stderr)

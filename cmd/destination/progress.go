@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
 	"carillon/cmd/internal/program"
 	"carillon/destination/mirror"
-	"carillon/internal/legible"
 )
 
 // How often a command says how far it has come.
@@ -98,14 +95,57 @@ func timeLeft(at mirror.Progress, since time.Duration) time.Duration {
 	return max(time.Duration(float64(since)*float64(total-done)/float64(done)).Round(grain), grain)
 }
 
-// printJSON prints an object as one line. Strangers' text in it does nothing to a terminal.
-func printJSON(w io.Writer, v any) error {
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, err := w.Write(append(legible.AppendJSON(nil, bytes.TrimSuffix(line.Bytes(), []byte("\n"))), '\n'))
+// outcome is what became of a run.
+type outcome struct {
+	mirror.Progress
+	mirror.Standing
+	took time.Duration
+}
+
+// invalid is how many resources cannot be asked for: those that are recorded, and those of this run
+// whose loc is too long to be recorded.
+func (o *outcome) invalid() int { return max(o.Standing[mirror.Invalid], int(o.Progress.Invalid)) }
+
+func (o *outcome) text(w io.Writer, what string) error {
+	_, err := fmt.Fprintf(w, "%s: %d fetched (%s%s), %d unchanged, %d deleted, in %s; the mirror has "+
+		"%d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside, %d invalid\n",
+		what, o.Fetched, megabytes(o.Bytes), o.origins(), o.Unchanged, o.Progress.Deleted,
+		o.took.Round(time.Millisecond), o.Standing[mirror.Whole], o.Standing[mirror.Missing],
+		o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid())
 	return err
+}
+
+// origins says how many came from packages, where any package was used.
+func (o *outcome) origins() string {
+	if o.Packages+o.Unusable == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d from %d packages, %d by GET", o.Unpacked, o.Packages, o.Fetched-o.Unpacked)
+}
+
+func (o *outcome) json(w io.Writer, what string) error {
+	return printJSON(w, struct {
+		Command   string  `json:"command"`
+		Fetched   int64   `json:"fetched"`
+		Bytes     int64   `json:"bytes"`
+		Unpacked  int64   `json:"from_packages"`
+		Asked     int64   `json:"by_get"`
+		Spoiled   int64   `json:"spoiled_in_packages"`
+		Packages  int64   `json:"packages"`
+		Unusable  int64   `json:"unusable_packages"`
+		Unchanged int64   `json:"unchanged"`
+		Deleted   int64   `json:"deleted"`
+		Seconds   float64 `json:"seconds"`
+		Whole     int     `json:"whole"`
+		Missing   int     `json:"missing"`
+		Failed    int     `json:"failed"`
+		Kept      int     `json:"kept"`
+		Outside   int     `json:"outside"`
+		Invalid   int     `json:"invalid"`
+	}{
+		what, o.Fetched, o.Bytes, o.Unpacked, o.Fetched - o.Unpacked,
+		o.Spoiled, o.Packages, o.Unusable, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
+		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed],
+		o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid(),
+	})
 }
