@@ -101,11 +101,12 @@
 // table.mu guards the table, bodies, flights, ledger and schedule, as whether an attempt
 // starts depends on all of them at once (docs/decisions/0055-parts-of-the-dispatcher.md).
 // Everything else has its own mutex. They are taken in this order, and none is held over a
-// call to the engine but the first two:
+// call to the engine but those of the first line:
 //
 //	saver.saving, retain's marking   one Save, one Mark at a time; waited for with a bound
+//	subscription.Surety              held by Sure while it calls who watches; asking takes no lock
 //	table.mu                         held for a stretch of the table, never while waiting
-//	asks.mu, subscription.Surety     below it
+//	asks.mu                          below it
 //
 // report.History, report.Published and each trouble have a mutex that is taken alone or
 // below table.mu, and takes no other.

@@ -181,7 +181,7 @@ func (tb *table) topicOf(key string) *topic {
 	t := tb.topics[key]
 	if t == nil {
 		if t = tb.returnTopic(key); t == nil {
-			t = &topic{key: strings.Clone(key)}
+			t = &topic{key: strings.Clone(key), removed: tb.counts[ended]}
 		}
 		t.at = len(tb.topicList)
 		tb.topicList = appended(tb.topicList, t)

@@ -322,6 +322,58 @@ func TestEachWhileOthersEnd(t *testing.T) {
 	})
 }
 
+// endingCtx calls ends[n] when it is asked for the n-th time whether it is over.
+type endingCtx struct {
+	context.Context
+	ends  map[int]func()
+	asked int
+}
+
+func (c *endingCtx) Err() error {
+	c.asked++
+	if end := c.ends[c.asked]; end != nil {
+		end()
+	}
+	return c.Context.Err()
+}
+
+// Of a topic that everybody leaves while its subscriptions are counted nobody counts twice.
+func TestTallyWhileAllEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name string
+			last []subscription.Subscription // who comes back
+		}{{"nobody is there", nil}, {"one comes back", []subscription.Subscription{subscriptionOf(topicURL, callback)}}} {
+			d := start(t, newEngine(), dispatch.Config{}, &attempts{})
+			var subs []subscription.Subscription
+			for i := range 3000 {
+				subs = append(subs, subscriptionOf(topicURL, fmt.Sprintf("https://h%d.example/", i)))
+				d.Activated(subs[i])
+			}
+			end := func(subs []subscription.Subscription) {
+				for _, sub := range subs {
+					d.Ended(sub.ID)
+				}
+			}
+			ctx := &endingCtx{Context: t.Context(), ends: map[int]func(){
+				2: func() { end(subs[1000:1100]) }, // some that were counted take their places
+				3: func() {
+					end(subs)
+					for _, sub := range c.last {
+						d.Activated(sub)
+					}
+				},
+			}}
+			all, err := d.Tally(ctx, topicURL, []delivery.Seq{1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, c.name, all[0].Subscribers, len(c.last))
+			d.stop()
+		}
+	})
+}
+
 // What is still being read counts for nobody: who asks is told of the shard.
 func TestTallyWithoutLoadingShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

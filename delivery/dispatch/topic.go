@@ -9,7 +9,7 @@ type topic struct {
 	entries []*entry
 	idle    int          // how many of them are idle: only those need to be woken
 	failing int          // of how many the last attempt failed
-	removed int          // counts the entries that left
+	removed int          // rises with each entry that leaves; a topic that is made anew begins higher
 	head    delivery.Seq // the highest number that is known to have been durable
 	known   bool
 	asking  bool         // in asks; guarded by asks.mu

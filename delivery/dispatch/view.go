@@ -33,14 +33,13 @@ func (v *view) Each(ctx context.Context, topic string, look func(report.Entry), 
 	}, between)
 }
 
-func (v *view) Removed(topic string) (n int, any bool) {
+func (v *view) Removed(topic string) int {
 	v.table.mu.Lock()
 	defer v.table.mu.Unlock()
-	t := v.table.topics[subscription.Key(topic)]
-	if t == nil {
-		return 0, false
+	if t := v.table.topics[subscription.Key(topic)]; t != nil {
+		return t.removed
 	}
-	return t.removed, true
+	return -1
 }
 
 func (v *view) EachTopic(ctx context.Context, look func(report.TopicCount)) error {

@@ -18,8 +18,8 @@ type Table interface {
 	// order. It misses none that is there throughout, and calls some twice where others end.
 	// After each stretch it calls between, which reports whether to go on.
 	Each(ctx context.Context, topic string, look func(e Entry), between func() (more bool, err error)) error
-	// Removed counts the subscriptions to a topic that have ended; any: there are others.
-	Removed(topic string) (n int, any bool)
+	// Removed changes whenever a subscription to a topic ends; -1: there is none.
+	Removed(topic string) int
 	// Unsaved returns the gaps of a shard that are not saved yet, in the order in which
 	// they were noted.
 	Unsaved(s subscription.Shard) []delivery.Gap
@@ -187,14 +187,14 @@ func (r *Reports) Undelivered(ctx context.Context, topic string, seq delivery.Se
 // eachOnce calls f, once for each subscription to a topic that is there throughout. It
 // calls begin first, and where entries have moved meanwhile begins anew, once.
 func (r *Reports) eachOnce(ctx context.Context, topic string, begin func(), f func(e Entry)) error {
-	before, any := r.table.Removed(topic)
-	if topic == "" || !any {
+	before := r.table.Removed(topic)
+	if topic == "" || before < 0 {
 		return ctx.Err()
 	}
 	onward := func() (bool, error) { return true, nil }
 	begin()
 	err := r.table.Each(ctx, topic, f, onward)
-	if removed, _ := r.table.Removed(topic); err != nil || removed == before {
+	if err != nil || r.table.Removed(topic) == before {
 		return err
 	}
 	begin()

@@ -22,15 +22,15 @@ const (
 // waiting remembers what was found.
 type waiting struct {
 	mu    sync.Mutex
-	asked time.Time             // owned by mu
-	found atomic.Int64          // Unix nanoseconds, 0: nobody waits
+	asked time.Time // owned by mu
+	found atomic.Pointer[time.Time]
 	known map[string]waitsSince // by the topic's key. Owned by mu.
 }
 
 // latest returns what was found; zero: nobody waits.
 func (w *waiting) latest() time.Time {
-	if found := w.found.Load(); found != 0 {
-		return time.Unix(0, found)
+	if found := w.found.Load(); found != nil {
+		return *found
 	}
 	return time.Time{}
 }
@@ -75,9 +75,7 @@ func (r *Reports) OldestWaiting(ctx context.Context) time.Time {
 		}
 	}
 	o.known = known
-	if o.found.Store(0); !found.IsZero() {
-		o.found.Store(found.UnixNano())
-	}
+	o.found.Store(&found)
 	return found
 }
 
