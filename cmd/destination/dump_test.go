@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -26,7 +27,7 @@ type dumper struct {
 	lacks              []string // capabilities that are not offered
 	// before, where it is set, answers in the place of the shelf if it returns true.
 	before func(w http.ResponseWriter, r *http.Request) bool
-	asked  map[string][]string // Range headers, by path; guarded by mu
+	asked  map[string][]string // Range, else If-None-Match headers, by path; guarded by mu
 }
 
 func newDumper(t *testing.T) (*mirrored, *dumper) {
@@ -35,7 +36,7 @@ func newDumper(t *testing.T) (*mirrored, *dumper) {
 	inner := m.shelf.Config.Handler
 	m.shelf.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
-		d.asked[r.URL.Path] = append(d.asked[r.URL.Path], r.Header.Get("Range"))
+		d.asked[r.URL.Path] = append(d.asked[r.URL.Path], cmp.Or(r.Header.Get("Range"), r.Header.Get("If-None-Match")))
 		before := d.before
 		d.mu.Unlock()
 		if before != nil && before(w, r) {

@@ -91,14 +91,19 @@ func TestKilledInAPackage(t *testing.T) {
 	defer s.mu.Unlock()
 	for part := range parts {
 		asked := s.asked[fmt.Sprintf("/%d.zip", part)]
+		ranges := 0
 		for i, from := range asked {
 			if (from == "") != (i == 0) {
 				t.Errorf("package %d was asked for from %q", part, asked)
 				break
 			}
+			if strings.HasPrefix(from, "bytes=") {
+				ranges++
+			}
 		}
-		if len(asked) != 2 {
-			t.Errorf("package %d was asked for %d times", part, len(asked))
+		// A process that was killed before it had taken a whole package asks whether that has changed.
+		if ranges != 1 {
+			t.Errorf("package %d was asked for from %q", part, asked)
 		}
 	}
 }
