@@ -3,14 +3,13 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 
 	"carillon/operator/api"
 	"carillon/operator/socket"
-
-	"context"
-	"errors"
-	"fmt"
 
 	"carillon/delivery"
 	"carillon/internal/machine"

@@ -202,10 +202,10 @@ func TestBrokenDiskEndsTheProcess(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenDiskEndsTheProcess$")
-			machine.Env = append(os.Environ(), brokenDiskEnv+"="+how+":"+dir)
+			process.Env = append(os.Environ(), brokenDiskEnv+"="+how+":"+dir)
 			var stdout, stderr strings.Builder
-			machine.Stdout, machine.Stderr = &stdout, &stderr
-			err := machine.Run()
+			process.Stdout, machine.Stderr = &stdout, &stderr
+			err := process.Run()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 				t.Errorf("the process ended with %v, want status 1", err)
