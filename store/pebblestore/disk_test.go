@@ -204,7 +204,7 @@ func TestBrokenDiskEndsTheProcess(t *testing.T) {
 			process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenDiskEndsTheProcess$")
 			process.Env = append(os.Environ(), brokenDiskEnv+"="+how+":"+dir)
 			var stdout, stderr strings.Builder
-			process.Stdout, machine.Stderr = &stdout, &stderr
+			process.Stdout, process.Stderr = &stdout, &stderr
 			err := process.Run()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
