@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,47 +27,45 @@ import (
 // answersPath is where they are below the hub URI.
 const answersPath = "notifications/"
 
-// answersFor is the pattern of the path for the router: below the path of the hub URI.
-func answersFor(hubURL string) string {
-	paths := endpointPaths(hubURL)
-	if len(paths) == 0 {
-		return ""
-	}
-	return paths[len(paths)-1] + answersPath + "{id}"
+// sourceAnswers answers Sources.
+type sourceAnswers struct {
+	Answers
+	cfg    Config
+	keeper *gatekeeper
+	askers *clients // Sources that ask
 }
 
-// answerAddress is where a Source can ask for a notification.
-func (h *Hub) answerAddress(topic string, id uuid.UUID) string {
-	base := h.cfg.URL
-	if !strings.HasSuffix(base, "/") {
-		base += "/"
+// newSourceAnswers returns nil where Sources cannot ask at all.
+func newSourceAnswers(cfg Config, parts Parts, keeper *gatekeeper, logger *slog.Logger) *sourceAnswers {
+	if parts.Answers == nil || parts.Sources == nil {
+		return nil
 	}
-	return appendQuery(base+answersPath+id.String(), query{"topic", topic})
+	pace := Config{ClientRate: cfg.AnswerRate, ClientBurst: cfg.AnswerBurst, Clients: registered.MaxSources}
+	return &sourceAnswers{parts.Answers, cfg, keeper, newClients(pace, logger)}
 }
 
-// answers tells whether Sources can ask at all.
-func (h *Hub) answers() bool { return h.parts.Answers != nil && h.keeper.sources != nil }
+// address is where a Source can ask for a notification.
+func (a *sourceAnswers) address(topic string, id uuid.UUID) string {
+	return appendQuery(a.cfg.belowHub(answersPath+id.String()), query{"topic", topic})
+}
 
-// getAnswer answers a Source.
-func (h *Hub) getAnswer(w http.ResponseWriter, r *http.Request) (string, error) {
-	if !h.answers() {
-		return h.notFound(w, r)
-	}
+// get answers a Source.
+func (a *sourceAnswers) get(w http.ResponseWriter, r *http.Request) (string, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		return kindAnswer, refuse(http.StatusMethodNotAllowed, "What became of a notification is asked for by GET or HEAD.")
 	}
-	grant, err := h.keeper.authenticate(w, r, kindAnswer)
+	grant, err := a.keeper.authenticate(w, r, kindAnswer)
 	if err != nil {
 		return kindAnswer, err
 	}
-	if wait := h.askers.take(grant.Name(), 1, time.Now()); wait > 0 {
+	if wait := a.askers.take(grant.Name(), 1, time.Now()); wait > 0 {
 		return kindAnswer, &subscription.Later{Err: errAsksTooFast, After: wait}
 	}
-	return kindAnswer, h.answerSource(w, r, grant)
+	return kindAnswer, a.answer(w, r, grant)
 }
 
-func (h *Hub) answerSource(w http.ResponseWriter, r *http.Request, grant *registered.Grant) error {
+func (a *sourceAnswers) answer(w http.ResponseWriter, r *http.Request, grant *registered.Grant) error {
 	id, err := uuid.Parse(mux.Vars(r)["id"])
 	if err != nil || len(mux.Vars(r)["id"]) != len(id.String()) {
 		return refuse(http.StatusNotFound, "The path must end in the ID of a notification, as the answer to its publication had it.")
@@ -83,15 +81,15 @@ func (h *Hub) answerSource(w http.ResponseWriter, r *http.Request, grant *regist
 	if err != nil {
 		return err
 	}
-	if len(spelling) > h.cfg.MaxURL {
-		return badRequest("topic is longer than %d bytes.", h.cfg.MaxURL)
+	if len(spelling) > a.cfg.MaxURL {
+		return badRequest("topic is longer than %d bytes.", a.cfg.MaxURL)
 	}
-	if err := h.keeper.covered(w, r, grant, kindAnswer, "topic", topic.Parse(spelling)); err != nil {
+	if err := a.keeper.covered(w, r, grant, kindAnswer, "topic", topic.Parse(spelling)); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.StoreTimeout)
 	defer cancel()
-	answer, err := h.parts.Answers.Answer(ctx, spelling, id)
+	answer, err := a.Answer(ctx, spelling, id)
 	if errors.Is(err, ErrNoNotification) {
 		return refuse(http.StatusNotFound, "This topic has no notification of that ID: it was never published here, or the hub keeps it no longer.")
 	}

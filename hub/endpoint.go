@@ -10,10 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"carillon/delivery"
 	"carillon/internal/bodies"
 	"carillon/internal/egress"
-	"carillon/internal/readings"
 	"carillon/internal/weblink"
 	"carillon/subscription"
 )
@@ -43,13 +41,12 @@ type Hub struct {
 	page     page
 	bodies   *bodies.Room
 	clients  *clients
-	askers   *clients // Sources that ask what became of notifications
-	readers  *clients // those who read the memory
-	readings *readings.Readings
+	answers  *sourceAnswers // nil: Sources cannot ask what became of notifications
+	memory   *memory
 	closing  atomic.Bool
 	nonce    string                     // of SelfAddress
 	origin   http.CrossOriginProtection // of the hub's own pages only
-	outage   outage
+	failures *failures
 	// lookalikes reports publications that look like notifications and are not.
 	lookalikes *lookalikes
 	logger     *slog.Logger
@@ -120,7 +117,7 @@ func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		a = answer{status: http.StatusServiceUnavailable, message: "The request was broken off. Try again later.", retry: true}
 	}
 	if a.ours {
-		h.logFailure(r.Method, a.status, err)
+		h.failures.note(r.Method, a.status, err)
 	}
 	if a.limit != "" {
 		h.metrics.limits.WithLabelValues(string(a.limit)).Inc()
@@ -133,18 +130,6 @@ func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", retryAfter(wait))
 	}
 	writeText(w, a.status, a.message)
-}
-
-// logFailure logs a request that failed by the hub's own fault. A store that is away
-// is a line now and then, with the number of those that had none.
-func (h *Hub) logFailure(method string, status int, err error) {
-	if !errors.Is(err, delivery.ErrUnavailable) {
-		h.logger.Error("request failed", "method", method, "status", status, "error", err)
-		return
-	}
-	if tell, untold := h.outage.tell(time.Now()); tell {
-		h.logger.Error("requests fail as the store is away", "method", method, "status", status, "untold", untold, "error", err)
-	}
 }
 
 // readBody reads the whole body of a request, whose memory stays counted until
@@ -200,8 +185,8 @@ func (h *Hub) storing(r *http.Request) (context.Context, context.CancelFunc) {
 }
 
 // belowHub is an address below the hub URI.
-func (h *Hub) belowHub(path string) string {
-	return strings.TrimSuffix(h.cfg.URL, "/") + "/" + path
+func (c Config) belowHub(path string) string {
+	return strings.TrimSuffix(c.URL, "/") + "/" + path
 }
 
 // endpointPaths returns the path of the hub URL without and with a slash at its end.
@@ -220,7 +205,7 @@ func endpointPaths(hubURL string) []string {
 // memoryLink is the Link value that tells of the memory of a topic.
 func (h *Hub) memoryLink(topic string) string {
 	return weblink.Link{
-		URI: appendQuery(h.belowHub(memoryPath), query{"topic", topic}), Rel: []string{relArchives},
+		URI: appendQuery(h.cfg.belowHub(memoryPath), query{"topic", topic}), Rel: []string{relArchives},
 		Params: []weblink.Param{{Name: "type", Value: mediaXML}},
 	}.String()
 }

@@ -17,22 +17,22 @@ func (h *Hub) Handler() http.Handler {
 	// The path is matched as it was sent: cleaning it would answer a POST
 	// with a redirect.
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	for _, path := range endpointPaths(h.cfg.URL) {
+	paths := endpointPaths(h.cfg.URL)
+	for _, path := range paths {
 		r.Path(path).Methods(http.MethodGet, http.MethodHead).Handler(h.handle(h.getPage))
 		r.Path(path).Methods(http.MethodPost).Handler(h.handle(h.post))
 		r.Path(path).Handler(h.handle(methodNotAllowed))
 	}
-	if h.answers() {
-		r.Path(answersFor(h.cfg.URL)).Handler(h.handle(h.getAnswer))
+	below := paths[len(paths)-1]
+	if h.answers != nil {
+		r.Path(below + answersPath + "{id}").Handler(h.handle(h.answers.get))
 	}
-	if paths := endpointPaths(h.cfg.URL); len(paths) > 0 && h.parts.Memory != nil {
-		r.Path(paths[len(paths)-1] + memoryPath).Handler(h.handle(h.getMemory))
+	if h.parts.Memory != nil {
+		r.Path(below + memoryPath).Handler(h.handle(h.memory.get))
 	}
-	if paths := endpointPaths(h.cfg.URL); len(paths) > 0 {
-		r.Path(paths[len(paths)-1] + selfPath + "{nonce}").Methods(http.MethodGet).Handler(h.handle(h.getSelf))
-	}
+	r.Path(below + selfPath + "{nonce}").Methods(http.MethodGet).Handler(h.handle(h.getSelf))
 	r.NotFoundHandler = h.handle(h.notFound)
-	return postsFirst(endpointPaths(h.cfg.URL), h.handle(h.post), r)
+	return postsFirst(paths, h.handle(h.post), r)
 }
 
 // postsFirst gives the POSTs at one of the paths to post without asking the router, which

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -13,7 +12,6 @@ import (
 	"carillon/delivery"
 	"carillon/internal/bodies"
 	"carillon/internal/readings"
-	registered "carillon/source"
 	"carillon/subscription"
 )
 
@@ -36,14 +34,13 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 		self:    normalHub(cfg.URL),
 		bodies:  bodies.NewRoom(cfg.MaxBodiesBytes, cfg.MaxBody, errBusy),
 		clients: newClients(cfg, logger),
-		askers:  newClients(Config{ClientRate: cfg.AnswerRate, ClientBurst: cfg.AnswerBurst, Clients: registered.MaxSources}, logger),
 		logger:  logger,
 		nonce:   rand.Text(),
 
-		readers: newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
+		failures: &failures{logger: logger},
 	}
 	remembering := max(cfg.MaxBody, cfg.MaxBodiesBytes/memoryShare)
-	h.readings = readings.New(readings.Config{
+	under := readings.New(readings.Config{
 		All: cfg.MemoryReadings, PerClient: cfg.MemoryReadingsPerClient, Undisturbed: undisturbed,
 		Rooms: []*bodies.Room{bodies.NewRoom(remembering, cfg.MaxBody, errBusy), h.bodies},
 		Share: remembering / readingsShare, Full: errBusy, ClientFull: errReadsBusy,
@@ -54,7 +51,7 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 	}
 	h.fetcher = newFetcher(cfg, parts, logger)
 	parts.Surety.Watch(h.fetcher.signal)
-	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount, h.readings.Count); err != nil {
+	if h.metrics, err = newMetrics(reg, h.fetcher.waitingCount, under.Count); err != nil {
 		return nil, fmt.Errorf("hub: metrics: %w", err)
 	}
 	h.fetcher.metrics = h.metrics
@@ -62,6 +59,12 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 	h.fetcher.source.lookalikes = h.lookalikes
 	if h.keeper, err = newGatekeeper(parts.Sources, h.clients.of, logger, reg); err != nil {
 		return nil, fmt.Errorf("hub: metrics: %w", err)
+	}
+	h.answers = newSourceAnswers(cfg, parts, h.keeper, logger)
+	h.memory = &memory{
+		cfg: cfg, log: parts.Memory, clients: h.clients, readings: under, closing: &h.closing,
+		readers:  newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
+		failures: h.failures, metrics: h.metrics,
 	}
 	return h, nil
 }
@@ -112,5 +115,5 @@ func (h *Hub) Run(ctx context.Context) error {
 // SelfAddress returns an address below the hub URI which only this Hub answers with 204: who gets that
 // has reached this one and no other. It is a secret of the process.
 func (h *Hub) SelfAddress() string {
-	return strings.TrimSuffix(h.cfg.URL, "/") + "/" + selfPath + h.nonce
+	return h.cfg.belowHub(selfPath + h.nonce)
 }

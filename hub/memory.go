@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"carillon/internal/readings"
 	"carillon/payload"
 	"carillon/subscription"
 	"carillon/topic"
@@ -25,45 +27,57 @@ import (
 // largest kind at least.
 const memoryShare = 4
 
-// getMemory answers a reader of the memory.
-func (h *Hub) getMemory(w http.ResponseWriter, r *http.Request) (string, error) {
+// memory answers those who read the change memory.
+type memory struct {
+	cfg      Config
+	log      Memory
+	clients  *clients
+	readers  *clients // those who read
+	readings *readings.Readings
+	closing  *atomic.Bool
+	failures *failures
+	metrics  *metrics
+}
+
+// get answers a reader of the memory.
+func (m *memory) get(w http.ResponseWriter, r *http.Request) (string, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		return kindMemory, refuse(http.StatusMethodNotAllowed, "The change memory is read by GET or HEAD.")
 	}
-	if h.closing.Load() {
+	if m.closing.Load() {
 		return kindMemory, errClosing
 	}
-	wish, err := h.parseMemory(r.URL.RawQuery)
+	wish, err := m.parse(r.URL.RawQuery)
 	if err != nil {
 		return kindMemory, err
 	}
-	client := h.clients.of(r)
+	client := m.clients.of(r)
 	if client != "" {
-		if wait := h.readers.take(client, 1, time.Now()); wait > 0 {
+		if wait := m.readers.take(client, 1, time.Now()); wait > 0 {
 			return kindMemory, &subscription.Later{Err: errTooFast, After: wait}
 		}
 	}
-	one, r, err := h.readings.Enter(client, w, r)
+	one, r, err := m.readings.Enter(client, w, r)
 	if err != nil {
 		return kindMemory, err
 	}
 	defer one.Leave()
-	a := &asked{Memory: h.parts.Memory, wish: wish, reading: one}
-	err = h.remember(w, r, a)
+	a := &asked{Memory: m.log, wish: wish, reading: one}
+	err = m.remember(w, r, a)
 	if client != "" {
-		h.readers.charge(client, a.cost(), time.Now())
+		m.readers.charge(client, a.cost(), time.Now())
 	}
 	if errors.Is(err, context.Canceled) && one.WasCut() {
 		err = errBusy
 	}
-	h.metrics.remembered(err)
+	m.metrics.remembered(err)
 	return kindMemory, err
 }
 
-// parseMemory reads the query of such a request. What it does not know it refuses: a
+// parse reads the query of such a request. What it does not know it refuses: a
 // misspelled from would be answered with all that there is.
-func (h *Hub) parseMemory(raw string) (memoryWish, error) {
+func (m *memory) parse(raw string) (memoryWish, error) {
 	var wish memoryWish
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -78,8 +92,8 @@ func (h *Hub) parseMemory(raw string) (memoryWish, error) {
 	if err != nil {
 		return wish, err
 	}
-	if len(spelling) > h.cfg.MaxURL {
-		return wish, badRequest("topic is longer than %d bytes.", h.cfg.MaxURL)
+	if len(spelling) > m.cfg.MaxURL {
+		return wish, badRequest("topic is longer than %d bytes.", m.cfg.MaxURL)
 	}
 	wish.topic = topic.Key(spelling)
 	from, err := single(values, "from")

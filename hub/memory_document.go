@@ -29,12 +29,12 @@ const memoryFlush = 32 << 10
 const searches = 2
 
 // remember answers with what the memory has. After the header was sent the error is errCutOff.
-func (h *Hub) remember(w http.ResponseWriter, r *http.Request, a *asked) error {
+func (m *memory) remember(w http.ResponseWriter, r *http.Request, a *asked) error {
 	zipped := negotiate.Gzip(r.Header)
 	for again := 1; ; again++ {
-		found, err := h.search(r, a)
+		found, err := m.search(r, a)
 		if err != nil {
-			return h.notRemembered(w, err)
+			return m.notRemembered(w, err)
 		}
 		head := w.Header()
 		head.Set("Content-Type", mediaXML)
@@ -55,7 +55,7 @@ func (h *Hub) remember(w http.ResponseWriter, r *http.Request, a *asked) error {
 			w.WriteHeader(http.StatusOK)
 			return nil
 		}
-		err = h.recite(w, r, a, found, zipped)
+		err = m.recite(w, r, a, found, zipped)
 		if err == nil || errors.Is(err, errCutOff) {
 			return err
 		}
@@ -69,14 +69,14 @@ func (h *Hub) remember(w http.ResponseWriter, r *http.Request, a *asked) error {
 }
 
 // search looks for what is wanted, within the time that the store has.
-func (h *Hub) search(r *http.Request, a *asked) (chain, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.StoreTimeout)
+func (m *memory) search(r *http.Request, a *asked) (chain, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.StoreTimeout)
 	defer cancel()
 	return (&search{log: a, topic: a.wish.topic}).find(ctx, a.wish.from)
 }
 
 // notRemembered says what there is instead.
-func (h *Hub) notRemembered(w http.ResponseWriter, err error) error {
+func (m *memory) notRemembered(w http.ResponseWriter, err error) error {
 	if gone := (*goneError)(nil); errors.As(err, &gone) {
 		earliest := payload.FormatDatetime(gone.earliest)
 		w.Header().Set(earliestHeader, earliest)
@@ -107,16 +107,16 @@ func (c chain) tag(topic string, zipped bool) string {
 
 // recite writes the document. The room for bodies is taken before one is read: that of the
 // memory's own, so that readers leave enough to those who publish, and that of all.
-func (h *Hub) recite(w http.ResponseWriter, r *http.Request, a *asked, c chain, zipped bool) error {
+func (m *memory) recite(w http.ResponseWriter, r *http.Request, a *asked, c chain, zipped bool) error {
 	largest, size := c.origin.bytes, int64(0)
 	for _, n := range c.notes {
 		largest, size = max(largest, n.bytes), size+n.bytes
 	}
-	largest = min(largest, h.cfg.MaxBody) // the log may be from times of a higher limit
+	largest = min(largest, m.cfg.MaxBody) // the log may be from times of a higher limit
 	if err := a.reading.Hold(largest); err != nil {
 		return err
 	}
-	d := &recital{hub: h, request: r, asked: a, chain: c, out: w, raw: w, control: http.NewResponseController(w)}
+	d := &recital{memory: m, request: r, asked: a, chain: c, out: w, raw: w, control: http.NewResponseController(w)}
 	first, err := d.opening()
 	if err != nil {
 		return err
@@ -125,23 +125,23 @@ func (h *Hub) recite(w http.ResponseWriter, r *http.Request, a *asked, c chain, 
 	if err != nil {
 		return err
 	}
-	slowest := time.Duration(float64(size) / float64(h.cfg.BodyRate) * float64(time.Second))
-	d.begin(min(h.cfg.BodyIdle+slowest, h.cfg.BodyTimeout), zipped)
+	slowest := time.Duration(float64(size) / float64(m.cfg.BodyRate) * float64(time.Second))
+	d.begin(min(m.cfg.BodyIdle+slowest, m.cfg.BodyTimeout), zipped)
 	d.buf = head
 	if err := d.write(first); err != nil {
-		h.tellCutOff(a.wish.topic, err)
+		m.tellCutOff(a.wish.topic, err)
 		return fmt.Errorf("%w: %w", errCutOff, err)
 	}
 	return nil
 }
 
 // tellCutOff logs why a reading broke off: mostly the client hung up.
-func (h *Hub) tellCutOff(topic string, err error) {
+func (m *memory) tellCutOff(topic string, err error) {
 	if errors.Is(err, delivery.ErrUnavailable) {
-		h.logFailure(http.MethodGet, http.StatusOK, err)
+		m.failures.note(http.MethodGet, http.StatusOK, err)
 		return
 	}
-	h.logger.Debug("a reading of the change memory was broken off", "topic", topic, "error", err)
+	m.failures.logger.Debug("a reading of the change memory was broken off", "topic", topic, "error", err)
 }
 
 // head is what the document begins with. A publication that names no Capability List leaves
@@ -182,7 +182,7 @@ func upOf(n *delivery.Notification) string {
 
 // recital writes one document. It belongs to one goroutine.
 type recital struct {
-	hub     *Hub
+	memory  *memory
 	request *http.Request
 	asked   *asked
 	chain   chain
@@ -209,7 +209,7 @@ func (d *recital) opening() (*delivery.Notification, error) {
 
 // read reads one notification of the chain. The error is errMoved where it is there no more.
 func (d *recital) read(sp span) (*delivery.Notification, error) {
-	ctx, cancel := context.WithTimeout(d.request.Context(), d.hub.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(d.request.Context(), d.memory.cfg.StoreTimeout)
 	defer cancel()
 	n, err := d.asked.Read(ctx, d.asked.wish.topic, sp.seq)
 	switch {
@@ -253,7 +253,7 @@ func (d *recital) write(first *delivery.Notification) error {
 		}
 	}
 	_ = d.control.SetWriteDeadline(time.Time{}) // the next answer on the connection has its own
-	d.hub.metrics.recalled.Add(float64(d.entries))
+	d.memory.metrics.recalled.Add(float64(d.entries))
 	return nil
 }
 

@@ -1,8 +1,12 @@
 package hub
 
 import (
+	"errors"
+	"log/slog"
 	"sync"
 	"time"
+
+	"carillon/delivery"
 )
 
 // outageEvery is how often the log says that requests fail because the store is
@@ -27,4 +31,22 @@ func (o *outage) tell(now time.Time) (tell bool, untold int) {
 	}
 	untold, o.untold, o.said = o.untold, 0, now
 	return true, untold
+}
+
+// failures logs the requests that fail by the hub's own fault.
+type failures struct {
+	logger *slog.Logger
+	outage outage
+}
+
+// note logs a request that failed by the hub's own fault. A store that is away
+// is a line now and then, with the number of those that had none.
+func (f *failures) note(method string, status int, err error) {
+	if !errors.Is(err, delivery.ErrUnavailable) {
+		f.logger.Error("request failed", "method", method, "status", status, "error", err)
+		return
+	}
+	if tell, untold := f.outage.tell(time.Now()); tell {
+		f.logger.Error("requests fail as the store is away", "method", method, "status", status, "untold", untold, "error", err)
+	}
 }

@@ -146,8 +146,8 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, at topic.Address, p
 	}
 	id := receipt.ID.String()
 	w.Header().Set("X-Hub-Notification-Id", id)
-	if h.answers() {
-		w.Header().Set("Location", h.answerAddress(at.String(), receipt.ID))
+	if h.answers != nil {
+		w.Header().Set("Location", h.answers.address(at.String(), receipt.ID))
 	}
 	writeText(w, http.StatusOK, id)
 	return nil

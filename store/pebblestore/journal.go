@@ -28,10 +28,10 @@ type Journal struct {
 	engine *engine
 
 	mu       sync.Mutex
-	last     int64                            // guarded by mu: the greatest datetime given, Unix microseconds
-	channels map[string]*notifier.Channel     // guarded by mu
-	gone     map[string]int64                 // guarded by mu: up to where the events of a set were let go
-	lists    map[string][]notifier.ChangeList // guarded by mu: those of a set, the open one last
+	last     int64                        // guarded by mu: the greatest datetime given, Unix microseconds
+	channels map[string]*notifier.Channel // guarded by mu
+	gone     map[string]int64             // guarded by mu: up to where the events of a set were let go
+	lists    journalLists                 // guarded by mu
 
 	resources journalResources // guarded by mu
 }
@@ -50,7 +50,7 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	}
 	j := &Journal{
 		engine: e, channels: map[string]*notifier.Channel{}, gone: map[string]int64{},
-		lists: map[string][]notifier.ChangeList{},
+		lists: journalLists{},
 	}
 	if err := j.load(); err != nil {
 		_ = e.close()
@@ -91,11 +91,11 @@ func (j *Journal) load() error {
 		return err
 	}
 	for set := range j.channels {
-		if err := j.loadLists(set); err != nil {
+		if err := j.lists.load(j.engine, set); err != nil {
 			return err
 		}
 	}
-	if err := j.loadResources(); err != nil {
+	if err := j.resources.load(j.engine, j.channels); err != nil {
 		return err
 	}
 	return j.forgetStrays()
@@ -113,25 +113,20 @@ func (j *Journal) Open(ctx context.Context, set string, now time.Time) (notifier
 			j.last = made - 1
 			ch = &notifier.Channel{Set: set, Next: journalTime(made)}
 			j.channels[set] = ch
-			if err := j.makeChannel(b, ch); err != nil {
+			if err := putChannel(b, ch); err != nil {
+				return err
+			}
+			if err := j.lists.begin(b, set, ch.Next); err != nil {
 				return err
 			}
 		}
 		found = *ch
-		return j.putLast(b)
+		return putLast(b, j.last)
 	})
 	if err != nil {
 		return notifier.Channel{}, fmt.Errorf("open the channel %s: %w", set, journalError(err))
 	}
 	return found, nil
-}
-
-// makeChannel writes what a new channel begins with; j.mu is held.
-func (j *Journal) makeChannel(b *pebble.Batch, ch *notifier.Channel) error {
-	if err := j.putChannel(b, ch); err != nil {
-		return err
-	}
-	return j.beginList(b, ch.Set, ch.Next)
 }
 
 // Append implements notifier.Journal. Datetimes are given and the batch is put
@@ -157,7 +152,7 @@ func (j *Journal) Append(ctx context.Context, events []notifier.Event, now time.
 			}
 			start = ends[i]
 		}
-		return j.putLast(b)
+		return putLast(b, j.last)
 	})
 	if err != nil {
 		return fmt.Errorf("append to the journal: %w", journalError(err))
@@ -171,7 +166,7 @@ func (j *Journal) appendEvent(b *pebble.Batch, set string, datetime int64, e *no
 	if err := b.Set(journalEventKey(set, datetime), record, nil); err != nil {
 		return unavailable(err)
 	}
-	return j.applyToResources(b, set, datetime, &e.Entry)
+	return j.resources.apply(b, set, datetime, &e.Entry)
 }
 
 // journalRecords encodes the events into one buffer; ends says where each ends.

@@ -17,8 +17,8 @@ const forgetEvery = int64(time.Minute / time.Microsecond)
 // So bytes go key by key, which costs a few markers for a notification; events go
 // by ranges, one in forgetEvery, each beginning where the one before ended.
 
-// forgetBody lets go the bytes of n; j.mu is held.
-func (j *Journal) forgetBody(b *pebble.Batch, n *notifier.Notification) error {
+// forgetBody lets go the bytes of n.
+func forgetBody(b *pebble.Batch, n *notifier.Notification) error {
 	if n == nil {
 		return nil
 	}

@@ -44,15 +44,8 @@ var (
 )
 
 // BeginImport implements notifier.ResourceStore.
-func (j *Journal) BeginImport(ctx context.Context, set string) (notifier.ResourceImport, error) {
-	i, err := j.beginImport(ctx, set)
-	if err != nil {
-		return nil, fmt.Errorf("import into %s: %w", set, journalError(err))
-	}
-	return i, nil
-}
-
-func (j *Journal) beginImport(ctx context.Context, set string) (*journalImport, error) {
+func (j *Journal) BeginImport(ctx context.Context, set string) (_ notifier.ResourceImport, err error) {
+	defer journalDoing(&err, "import into", set)
 	if err := j.engine.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -67,7 +60,7 @@ func (j *Journal) beginImport(ctx context.Context, set string) (*journalImport, 
 	}
 	i := &journalImport{journal: j, set: set, generation: j.resources.states[set].generation + 1}
 	b := j.engine.db.NewBatch()
-	if err := j.forgetStagings(b, set); err != nil { // of one that could not be closed
+	if err := j.resources.forgetStagings(j.engine, b, set); err != nil { // of one that could not be closed
 		return nil, errors.Join(err, b.Close())
 	}
 	if err := j.engine.lazily(b); err != nil {
@@ -181,14 +174,14 @@ func (i *journalImport) Seal(ctx context.Context) (pending bool, err error) {
 		if !fresh {
 			state.staged = i.generation
 			i.sealed, pending = true, true
-			return j.putResourcesState(b, i.set, state)
+			return j.resources.put(b, i.set, state)
 		}
 		if err := b.DeleteRange(journalSetPrefix(kindResource, i.set), resourcesPrefix(i.set, i.generation), nil); err != nil {
 			return unavailable(err)
 		}
 		i.sealed, i.done = true, true
 		delete(j.resources.imports, i.set)
-		return j.putResourcesState(b, i.set, resourcesState{generation: i.generation})
+		return j.resources.put(b, i.set, resourcesState{generation: i.generation})
 	})
 	if err != nil {
 		return false, fmt.Errorf("import into %s: %w", i.set, journalError(err))
@@ -234,7 +227,7 @@ func (i *journalImport) apply(ctx context.Context, now time.Time) (done notifier
 				return err
 			}
 		}
-		return j.putLast(b)
+		return putLast(b, j.last)
 	})
 	if err != nil {
 		return done, true, err
@@ -275,7 +268,7 @@ func (i *journalImport) finish(b *pebble.Batch) error {
 	delete(j.resources.imports, i.set)
 	state := j.resources.states[i.set]
 	state.staged = 0
-	return j.putResourcesState(b, i.set, state)
+	return j.resources.put(b, i.set, state)
 }
 
 // Close implements notifier.ResourceImport.
@@ -296,7 +289,7 @@ func (i *journalImport) Close() error {
 	}
 	delete(j.resources.imports, i.set)
 	b := j.engine.db.NewBatch()
-	if err := j.forgetStagings(b, i.set); err != nil {
+	if err := j.resources.forgetStagings(j.engine, b, i.set); err != nil {
 		return errors.Join(err, b.Close())
 	}
 	return journalError(j.engine.lazily(b))

@@ -27,16 +27,12 @@ func journalListKey(set string, from time.Time) []byte {
 	return journalMicros(journalSetPrefix(kindJournalList, set), from)
 }
 
-// ChangeLists implements notifier.Lists.
-func (j *Journal) ChangeLists(ctx context.Context, set string) ([]notifier.ChangeList, error) {
-	lists, err := j.changeLists(ctx, set)
-	if err != nil {
-		return nil, fmt.Errorf("read the Change Lists of %s: %w", set, journalError(err))
-	}
-	return lists, nil
-}
+// journalLists are the Change Lists of each set, the open one last; Journal.mu guards them.
+type journalLists map[string][]notifier.ChangeList
 
-func (j *Journal) changeLists(ctx context.Context, set string) ([]notifier.ChangeList, error) {
+// ChangeLists implements notifier.Lists.
+func (j *Journal) ChangeLists(ctx context.Context, set string) (_ []notifier.ChangeList, err error) {
+	defer journalDoing(&err, "read the Change Lists of", set)
 	if err := j.engine.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -48,15 +44,19 @@ func (j *Journal) changeLists(ctx context.Context, set string) ([]notifier.Chang
 		return nil, notifier.ErrNoSet
 	}
 	// What the world is told of a list must not change with a crash.
-	return lists, j.engine.settled()
+	if err := j.engine.settled(); err != nil {
+		return nil, err
+	}
+	return lists, nil
 }
 
 // CloseList implements notifier.Lists. Both records are of one batch, so that there is
 // always one open list.
-func (j *Journal) CloseList(ctx context.Context, l notifier.ChangeList) error {
+func (j *Journal) CloseList(ctx context.Context, l notifier.ChangeList) (err error) {
+	defer journalDoing(&err, "close a Change List of", l.Set)
 	l.From, l.Until = journalTime(l.From.UnixMicro()), journalTime(l.Until.UnixMicro())
 	l.Closed = journalTime(l.Closed.UnixMicro())
-	err := j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+	return j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
 		lists := j.lists[l.Set]
 		if len(lists) == 0 {
 			return notifier.ErrNoSet
@@ -72,20 +72,17 @@ func (j *Journal) CloseList(ctx context.Context, l notifier.ChangeList) error {
 		}
 		// Whoever appends from now on is behind the list.
 		j.last = max(j.last, l.Until.UnixMicro()-1)
-		if err := j.putLast(b); err != nil {
+		if err := putLast(b, j.last); err != nil {
 			return err
 		}
-		return j.beginList(b, l.Set, l.Until)
+		return j.lists.begin(b, l.Set, l.Until)
 	})
-	if err != nil {
-		return fmt.Errorf("close a Change List of %s: %w", l.Set, journalError(err))
-	}
-	return nil
 }
 
 // DropLists implements notifier.Lists.
-func (j *Journal) DropLists(ctx context.Context, set string, keepFrom time.Time) error {
-	err := j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+func (j *Journal) DropLists(ctx context.Context, set string, keepFrom time.Time) (err error) {
+	defer journalDoing(&err, "forget Change Lists of", set)
+	return j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
 		lists, ch := j.lists[set], j.channels[set]
 		if len(lists) == 0 {
 			return notifier.ErrNoSet
@@ -105,26 +102,22 @@ func (j *Journal) DropLists(ctx context.Context, set string, keepFrom time.Time)
 		}
 		return j.forgetEvents(b, *ch.Accepted, keepFrom)
 	})
-	if err != nil {
-		return fmt.Errorf("forget Change Lists of %s: %w", set, journalError(err))
-	}
-	return nil
 }
 
-// beginList makes the open list of a set; j.mu is held.
-func (j *Journal) beginList(b *pebble.Batch, set string, from time.Time) error {
+// begin makes the open list of a set; j.mu is held.
+func (lists journalLists) begin(b *pebble.Batch, set string, from time.Time) error {
 	l := notifier.ChangeList{Set: set, From: from}
-	j.lists[set] = append(j.lists[set], l)
+	lists[set] = append(lists[set], l)
 	return putList(b, l)
 }
 
-// loadLists reads the lists of a set. Each must begin where the one before ended, and
+// load reads the lists of a set. Each must begin where the one before ended, and
 // the last be open: with a hole in them Destinations would miss changes.
-func (j *Journal) loadLists(set string) error {
+func (all journalLists) load(e *engine, set string) error {
 	prefix := journalSetPrefix(kindJournalList, set)
 	var lists []notifier.ChangeList
 	var damage error
-	err := j.engine.scan(context.Background(), prefix, func(key, value []byte) bool {
+	err := e.scan(context.Background(), prefix, func(key, value []byte) bool {
 		var l notifier.ChangeList
 		if len(key) != len(prefix)+seqLen {
 			damage = fmt.Errorf("%w: Change List %x", ErrDamaged, key)
@@ -145,7 +138,7 @@ func (j *Journal) loadLists(set string) error {
 	if n := len(lists); n == 0 || !lists[n-1].Until.IsZero() {
 		return fmt.Errorf("%w: the set %q has no open Change List", ErrDamaged, set)
 	}
-	j.lists[set] = lists
+	all[set] = lists
 	return nil
 }
 

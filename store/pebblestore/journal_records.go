@@ -69,16 +69,16 @@ func journalSame(kept *notifier.Notification, n notifier.Notification) bool {
 	return kept != nil && kept.From.Equal(n.From) && kept.Until.Equal(n.Until)
 }
 
-// putLast writes the last datetime; j.mu is held.
-func (j *Journal) putLast(b *pebble.Batch) error {
-	if err := b.Set([]byte{kindJournalLast}, encodeCount(uint64(j.last)), nil); err != nil {
+// putLast writes the last datetime.
+func putLast(b *pebble.Batch, last int64) error {
+	if err := b.Set([]byte{kindJournalLast}, encodeCount(uint64(last)), nil); err != nil {
 		return unavailable(err)
 	}
 	return nil
 }
 
-// putChannel writes the record of a channel; j.mu is held.
-func (j *Journal) putChannel(b *pebble.Batch, ch *notifier.Channel) error {
+// putChannel writes the record of a channel; Journal.mu is held.
+func putChannel(b *pebble.Batch, ch *notifier.Channel) error {
 	if err := b.Set(append([]byte{kindJournalChannel}, ch.Set...), journalEncodeChannel(ch), nil); err != nil {
 		return unavailable(err)
 	}
@@ -123,6 +123,13 @@ func journalDecodeNotification(d *decoder, set string) *notifier.Notification {
 	return &notifier.Notification{
 		Set: set, From: journalTime(d.signed()), Until: journalTime(d.signed()),
 		Entries: int(d.uintMax(math.MaxInt32)), Size: int64(d.uintMax(math.MaxInt64)),
+	}
+}
+
+// journalDoing adds to an error what was done to which set.
+func journalDoing(err *error, doing, set string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s %s: %w", doing, set, journalError(*err))
 	}
 }
 

@@ -84,63 +84,69 @@ func resourceKey(set string, generation uint64, loc string) []byte {
 	return append(resourcesPrefix(set, generation), loc...)
 }
 
-// loadResources reads the states, and deletes what imports have left.
-func (j *Journal) loadResources() error {
-	j.resources = newJournalResources()
+// load reads the states, and deletes what imports have left.
+func (r *journalResources) load(e *engine, channels map[string]*notifier.Channel) error {
+	*r = newJournalResources()
 	var damage error
-	err := j.engine.scan(context.Background(), []byte{kindResourceState}, func(key, value []byte) bool {
+	err := e.scan(context.Background(), []byte{kindResourceState}, func(key, value []byte) bool {
 		set := string(key[1:])
 		var state resourcesState
 		if state, damage = decodeResourcesState(set, value); damage != nil {
 			return false
 		}
-		j.resources.states[set] = state
+		r.states[set] = state
 		if state.staged != 0 {
-			j.resources.imports[set] = state.staged
-			j.resources.resumable[set] = true
+			r.imports[set] = state.staged
+			r.resumable[set] = true
 		}
 		return true
 	})
 	if err := errors.Join(err, damage); err != nil {
 		return err
 	}
-	b := j.engine.db.NewBatch()
-	for set := range j.channels {
-		if err := j.forgetStagings(b, set); err != nil {
+	b := e.db.NewBatch()
+	for set := range channels {
+		if err := r.forgetStagings(e, b, set); err != nil {
 			return errors.Join(err, b.Close())
 		}
 	}
-	return j.engine.lazily(b)
+	return e.lazily(b)
 }
 
 // forgetStagings deletes the generations that the state of a set does not name.
-func (j *Journal) forgetStagings(b *pebble.Batch, set string) error {
-	state := j.resources.states[set]
+func (r *journalResources) forgetStagings(e *engine, b *pebble.Batch, set string) error {
+	state := r.states[set]
 	all := journalSetPrefix(kindResource, set)
-	err := j.forgetRange(b, all, resourcesPrefix(set, state.generation))
+	err := e.forgetRange(b, all, resourcesPrefix(set, state.generation))
 	if err != nil {
 		return err
 	}
-	return j.forgetRange(b, resourcesPrefix(set, max(state.generation, state.staged)+1), keyEnd(all))
+	return e.forgetRange(b, resourcesPrefix(set, max(state.generation, state.staged)+1), keyEnd(all))
 }
 
 // forgetRange deletes the keys from from on and before end, if there are any.
-func (j *Journal) forgetRange(b *pebble.Batch, from, end []byte) error {
-	it, err := iterator(j.engine.db, from, end)
-	if err != nil {
+func (e *engine) forgetRange(b *pebble.Batch, from, end []byte) error {
+	some, err := e.some(from, end)
+	if err != nil || !some {
 		return err
-	}
-	some := it.First()
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return readError(err)
-	}
-	if !some {
-		return nil
 	}
 	if err := b.DeleteRange(from, end, nil); err != nil {
 		return unavailable(err)
 	}
 	return nil
+}
+
+// some tells whether there are keys from from on and before end.
+func (e *engine) some(from, end []byte) (bool, error) {
+	it, err := iterator(e.db, from, end)
+	if err != nil {
+		return false, err
+	}
+	some := it.First()
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return false, readError(err)
+	}
+	return some, nil
 }
 
 func decodeResourcesState(set string, record []byte) (resourcesState, error) {
@@ -158,8 +164,8 @@ func decodeResourcesState(set string, record []byte) (resourcesState, error) {
 	return state, nil
 }
 
-// putResourcesState writes the state of a set, and holds it; j.mu is held.
-func (j *Journal) putResourcesState(b *pebble.Batch, set string, state resourcesState) error {
+// put writes the state of a set, and holds it.
+func (r *journalResources) put(b *pebble.Batch, set string, state resourcesState) error {
 	record := newEncoder(resourcesVersion, 1+2*binary.MaxVarintLen64)
 	var flags byte
 	if state.told {
@@ -171,14 +177,14 @@ func (j *Journal) putResourcesState(b *pebble.Batch, set string, state resources
 	if err := b.Set(resourceStateKey(set), record, nil); err != nil {
 		return unavailable(err)
 	}
-	j.resources.states[set] = state
+	r.states[set] = state
 	return nil
 }
 
-// applyToResources brings the resources of a set up to date with an event; j.mu is held.
-func (j *Journal) applyToResources(b *pebble.Batch, set string, datetime int64, e *payload.Entry) error {
-	state, kept := j.resources.states[set]
-	staged, importing := j.resources.imports[set]
+// apply brings the resources of a set up to date with an event.
+func (r *journalResources) apply(b *pebble.Batch, set string, datetime int64, e *payload.Entry) error {
+	state, kept := r.states[set]
+	staged, importing := r.imports[set]
 	if !kept && !importing {
 		return nil
 	}
@@ -186,11 +192,11 @@ func (j *Journal) applyToResources(b *pebble.Batch, set string, datetime int64, 
 	if e.Change == payload.Deleted {
 		kind = deletedBy
 	}
-	record := appendResourceHead(j.resources.scratch[:0], kind, datetime)
+	record := appendResourceHead(r.scratch[:0], kind, datetime)
 	if kind == fromEvent {
 		record = notifier.AppendResourceRecord(record, e)
 	}
-	j.resources.scratch = record
+	r.scratch = record
 	var err error
 	switch {
 	case !kept:
@@ -236,8 +242,9 @@ func sameResource(a, b []byte) bool {
 }
 
 // KeepResources implements notifier.ResourceStore.
-func (j *Journal) KeepResources(ctx context.Context, set string) error {
-	err := j.engine.change(ctx, grows, &j.mu, func(b *pebble.Batch) error {
+func (j *Journal) KeepResources(ctx context.Context, set string) (err error) {
+	defer journalDoing(&err, "keep the resources of", set)
+	return j.engine.change(ctx, grows, &j.mu, func(b *pebble.Batch) error {
 		if j.channels[set] == nil {
 			return notifier.ErrNoSet
 		}
@@ -254,12 +261,8 @@ func (j *Journal) KeepResources(ctx context.Context, set string) error {
 		if err != nil {
 			return err
 		}
-		return j.putResourcesState(b, set, resourcesState{generation: 1})
+		return j.resources.put(b, set, resourcesState{generation: 1})
 	})
-	if err != nil {
-		return fmt.Errorf("keep the resources of %s: %w", set, journalError(err))
-	}
-	return nil
 }
 
 // isNew tells whether a set has had no event yet; j.mu is held.
@@ -268,27 +271,13 @@ func (j *Journal) isNew(set string) (bool, error) {
 		return false, nil
 	}
 	prefix := journalSetPrefix(kindJournalEvent, set)
-	it, err := iterator(j.engine.db, prefix, keyEnd(prefix))
-	if err != nil {
-		return false, err
-	}
-	some := it.First()
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return false, readError(err)
-	}
-	return !some, nil
+	some, err := j.engine.some(prefix, keyEnd(prefix))
+	return err == nil && !some, err
 }
 
 // Resource implements notifier.Resources.
-func (j *Journal) Resource(ctx context.Context, set, loc string) (payload.Entry, bool, error) {
-	e, found, err := j.resource(ctx, set, loc)
-	if err != nil {
-		return payload.Entry{}, false, fmt.Errorf("read a resource of %s: %w", set, journalError(err))
-	}
-	return e, found, nil
-}
-
-func (j *Journal) resource(ctx context.Context, set, loc string) (payload.Entry, bool, error) {
+func (j *Journal) Resource(ctx context.Context, set, loc string) (_ payload.Entry, found bool, err error) {
+	defer journalDoing(&err, "read a resource of", set)
 	if err := j.engine.enter(ctx); err != nil {
 		return payload.Entry{}, false, err
 	}

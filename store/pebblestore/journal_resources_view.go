@@ -63,11 +63,11 @@ func (j *Journal) Snapshot(
 		at = journalTime(j.last)
 		if state := j.resources.states[set]; !state.told {
 			state.told = true
-			if err := j.putResourcesState(b, set, state); err != nil {
+			if err := j.resources.put(b, set, state); err != nil {
 				return err
 			}
 		}
-		return j.putLast(b)
+		return putLast(b, j.last)
 	})
 	if err != nil {
 		if v != nil {

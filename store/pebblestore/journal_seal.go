@@ -15,14 +15,8 @@ import (
 // Seal implements notifier.Journal. The bytes are written first, then the record
 // that makes them the outstanding notification: the write-ahead log keeps that
 // order, so the record is never durable without all of the bytes.
-func (j *Journal) Seal(ctx context.Context, n notifier.Notification, body []byte) error {
-	if err := j.seal(ctx, n, body); err != nil {
-		return fmt.Errorf("seal a notification of %s: %w", n.Set, journalError(err))
-	}
-	return nil
-}
-
-func (j *Journal) seal(ctx context.Context, n notifier.Notification, body []byte) error {
+func (j *Journal) Seal(ctx context.Context, n notifier.Notification, body []byte) (err error) {
+	defer journalDoing(&err, "seal a notification of", n.Set)
 	n = journalRounded(n)
 	n.Size = int64(len(body))
 	if err := j.next(n); err != nil {
@@ -36,10 +30,10 @@ func (j *Journal) seal(ctx context.Context, n notifier.Notification, body []byte
 		ch.Sealed, ch.Next = &n, n.Until
 		// Whoever appends from now on is behind the interval.
 		j.last = max(j.last, n.Until.UnixMicro()-1)
-		if err := j.putLast(b); err != nil {
+		if err := putLast(b, j.last); err != nil {
 			return err
 		}
-		return j.putChannel(b, ch)
+		return putChannel(b, ch)
 	})
 }
 
@@ -83,9 +77,10 @@ func (j *Journal) putBody(ctx context.Context, n notifier.Notification, body []b
 }
 
 // Accept implements notifier.Journal.
-func (j *Journal) Accept(ctx context.Context, n notifier.Notification, keepFrom time.Time) error {
+func (j *Journal) Accept(ctx context.Context, n notifier.Notification, keepFrom time.Time) (err error) {
+	defer journalDoing(&err, "note an accepted notification of", n.Set)
 	n = journalRounded(n)
-	err := j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
+	return j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
 		ch := j.channels[n.Set]
 		switch {
 		case ch == nil:
@@ -95,19 +90,15 @@ func (j *Journal) Accept(ctx context.Context, n notifier.Notification, keepFrom 
 		case !journalSame(ch.Sealed, n):
 			return notifier.ErrOutOfOrder
 		}
-		if err := j.forgetBody(b, ch.Accepted); err != nil {
+		if err := forgetBody(b, ch.Accepted); err != nil {
 			return err
 		}
 		ch.Accepted, ch.Sealed = ch.Sealed, nil
-		if err := j.putChannel(b, ch); err != nil {
+		if err := putChannel(b, ch); err != nil {
 			return err
 		}
 		return j.forgetEvents(b, *ch.Accepted, keepFrom)
 	})
-	if err != nil {
-		return fmt.Errorf("note an accepted notification of %s: %w", n.Set, journalError(err))
-	}
-	return nil
 }
 
 // Body implements notifier.Journal. The reader works on a snapshot; it holds one
