@@ -169,6 +169,7 @@ func (a *archived) wantDump(at payload.Entry, capability string) {
 // TestArchivedDumpIsReadOnce: what an archived dump says of itself is read from the disk once, not
 // for each request for it or for one of its packages.
 func TestArchivedDumpIsReadOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archived{t: t, fs: vfs.NewMem(), dir: t.TempDir(), keep: 2 * time.Hour, lists: 1}
 		a.start()
@@ -200,6 +201,7 @@ func TestArchivedDumpIsReadOnce(t *testing.T) {
 // TestArchives: Resource Dumps now and then, and each part of the Change Dump, stay at lasting
 // addresses, with their packages as hard links, also when the dumps themselves have gone.
 func TestArchives(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archived{t: t, fs: vfs.NewMem(), dir: t.TempDir(), keep: 2 * time.Hour}
 		a.start()
@@ -274,6 +276,7 @@ func TestArchives(t *testing.T) {
 // TestArchiveWithAHole checks that a hole in the archive of the Change Dump is in the log: of a time
 // when the set was not archived.
 func TestArchiveWithAHole(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archived{t: t, fs: vfs.NewMem(), dir: t.TempDir(), keep: 2 * time.Hour}
 		const line = `msg="the archive has a hole: nothing of that time is there any more" set=a archive=changedump-archive`

@@ -27,6 +27,7 @@ func told(u unpacked) (all []string) {
 // The package of a Change List has each of its changes in order, with what the resource was at the
 // end; deletions have no path, and what the same list has deleted later is left out.
 func TestChangeDump(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 8}, dump.Config{})
 	w.put("a", "a1", payload.Created)
 	w.put("b", "b1", payload.Created)
@@ -75,6 +76,7 @@ func TestChangeDump(t *testing.T) {
 // A list that is too large for one package has several, which follow one another; a resource of both
 // has its content in both.
 func TestSplitChangeDump(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 30}, dump.Config{PackageEntries: 7})
 	want := map[string]string{}
 	for i := range 30 {
@@ -104,6 +106,7 @@ func TestSplitChangeDump(t *testing.T) {
 
 // Where there is no room for a part, the oldest go: what is left has no gap.
 func TestChangeDumpRoom(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 2}, dump.Config{PackageBytes: 1 << 20, Bytes: 1 << 20})
 	for i := range 8 {
 		w.put(fmt.Sprint(i), noise(uint64(i), 150<<10), payload.Created)
@@ -123,6 +126,7 @@ func TestChangeDumpRoom(t *testing.T) {
 // What was deleted after its Change List was closed, and before that was packed, is no trouble: the
 // Change Dump goes on, although such a list has nothing that can be had.
 func TestDeletedBeforeItsListIsPacked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 2}, dump.Config{})
 	w.tell(entry("a", "a1", payload.Created), entry("b", "b1", payload.Created),
 		entry("a", "", payload.Deleted), entry("b", "", payload.Deleted))
@@ -142,6 +146,7 @@ func TestDeletedBeforeItsListIsPacked(t *testing.T) {
 
 // A part that lacks most of its content waits for it, and not for ever: what follows would wait too.
 func TestChangeDumpWaitsForContentOnlySoLong(t *testing.T) {
+	t.Parallel()
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	w := newWorld(t, notifier.Config{ChangeListEntries: 2, Now: now}, dump.Config{Every: time.Hour})

@@ -11,10 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/internal/together"
 	"carillon/notifier"
 	"carillon/notifier/dump"
 	"carillon/payload"
 )
+
+// Most of these tests wait for a disk.
+func TestMain(m *testing.M) {
+	together.Wait()
+	m.Run()
+}
 
 // noise is text that gets no smaller.
 func noise(seed uint64, n int) string {
@@ -40,6 +47,7 @@ func (w *world) same(got, want map[string]string) {
 
 // What a set has is in the packages byte for byte: the empty, the large, and what has an odd name.
 func TestResourceDump(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{})
 	if resp, _ := w.get("default/resourcedump.xml"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("before the first: %s", resp.Status)
@@ -83,6 +91,7 @@ func TestResourceDump(t *testing.T) {
 
 // A package has at most so many bytes and entries; what is larger has one to itself.
 func TestPackageLimits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{PackageBytes: 1 << 20, PackageEntries: 40})
 	want := map[string]string{}
 	put := func(name, text string) {
@@ -120,6 +129,7 @@ func TestPackageLimits(t *testing.T) {
 // What has changed since the snapshot is packed as it is, and the manifest says so (open checks it);
 // what is gone is left out, logged and counted.
 func TestChangedSinceTheSnapshot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{})
 	for i := range 10 {
 		w.put(fmt.Sprint(i), "first", payload.Created)
@@ -149,6 +159,7 @@ func TestChangedSinceTheSnapshot(t *testing.T) {
 // A dump that lacks more than half, or that the disk has no room for, is not announced: the one
 // before stays.
 func TestNotAnnounced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{PackageBytes: 1 << 20, Bytes: 2 << 20})
 	for i := range 10 {
 		w.put(fmt.Sprint(i), noise(uint64(i), 10<<10), payload.Created)
@@ -183,6 +194,7 @@ func TestNotAnnounced(t *testing.T) {
 
 // Packages have ranges and conditions, and a document that is replaced leads to those of before.
 func TestServing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{})
 	w.put("a", noise(1, 5000), payload.Created)
 	if a := w.ask(); a.Error != "" {
@@ -254,6 +266,7 @@ func TestServing(t *testing.T) {
 // Documents whose addresses are others than before have another entity tag: who asks by the one of
 // before is sent them.
 func TestOtherAddresses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 1}, dump.Config{})
 	w.put("a", "a1", payload.Created)
 	<-w.changed

@@ -31,6 +31,7 @@ func (endless) Read(p []byte) (int, error) {
 
 // Content by GET: what a server sends is packed if it is what the set has, then or now.
 func TestFetched(t *testing.T) {
+	t.Parallel()
 	var asked, moods atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
 	defer elsewhere.Close()
@@ -153,6 +154,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 // A server that is slow costs time up to a bound: half a minute without a byte, or an hour.
 func TestSlowServer(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		pause, took time.Duration
 		again       bool

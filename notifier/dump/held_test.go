@@ -64,6 +64,7 @@ func (a *archived) packed() (at string, entries int) {
 // Config.Every only. After that they appear without its resources, as often as ever, until it is
 // back. The server is not asked for each of its resources.
 func TestServerThatStaysDead(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		site := &oneDead{}
 		a := &archived{t: t, fs: vfs.NewMem(), dir: t.TempDir(), keep: 2 * time.Hour, source: site, lists: 50_000}
@@ -105,6 +106,7 @@ func TestServerThatStaysDead(t *testing.T) {
 // TestServerOfMost checks that a set whose resources are mostly of a dead server is not dumped
 // without them, however long that takes.
 func TestServerOfMost(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archived{t: t, fs: vfs.NewMem(), dir: t.TempDir(), keep: 2 * time.Hour, source: &oneDead{}, lists: 50_000}
 		a.start()
@@ -124,6 +126,7 @@ func TestServerOfMost(t *testing.T) {
 // TestAskedWhileOneIsMade checks that a dump that is asked for has what was there before the
 // request, also where another was being made at that moment: it begins after the request.
 func TestAskedWhileOneIsMade(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{})
 	w.put("a", "a1", payload.Created)
 	reached, goOn := make(chan struct{}), make(chan struct{})

@@ -20,6 +20,7 @@ import (
 
 // docs/metrics.md has all metrics of dumps and no other.
 func TestMetricsAreListed(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // Dump is refused, before anything is packed where that can be known, and the Change Dump drops its
 // oldest part.
 func TestMostPackages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 1}, dump.Config{
 		Packages: 3, PackageEntries: 2, PackageBytes: 1 << 20,
 	})

@@ -17,6 +17,7 @@ import (
 // A dump that was cut short at any moment is gone on with: of the same snapshot, without what is in
 // packages that were finished; nothing that is not whole is served, or left behind.
 func TestResumed(t *testing.T) {
+	t.Parallel()
 	const resources, each = 60, 10
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 8 {
@@ -96,6 +97,7 @@ func TestResumed(t *testing.T) {
 // checks it), the content of each entry is one that the resource had, and the changes bring the dump
 // to what the set has.
 func TestPropertyOfPackages(t *testing.T) {
+	t.Parallel()
 	const perList = 20
 	for round := range 5 {
 		rng := rand.New(rand.NewPCG(uint64(round), 5))
@@ -168,6 +170,7 @@ func TestPropertyOfPackages(t *testing.T) {
 
 // Dumps of a set that is not dumped any more stay, and the log says so; they are not served.
 func TestUnusedSet(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{})
 	const warned = "not dumped any more"
 	w.restart()

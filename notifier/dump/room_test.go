@@ -13,6 +13,7 @@ import (
 // TestRoomAfterFailure checks that a dump that did not fit leaves nothing on the disk and nothing
 // in the count: the same set fits once it has become smaller.
 func TestRoomAfterFailure(t *testing.T) {
+	t.Parallel()
 	// The members fit into the room, the package that is made of them does not fit beside them.
 	w := newWorld(t, notifier.Config{}, dump.Config{PackageBytes: 2 << 20, Bytes: 2 << 20})
 	for i := range 6 {

@@ -32,6 +32,7 @@ func (s *sparse) ReadAt(p []byte, off int64) (int, error) {
 
 // Members of 4 GiB and more, and those behind them, are where the directory says (Zip64).
 func TestZip64(t *testing.T) {
+	t.Parallel()
 	const large = 5 << 30
 	members := []dump.ZipMember{
 		{Name: "manifest.xml", Size: 1000, Packed: 1000},
