@@ -15,7 +15,7 @@ const clockTolerance = 10 * time.Second
 // clock compares this process's clock with a server's. How old a notification is, is
 // reckoned from the time of the process that took it in: one whose clock is behind
 // has its publications trimmed, and given up, before their time.
-func (e *engine) clock(ctx context.Context, server *redis.Client) ([]string, error) {
+func clock(ctx context.Context, server *redis.Client) ([]string, error) {
 	asked := time.Now()
 	theirs, err := server.Time(ctx).Result()
 	if err != nil {

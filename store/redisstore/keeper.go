@@ -154,18 +154,12 @@ func (k *keeper) over(cut func()) bool {
 	if k.asking {
 		return false
 	}
-	if k.farewell || k.clean() {
+	if _, leased := k.find(givenUp); k.farewell || k.left && !leased { // the server knows all
 		k.limit.Stop()
 		return true
 	}
 	k.farewell, k.rounds.next = true, time.Now()
 	return false
-}
-
-// clean tells that the server knows that this process has nothing any more.
-func (k *keeper) clean() bool {
-	_, leased := k.find(givenUp)
-	return k.left && !leased
 }
 
 // deed is a call of the Holder: Gained if there is a context, else Lost.
@@ -256,16 +250,16 @@ func (k *keeper) performed(ctx context.Context, d deed) {
 func (k *keeper) afterLost(l *lease) {
 	switch {
 	case l.fenced:
-		k.forget(l)
+		l.forget()
 	case l.again && !k.ending && k.owned() < k.fair:
-		k.forget(l) // the lease is still this process's, so that it can be taken anew
+		l.forget() // the lease is still this process's, so that it can be taken anew
 	default:
 		l.phase = givenUp
 	}
 }
 
 // forget makes a shard one of those that may be taken, if their owner lets them.
-func (k *keeper) forget(l *lease) {
+func (l *lease) forget() {
 	*l = lease{known: true, renewed: l.renewed, failures: l.failures, retryAt: l.retryAt}
 }
 

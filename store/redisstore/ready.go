@@ -35,7 +35,7 @@ func (db *DB) Ready(ctx context.Context) error {
 		found, err := e.look(ctx, server)
 		var apart []string
 		if err == nil {
-			apart, err = e.clock(ctx, server)
+			apart, err = clock(ctx, server)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -305,7 +305,7 @@ func (k *keeper) answered(a *answer, sent time.Time, news *tidings) {
 	case release:
 		if l.epoch == a.epoch && l.phase == givenUp {
 			if l.silent = a.err != nil; !l.silent {
-				k.forget(l)
+				l.forget()
 				l.known = false // others were told of it first
 			}
 		}
