@@ -12,6 +12,7 @@ import (
 
 	"carillon/cmd/internal/program"
 	"carillon/internal/egress"
+	"carillon/internal/house"
 )
 
 var (
@@ -31,7 +32,7 @@ func (f *serveCommand) Look(_ context.Context, logger *slog.Logger) error {
 		all = append(all, program.NeedsURL(f.Listen))
 		cfg.URL = "http://127.0.0.1/websub/" // as the listener's will be
 	}
-	return errors.Join(append(all, cfg.Check())...)
+	return errors.Join(append(all, house.Config(cfg).Look())...) // Validate has done the rest
 }
 
 // stopping says how long the end of the hub may take.

@@ -15,6 +15,7 @@ import (
 	"carillon/delivery/send"
 	"carillon/internal/egress"
 	"carillon/internal/house"
+	"carillon/operator/api"
 )
 
 // serveCommand is the hub itself. Its flags are in groups, each a struct, in the order of --help.
@@ -139,8 +140,13 @@ func (s hostSignature) MarshalText() ([]byte, error) {
 // deliveries under way.
 const maxDrain = 15 * time.Second
 
-// minBytes is the least --keep-bytes and --memory-bytes but for no bound.
-const minBytes = 1_000_000
+const (
+	// minBytes is the least of --keep-bytes and --memory-bytes, but for no bound, and of
+	// --connection-bytes.
+	minBytes = 1_000_000
+	// maxMaxBody is the largest --max-body.
+	maxMaxBody = 1 << 30
+)
 
 // Validate refuses values that cannot be kept, all at once. It is called when the flags are parsed.
 func (f *serveCommand) Validate() error {
@@ -150,6 +156,9 @@ func (f *serveCommand) Validate() error {
 	// What means something else in the flags than in a Config is refused here alone.
 	if f.KeepFor != nil && *f.KeepFor < 0 {
 		refuse("--keep-for must be 0 (no bound by age) or more, not %s", *f.KeepFor)
+	} else if cfg.KeepFor > 0 && cfg.KeepFor < f.KeepAtLeast {
+		refuse("--keep-for (%s) must not be shorter than --keep-at-least (%s); 0 is no bound by age", cfg.KeepFor, f.KeepAtLeast)
+		cfg.KeepFor = 0
 	}
 	if f.MemoryFor != nil && *f.MemoryFor < 0 {
 		refuse("--memory-for must be 0 or more, not %s", *f.MemoryFor)
@@ -161,11 +170,24 @@ func (f *serveCommand) Validate() error {
 	if f.MemoryBytes != nil && *f.MemoryBytes < minBytes {
 		refuse("--memory-bytes must be 1MB or more, not %d bytes; sizes may have units, like 1GiB; --memory=false keeps nothing", int64(*f.MemoryBytes))
 		cfg.MemoryBytes = 0
+	} else if cfg.KeepBytes > 0 && cfg.MemoryBytes > cfg.KeepBytes {
+		refuse("--memory-bytes (%s) must not be more than --keep-bytes (%s)", f.MemoryBytes, f.KeepBytes)
+		cfg.MemoryBytes = 0
+	}
+	if f.MaxBody < 1 || f.MaxBody > maxMaxBody {
+		refuse("--max-body must be from 1 to %s, not %s", byteSize(maxMaxBody), f.MaxBody)
+		cfg.MaxBody = 1
+	}
+	if f.ConnectionBytes < minBytes {
+		refuse("--connection-bytes must be 1MB or more, not %d bytes; sizes may have units, like 256MiB", int64(f.ConnectionBytes))
+		cfg.ConnectionBytes = minBytes
 	}
 	if f.Drain < 0 || f.Drain > maxDrain {
 		refuse("--drain must be from 0 (none) to %s, not %s", maxDrain, f.Drain)
 		cfg.StopWithin = program.StopWithin
 	}
+	// Other words than these flags have are refused by who parses them.
+	cfg.Publishers, cfg.KeyExchange, cfg.Signature = api.Everybody, "hybrid", "sha256"
 	return errors.Join(append(all, err, house.Config(cfg).Validate())...)
 }
 

@@ -58,6 +58,38 @@ func TestErrorsOfCommands(t *testing.T) {
 	}
 }
 
+// A value that cannot be kept is told of in the units of its flag, by a start and, once, by config
+// check.
+func TestRefusedValues(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"--max-body 0":           "--max-body must be from 1 to 1GiB, not 0",
+		"--max-body 2GiB":        "--max-body must be from 1 to 1GiB, not 2GiB",
+		"--keep-for 1s":          "--keep-for (1s) must not be shorter than --keep-at-least (5m0s); 0 is no bound by age",
+		"--keep-bytes 10":        "--keep-bytes must be 0 (no bound) or 1MB or more, not 10 bytes; sizes may have units, like 10GiB",
+		"--memory-bytes 20GiB":   "--memory-bytes (20GiB) must not be more than --keep-bytes (10GiB)",
+		"--connection-bytes 1":   "--connection-bytes must be 1MB or more, not 1 bytes; sizes may have units, like 256MiB",
+		"--publishers somebody":  `--publishers must be one of "open","registered" but got "somebody"`,
+		"--key-exchange oldest":  "--key-exchange must be one of",
+		"--signature md5":        "--signature must be one of",
+		"--lease-min 0s":         "--lease-min must be more than 0, not 0s",
+		"--redis-replicas 101":   "--redis-replicas must be from 0 to 100, not 101",
+		"--retry-first 2h":       "--retry-first (2h0m0s) must not be longer than --retry-max (1h0m0s)",
+		"--trusted-proxy ::/200": "--trusted-proxy",
+	} {
+		var out bytes.Buffer
+		if status := run(context.Background(), strings.Fields(line), &out, &out); status == 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("hub %s: %d %q; want %s", line, status, &out, want)
+		}
+		out.Reset()
+		args := strings.Fields("config check --url http://127.0.0.1:1/ --store pebble:" + t.TempDir() + " " + line)
+		if status := run(context.Background(), args, &out, &out); status == 0 || !strings.Contains(out.String(), want) ||
+			strings.Count(out.String(), "hub: "+strings.Fields(line)[0]) != 1 {
+			t.Errorf("hub config check %s: %d %q; want %s, once", line, status, &out, want)
+		}
+	}
+}
+
 // Proxies that are trusted although they may be anybody are worth a warning.
 func TestTrustingEverybody(t *testing.T) {
 	t.Parallel()

@@ -238,6 +238,11 @@ func (c Config) warn() {
 // Check returns everything that would keep Open from working, as far as it shows without opening
 // anything, and logs what a start would warn of.
 func (c Config) Check() error {
+	return errors.Join(c.WithDefaults().Validate(), c.Look())
+}
+
+// Look is Check without Validate.
+func (c Config) Look() error {
 	c = c.WithDefaults()
 	c.warn()
 	held, files := c.shares(), machine.OpenFiles()
@@ -246,7 +251,7 @@ func (c Config) Check() error {
 	for _, warning := range c.Engine().Exposed() {
 		c.Logger.Warn(warning)
 	}
-	return errors.Join(c.Validate(), checkFiles(files), c.Engine().Check(), c.checkWayOut(), c.validateURL())
+	return errors.Join(checkFiles(files), c.Engine().Check(), c.checkWayOut(), c.validateURL())
 }
 
 // Connections returns how many connections the listeners of a hub should have open at most, and how
