@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,20 @@ func TestConfigRefusals(t *testing.T) {
 			t.Errorf("%s is not named in %v", field, err)
 		}
 	}
+	cfg = configOf(t)
+	cfg.TrustedProxy = []netip.Prefix{{}}
+	cfg.SignatureFor = map[string]string{"Host.example:80": "sha256", "": "sha256", "::1": "sha256", "a.example": "sha512"}
+	err = cfg.Check()
+	for _, want := range []string{"TrustedProxy: a network is missing", `SignatureFor: "Host.example:80" is not`, `SignatureFor: "" is not`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
+		}
+	}
+	if err != nil && (strings.Contains(err.Error(), `"::1"`) || strings.Contains(err.Error(), "a.example")) {
+		t.Errorf("a host is refused: %v", err)
+	}
+	cfg = configOf(t)
+	cfg.RetryFor = -time.Hour
 	cfg.Names = strings.ToUpper
 	if err := cfg.Check(); err == nil || !strings.Contains(err.Error(), "RETRYFOR must be more than 0") {
 		t.Errorf("with other names: %v", err)

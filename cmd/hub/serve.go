@@ -160,7 +160,9 @@ func (s *serving) run(ctx context.Context, ready func()) error {
 	accepting, endDrain := program.Drain(ctx, s.drain)
 	defer endDrain()
 	parts, partsCtx := errgroup.WithContext(accepting)
-	defer context.AfterFunc(ctx, func() {
+	retired := make(chan struct{})
+	undo := context.AfterFunc(ctx, func() {
+		defer close(retired)
 		s.public.CloseEach()
 		s.Retire()
 		select {
@@ -168,7 +170,12 @@ func (s *serving) run(ctx context.Context, ready func()) error {
 		default:
 			endDrain() // no balancer sends requests here
 		}
-	})()
+	})
+	defer func() {
+		if !undo() {
+			<-retired
+		}
+	}()
 	operator, closeOperator := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeOperator()
 	looked := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 	"carillon/internal/engine"
 	"carillon/internal/machine"
 	"carillon/operator/api"
+	"carillon/topic"
 )
 
 // Config says how a hub works. It has the fields of carillon.Config, which documents them, so that
@@ -202,16 +204,31 @@ func (c Config) validateSignatures() error {
 		all = append(all, fmt.Errorf("%s: %w", c.name("Signature"), err))
 	}
 	for host, method := range c.SignatureFor {
+		if !isHost(host) {
+			all = append(all, fmt.Errorf("%s: %q is not the host of a callback: write it in small letters, without a port", c.name("SignatureFor"), host))
+		}
 		if err := send.CheckSignature(method); err != nil {
 			all = append(all, fmt.Errorf("%s: %s: %w", c.name("SignatureFor"), host, err))
 		}
 	}
 	for _, p := range c.TrustedProxy {
-		if p.Addr().Is4In6() {
+		switch {
+		case !p.IsValid():
+			all = append(all, fmt.Errorf("%s: a network is missing: write it as 192.0.2.0/24", c.name("TrustedProxy")))
+		case p.Addr().Is4In6():
 			all = append(all, fmt.Errorf("%s %s: write a network of IPv4 as 192.0.2.0/24", c.name("TrustedProxy"), p))
 		}
 	}
 	return errors.Join(all...)
+}
+
+// isHost reports whether host is one as callbacks are compared by it.
+func isHost(host string) bool {
+	authority := host
+	if strings.Contains(host, ":") {
+		authority = "[" + host + "]"
+	}
+	return host != "" && topic.Host("http://"+authority+"/") == host
 }
 
 // warnings returns what loses what others promise, although it can be kept.

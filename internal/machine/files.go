@@ -57,6 +57,9 @@ func ExposedDirectory(flag, dir string) (warnings []string) {
 	if info.Mode().Perm()&othersMay != 0 {
 		warnings = append(warnings, fmt.Sprintf("%s: every user of this machine may change the directory %s (mode %04o): take that right away (chmod o-w)", flag, dir, info.Mode().Perm()))
 	}
+	if info.Mode().Perm()&othersEnter == 0 {
+		return warnings // nobody else reaches the files
+	}
 	if name := exposedIn(dir); name != "" {
 		warnings = append(warnings, fmt.Sprintf("%s: every user of this machine can read %s, and it may hold secrets: take that right away (chmod -R o-rwx %s)", flag, name, dir))
 	}
@@ -66,6 +69,9 @@ func ExposedDirectory(flag, dir string) (warnings []string) {
 // othersMay are the rights to a directory that a warning is due to: everybody writes to it. Who
 // lists it learns nothing, as the files have mode 0600.
 const othersMay = 0o002
+
+// othersEnter is the right of everybody to reach what is in a directory.
+const othersEnter = 0o001
 
 // exposedIn is a file of the directory that everybody may read.
 func exposedIn(dir string) string {

@@ -8,9 +8,6 @@ import (
 	"strconv"
 )
 
-// perProcessor is how many such tests run at a time for each processor.
-const perProcessor = 4
-
 // Wait lets more tests run at a time than there are processors, unless -parallel was given. It is
 // called by TestMain, before the tests run.
 func Wait() {
