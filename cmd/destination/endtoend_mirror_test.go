@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -118,10 +119,16 @@ func (l *library) tree(dir string) map[string]string {
 	l.t.Helper()
 	all := map[string]string{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it went after its directory was read
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		all[name] = string(text)
 		return err
 	})
