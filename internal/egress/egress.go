@@ -39,7 +39,7 @@ const (
 )
 
 // Config says where connections may go. Its bounds on connections and on answers are for
-// the client that keeps them (delivery.HTTPSender). Its zero value is a good setting for
+// the client that keeps them (send.HTTPSender). Its zero value is a good setting for
 // the open internet.
 type Config struct {
 	// AllowNets are networks that may be dialed although they are private,
