@@ -5,16 +5,17 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"carillon/internal/redistest"
 )
 
 // TestConsole does what each page says, in its order: it gives the commands as they
@@ -87,9 +88,7 @@ func newWalk(t *testing.T, blocks []block) *walk {
 // usualPorts are where the programs listen by themselves.
 var usualPorts = []string{"8080", "8081", "8090", "8091", "8092"}
 
-// freePorts finds one for each port that the page names. They are below those which
-// systems give out by themselves, so that nobody gets one in between, and above those
-// of well-known services, which a hub does not call.
+// freePorts finds one for each port that the page names.
 func freePorts(t *testing.T, blocks []block) map[string]string {
 	t.Helper()
 	names := append([]string{}, usualPorts...)
@@ -98,17 +97,16 @@ func freePorts(t *testing.T, blocks []block) map[string]string {
 			names = append(names, m[1])
 		}
 	}
-	ports, taken := map[string]string{}, map[int]bool{}
+	ports := map[string]string{}
 	for _, name := range names {
-		for tries := 0; ports[name] == "" && tries < 1000; tries++ {
-			port := 20_000 + rand.IntN(5_000)
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err != nil || taken[port] {
-				continue
-			}
-			_ = l.Close()
-			ports[name], taken[port] = fmt.Sprint(port), true
+		if ports[name] != "" {
+			continue
 		}
+		port, err := redistest.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[name] = strconv.Itoa(port)
 	}
 	return ports
 }

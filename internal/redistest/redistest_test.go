@@ -105,3 +105,19 @@ func TestClusterIsWhole(t *testing.T) {
 		t.Errorf("%d of %d nodes sent the key elsewhere, want all but one", moved, len(nodes))
 	}
 }
+
+// Of 300 in 4,000 some would be the same by chance.
+func TestFreePortIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	given := map[int]bool{}
+	for range 300 {
+		port, err := redistest.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given[port] {
+			t.Fatalf("port %d was given twice", port)
+		}
+		given[port] = true
+	}
+}

@@ -357,16 +357,34 @@ func (s *Server) end() {
 	}
 }
 
-// FreePort returns a port that nothing listens on. It is below those that systems give to
-// connections and to port 0 (32768 and up), so that another process does not get it meanwhile.
+// FreePort returns a port that nothing listens on, and that no other call returns, here or in
+// another test process on this machine, before this process ends: a UDP socket, which is
+// never read, holds the number. The port is below those that systems give to connections and
+// to port 0 (32768 and up), and above those of well-known services, which a hub does not call.
 func FreePort() (port int, err error) {
 	for range 100 {
 		port = 28_000 + rand.IntN(4_000)
-		l, failed := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if failed == nil {
-			return port, l.Close()
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		held, failed := net.ListenPacket("udp4", address)
+		if failed != nil {
+			err = failed
+			continue
 		}
-		err = failed
+		l, failed := net.Listen("tcp", address)
+		if failed != nil {
+			err = errors.Join(failed, held.Close())
+			continue
+		}
+		ports.Lock()
+		ports.held = append(ports.held, held)
+		ports.Unlock()
+		return port, l.Close()
 	}
 	return 0, err
+}
+
+// ports keeps what FreePort holds from being collected, which would close it.
+var ports struct {
+	sync.Mutex
+	held []net.PacketConn
 }
