@@ -16,7 +16,7 @@ const canStep = true
 // come, it is os.ErrDeadlineExceeded.
 func readFD(fd uintptr, b []byte) (int, error) {
 	for {
-		switch n, err := syscall.Read(int(fd), b); {
+		switch n, err := read(fd, b); {
 		case err == syscall.EINTR:
 		case err != nil:
 			return 0, netError("read", err)
@@ -32,7 +32,7 @@ func readFD(fd uintptr, b []byte) (int, error) {
 // be empty. Its errors are like those of readFD.
 func writeFD(fd uintptr, head, body []byte) (int, error) {
 	for {
-		n, err := writev(int(fd), head, body)
+		n, err := writev(fd, head, body)
 		if err == nil {
 			return n, nil
 		}
@@ -59,9 +59,8 @@ func nothingThere(fd uintptr) bool {
 
 // empty reports whether a read would wait. It consumes nothing.
 func empty(fd uintptr) bool {
-	var one [1]byte
 	for {
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		err := peek(fd)
 		if err != syscall.EINTR {
 			return err == syscall.EAGAIN
 		}
