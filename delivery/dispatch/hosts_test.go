@@ -107,11 +107,14 @@ func TestConnsPerHost(t *testing.T) {
 		<-release
 	}))
 	defer server.Close()
-	dialer, err := egress.New(egress.Config{AllowLoopback: true, MaxConnsPerHost: cfg.ConnsPerHost()})
+	dialer, err := egress.New(egress.Config{AllowLoopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender, err := send.NewHTTPSender(send.Config{Hub: "http://hub.example/", DeliveryTimeout: deadline}, dialer)
+	sender, err := send.NewHTTPSender(send.Config{
+		Hub: "http://hub.example/", DeliveryTimeout: deadline,
+		Limits: send.Limits{MaxConnsPerHost: cfg.ConnsPerHost()},
+	}, dialer)
 	if err != nil {
 		t.Fatal(err)
 	}

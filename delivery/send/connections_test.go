@@ -23,9 +23,8 @@ func TestConnectionsAreShown(t *testing.T) {
 	t.Cleanup(secure.Close)
 	t.Cleanup(plain.Close)
 	trusted := secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	s := newSender(t, send.Config{}, outletOf(t, egress.Config{
-		AllowLoopback: true, TLS: &tls.Config{RootCAs: trusted}, MaxConns: 1, IdleBytes: 1 << 20, SessionBytes: 1 << 19,
-	}))
+	s := newSender(t, send.Config{Limits: send.Limits{MaxConns: 1, IdleBytes: 1 << 20, SessionBytes: 1 << 19}},
+		outletOf(t, egress.Config{AllowLoopback: true, TLS: &tls.Config{RootCAs: trusted}}))
 	post := func(to *httptest.Server) {
 		t.Helper()
 		if out := s.Send(t.Context(), attemptOn(to.URL+"/", "")); out.Class != delivery.ClassDelivered {

@@ -44,10 +44,48 @@ type Config struct {
 	// DeliveryTimeout is the one deadline of an attempt, from dialing to the
 	// last byte of the answer. Default 30 s.
 	DeliveryTimeout time.Duration
+	// Limits bound the connections.
+	Limits Limits
 	// Inside gets what callbacks of InsideOrigin are to get, in place of a request: the
 	// hub's own test callback. It returns soon, with the status code of the answer. Nil:
 	// such callbacks are dialed as others are, which fails.
 	Inside func(ctx context.Context, d Inside) (status int)
+}
+
+// Limits bound the connections of an HTTPSender. Fields that are 0 have the default.
+type Limits struct {
+	// HandshakeTimeout bounds a TLS handshake; default 10 s.
+	HandshakeTimeout time.Duration
+	// MaxConnsPerHost bounds the connections to one host and port, in use and idle together;
+	// default 64. A request beyond it waits for one.
+	MaxConnsPerHost int
+	// MaxConns bounds the open connections, for want of files: idle ones are closed where there
+	// are more; default 1,024.
+	MaxConns int
+	// IdlePerHost bounds the connections to one host that are kept without a request, default 4;
+	// IdleBytes the memory of all that are, by estimate, default 256 MiB.
+	IdlePerHost int
+	IdleBytes   int64
+	// SessionBytes bounds the memory of TLS sessions, by estimate; default 64 MiB.
+	SessionBytes int64
+	// IdleTimeout is how long a connection is kept without a request; default
+	// DefaultIdleTimeout.
+	IdleTimeout time.Duration
+}
+
+// DefaultIdleTimeout is that of Limits.IdleTimeout.
+const DefaultIdleTimeout = 90 * time.Second
+
+// maxHeaderBytes bounds the header of an answer.
+const maxHeaderBytes = 64 << 10
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		HandshakeTimeout: cmp.Or(l.HandshakeTimeout, 10*time.Second),
+		MaxConnsPerHost:  cmp.Or(l.MaxConnsPerHost, 64), MaxConns: cmp.Or(l.MaxConns, 1024),
+		IdlePerHost: cmp.Or(l.IdlePerHost, 4), IdleBytes: cmp.Or(l.IdleBytes, 256<<20),
+		SessionBytes: cmp.Or(l.SessionBytes, 64<<20), IdleTimeout: cmp.Or(l.IdleTimeout, DefaultIdleTimeout),
+	}
 }
 
 // Outlet is the way out: an *egress.Dialer, which guards what is dialed.
@@ -55,8 +93,6 @@ type Outlet interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	// TLSConfig is what https connections start from.
 	TLSConfig() *tls.Config
-	// Config holds the bounds on connections and headers.
-	Config() egress.Config
 }
 
 var _ Outlet = (*egress.Dialer)(nil)
@@ -65,7 +101,7 @@ var _ Outlet = (*egress.Dialer)(nil)
 // connections that it keeps for a while. Transport uses them, too.
 type HTTPSender struct {
 	client  *h1.Client
-	limits  egress.Config // those of its connections
+	limits  Limits
 	sign    *signer
 	signFor map[string]*signer // by host
 	lines   sync.Pool          // of *[]byte: the lines of one attempt alone
@@ -93,11 +129,11 @@ func NewHTTPSender(cfg Config, out Outlet) (*HTTPSender, error) {
 	if cfg.DeliveryTimeout < 0 {
 		return nil, fmt.Errorf("field DeliveryTimeout is %s: it must be more than 0", cfg.DeliveryTimeout)
 	}
-	limits := out.Config()
+	limits := cfg.Limits.withDefaults()
 	client, err := h1.New(h1.Config{
 		Dial: out.DialContext, TLS: out.TLSConfig(),
-		Timeout: cmp.Or(cfg.DeliveryTimeout, 30*time.Second), HandshakeTimeout: limits.DialTimeout,
-		MaxHeaderBytes: limits.MaxHeaderBytes, MaxConnsPerHost: limits.MaxConnsPerHost,
+		Timeout: cmp.Or(cfg.DeliveryTimeout, 30*time.Second), HandshakeTimeout: limits.HandshakeTimeout,
+		MaxHeaderBytes: maxHeaderBytes, MaxConnsPerHost: limits.MaxConnsPerHost,
 		MaxConns: limits.MaxConns, IdlePerHost: limits.IdlePerHost, IdleBytes: limits.IdleBytes, IdleTimeout: limits.IdleTimeout,
 		SessionBytes: limits.SessionBytes,
 	})

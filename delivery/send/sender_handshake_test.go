@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"carillon/delivery"
-	"carillon/internal/egress"
 )
 
 // A host that does not get through the handshake gets nothing of a notification. The class
@@ -74,7 +73,7 @@ func TestBadHandshakes(t *testing.T) {
 			t.Parallel()
 			cfg := worldConfig{}
 			if c.want == delivery.ClassTimeout {
-				cfg.out = egress.Config{DialTimeout: 200 * time.Millisecond}
+				cfg.handshake = 200 * time.Millisecond
 			}
 			w := newWorld(t, cfg, nameA)
 			w.change(nil, c.serve)
@@ -169,7 +168,7 @@ func TestHangingHandshakes(t *testing.T) {
 
 // Hosts that do not even answer hold up no other host, however many there are.
 func TestDeadHosts(t *testing.T) {
-	w := newWorld(t, worldConfig{out: egress.Config{DialTimeout: 4 * time.Second}}, nameA)
+	w := newWorld(t, worldConfig{handshake: 4 * time.Second}, nameA)
 	ctx, cancel := context.WithCancel(t.Context())
 	var attempts sync.WaitGroup
 	var timeouts atomic.Int64

@@ -201,6 +201,8 @@ func TestSenderConfig(t *testing.T) {
 		{send.Config{Hub: "https://hub>"}, "Hub"},
 		{send.Config{Hub: hubURL, Signature: "md5"}, "Signature"},
 		{send.Config{Hub: hubURL, DeliveryTimeout: -1}, "DeliveryTimeout"},
+		{send.Config{Hub: hubURL, Limits: send.Limits{MaxConns: -1}}, "limit"},
+		{send.Config{Hub: hubURL, Limits: send.Limits{HandshakeTimeout: -1}}, "limit"},
 	} {
 		if _, err := send.NewHTTPSender(c.cfg, outlet(t)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %s named", c.cfg, err, c.want)

@@ -381,26 +381,29 @@ const deadName = "dead"
 
 // worldConfig is what differs from one world to another. Its zero value is a good setting.
 type worldConfig struct {
-	host   *tls.Config // the world sets the time, and the certificate where there is none
-	out    egress.Config
+	host   *tls.Config   // the world sets the time, and the certificate where there is none
 	within time.Duration // what an attempt may take
+	// handshake is what dialing, and the handshake after it, may take each.
+	handshake time.Duration
 }
 
 // newWorld returns a world whose host has a certificate for names.
 func newWorld(t testing.TB, cfg worldConfig, names ...string) *world {
 	t.Helper()
 	w := &world{authority: newAuthority(t), dead: make(chan bool)}
-	host, out := cfg.host, cfg.out
+	host := cfg.host
 	if host == nil {
 		host = &tls.Config{}
 	}
 	host.Time = w.now
 	host.Certificates = []tls.Certificate{w.authority.issue(t, never, names...)}
 	w.tlsHost = newTLSHost(t, host)
-	out.AllowLoopback = true
-	out.TLS = &tls.Config{RootCAs: w.authority.roots(), Time: w.now}
-	dialer := outletOf(t, out)
-	w.sender = newSender(t, send.Config{DeliveryTimeout: cfg.within}, dialing{dialer, func(ctx context.Context, address string) (net.Conn, error) {
+	dialer := outletOf(t, egress.Config{
+		AllowLoopback: true, DialTimeout: cfg.handshake,
+		TLS: &tls.Config{RootCAs: w.authority.roots(), Time: w.now},
+	})
+	limits := send.Limits{HandshakeTimeout: cfg.handshake}
+	w.sender = newSender(t, send.Config{DeliveryTimeout: cfg.within, Limits: limits}, dialing{dialer, func(ctx context.Context, address string) (net.Conn, error) {
 		name, port, _ := net.SplitHostPort(address)
 		if strings.HasPrefix(name, deadName) {
 			w.dead <- true

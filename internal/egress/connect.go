@@ -17,6 +17,9 @@ import (
 // ErrProxy: the proxy made no connection. It comes in a *net.OpError.
 var ErrProxy = errors.New("proxy")
 
+// maxProxyHeader bounds the header of a proxy's answer, bytes.
+const maxProxyHeader = 64 << 10
+
 // opProxy is the Op of what the proxy did not do.
 const opProxy = "proxyconnect"
 
@@ -73,7 +76,7 @@ func (d *Dialer) dialProxy(ctx context.Context, p *Proxy) (net.Conn, error) {
 func (d *Dialer) askProxy(ctx context.Context, p *Proxy, raw net.Conn, address string) (net.Conn, proxyResult, error) {
 	conn := raw
 	if p.secure {
-		cfg := d.tlsConfig()
+		cfg := d.TLSConfig()
 		cfg.ServerName, cfg.NextProtos = p.host, []string{"http/1.1"}
 		secured := tls.Client(raw, cfg)
 		if err := secured.HandshakeContext(ctx); err != nil {
@@ -101,12 +104,12 @@ var errSpoke = errors.New("something came unasked behind its answer")
 
 // proxyAnswer reads the header of the answer, and nothing behind it.
 func (d *Dialer) proxyAnswer(conn net.Conn, req *http.Request) (proxyResult, error) {
-	bounded := &io.LimitedReader{R: conn, N: d.cfg.MaxHeaderBytes}
+	bounded := &io.LimitedReader{R: conn, N: maxProxyHeader}
 	r := bufio.NewReader(bounded)
 	resp, err := http.ReadResponse(r, req)
 	switch {
 	case err != nil && bounded.N <= 0:
-		return proxyAway, fmt.Errorf("the header of its answer is beyond %d bytes", d.cfg.MaxHeaderBytes)
+		return proxyAway, fmt.Errorf("the header of its answer is beyond %d bytes", maxProxyHeader)
 	case err != nil:
 		return proxyAway, fmt.Errorf("reading its answer: %w", err)
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299 && r.Buffered() > 0:

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,21 +27,10 @@ var ErrBadURL = errors.New("bad URL")
 // minutes, before a request is lost on it.
 var probes = net.KeepAliveConfig{Enable: true, Idle: 50 * time.Second, Interval: 15 * time.Second, Count: 4}
 
-// Defaults of Config.
-const (
-	DefaultDialTimeout     = 10 * time.Second
-	DefaultMaxHeaderBytes  = 64 << 10
-	DefaultMaxConnsPerHost = 64
-	DefaultIdlePerHost     = 4
-	DefaultMaxConns        = 1024
-	DefaultIdleBytes       = 256 << 20
-	DefaultSessionBytes    = 64 << 20
-	DefaultIdleTimeout     = 90 * time.Second
-)
+// DefaultDialTimeout is that of Config.DialTimeout.
+const DefaultDialTimeout = 10 * time.Second
 
-// Config says where connections may go. Its bounds on connections and on answers are for
-// the client that keeps them (send.HTTPSender). Its zero value is a good setting for
-// the open internet.
+// Config says where connections may go. Its zero value is a good setting for the open internet.
 type Config struct {
 	// AllowNets are networks that may be dialed although they are private,
 	// link-local or otherwise special.
@@ -57,52 +47,14 @@ type Config struct {
 	// DialTimeout bounds name resolution and connecting together; 10 s if 0. The
 	// context of a request can only shorten it.
 	DialTimeout time.Duration
-	// MaxHeaderBytes bounds the header of an answer; 64 KiB if 0.
-	MaxHeaderBytes int64
-	// MaxConnsPerHost bounds the connections to one host and port, in use and
-	// idle together; 64 if 0. A request beyond it waits for one.
-	MaxConnsPerHost int
-	// MaxConns bounds the connections that are open, for want of files: idle ones are closed
-	// where there are more; 1,024 if 0.
-	MaxConns int
-	// IdlePerHost bounds the connections to one host that are kept open without a request, 4 if
-	// 0; IdleBytes the memory of all that are, by estimate, 256 MiB if 0.
-	IdlePerHost int
-	IdleBytes   int64
-	// SessionBytes bounds the memory of TLS sessions that are kept to be resumed, by estimate;
-	// 64 MiB if 0.
-	SessionBytes int64
-	// IdleTimeout is how long a connection is kept without a request; 90 s if 0.
-	IdleTimeout time.Duration
 	// Names finds the addresses of names; several Dialers may share them. Nil: the
-	// Dialer has Names of its own, which ask by way of Resolver.
+	// Dialer has Names of its own, which ask the name servers of the system.
 	Names *Names
-	// Resolver resolves names; the system's if nil. It is for a Dialer without Names.
-	Resolver *net.Resolver
 	// Metrics count refusals; several Dialers may share them. Nil: nobody sees them.
 	Metrics *Metrics
 	// TLS is the TLS configuration to start from: more roots, for
 	// example. Nil: the system's roots. Verification cannot be turned off by it.
 	TLS *tls.Config
-}
-
-func (c Config) withDefaults() Config {
-	c.DialTimeout = orDefault(c.DialTimeout, DefaultDialTimeout)
-	c.MaxHeaderBytes = orDefault(c.MaxHeaderBytes, DefaultMaxHeaderBytes)
-	c.MaxConnsPerHost = orDefault(c.MaxConnsPerHost, DefaultMaxConnsPerHost)
-	c.IdlePerHost = orDefault(c.IdlePerHost, DefaultIdlePerHost)
-	c.MaxConns = orDefault(c.MaxConns, DefaultMaxConns)
-	c.IdleBytes = orDefault(c.IdleBytes, DefaultIdleBytes)
-	c.SessionBytes = orDefault(c.SessionBytes, DefaultSessionBytes)
-	c.IdleTimeout = orDefault(c.IdleTimeout, DefaultIdleTimeout)
-	return c
-}
-
-func orDefault[T int | int64 | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 func (c Config) validate() error {
@@ -116,12 +68,8 @@ func (c Config) validate() error {
 			return fmt.Errorf("egress: %s is not a range of ports", r)
 		}
 	}
-	if c.DialTimeout < 0 || c.MaxHeaderBytes < 0 || c.MaxConnsPerHost < 0 || c.MaxConns < 0 ||
-		c.IdlePerHost < 0 || c.IdleBytes < 0 || c.SessionBytes < 0 || c.IdleTimeout < 0 {
-		return errors.New("egress: a limit is negative")
-	}
-	if c.Names != nil && c.Resolver != nil {
-		return errors.New("egress: Names have a Resolver of their own")
+	if c.DialTimeout < 0 {
+		return errors.New("egress: DialTimeout is negative")
 	}
 	return nil
 }
@@ -140,7 +88,7 @@ func New(cfg Config) (*Dialer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
+	cfg.DialTimeout = cmp.Or(cfg.DialTimeout, DefaultDialTimeout)
 	v4, v6 := allowed(cfg)
 	d := &Dialer{
 		cfg: cfg,
@@ -157,7 +105,7 @@ func New(cfg Config) (*Dialer, error) {
 		}
 	}
 	if d.names == nil {
-		if d.names, err = NewNames(NamesConfig{Resolver: cfg.Resolver}, nil); err != nil {
+		if d.names, err = NewNames(NamesConfig{}, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -252,7 +200,9 @@ func (d *Dialer) admit(address string) (host, port string, err error) {
 	return host, strconv.FormatUint(n, 10), nil
 }
 
-func (d *Dialer) tlsConfig() *tls.Config {
+// TLSConfig returns the TLS configuration of connections that are made over the
+// Dialer: certificates are verified, and TLS is 1.2 or newer.
+func (d *Dialer) TLSConfig() *tls.Config {
 	cfg := &tls.Config{}
 	if d.cfg.TLS != nil {
 		cfg = d.cfg.TLS.Clone()

@@ -131,9 +131,8 @@ func TestDialAllows(t *testing.T) {
 // over returns the client that the hub's requests are made by, over the dialer.
 func over(t *testing.T, d *egress.Dialer) *h1.Client {
 	t.Helper()
-	cfg := d.Config()
 	c, err := h1.New(h1.Config{
-		Dial: d.DialContext, TLS: d.TLSConfig(), Timeout: time.Minute, MaxHeaderBytes: cfg.MaxHeaderBytes,
+		Dial: d.DialContext, TLS: d.TLSConfig(), Timeout: time.Minute, MaxHeaderBytes: 4 << 10,
 		MaxConnsPerHost: 2, IdlePerHost: 2, MaxConns: 2, IdleBytes: 1 << 20, SessionBytes: 1 << 20, IdleTimeout: time.Minute,
 	})
 	if err != nil {
@@ -164,10 +163,9 @@ func TestForbiddenThroughClient(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	for name, cfg := range map[string]egress.Config{
 		"invalid network": {AllowNets: []netip.Prefix{{}}},
-		"negative limit":  {MaxConnsPerHost: -1},
+		"negative limit":  {DialTimeout: -1},
 		"no port":         {AllowPorts: []egress.PortRange{{}}},
 		"ports backwards": {AllowPorts: []egress.PortRange{{First: 2, Last: 1}}},
-		"two resolvers":   {Names: newNames(t, egress.NamesConfig{}), Resolver: &net.Resolver{}},
 	} {
 		if _, err := egress.New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
@@ -211,7 +209,7 @@ func TestClientUsesNoProxy(t *testing.T) {
 		t.Setenv(name, proxy.URL)
 	}
 	server := newNameServer(t, zone{}.answer)
-	client := client(t, newDialer(t, egress.Config{AllowLoopback: true, Resolver: server.resolver()}))
+	client := client(t, newDialer(t, egress.Config{AllowLoopback: true, Names: server.names(t)}))
 	for _, scheme := range []string{"http", "https"} {
 		if _, err := client.Get(scheme + "://" + scheme + ".example/"); err == nil {
 			t.Errorf("%s: an answer", scheme)
@@ -294,7 +292,7 @@ func TestClientBoundsHeader(t *testing.T) {
 		w.Header().Set("X-Long", strings.Repeat("x", 8<<10))
 	}))
 	defer srv.Close()
-	client := client(t, newDialer(t, egress.Config{AllowLoopback: true, MaxHeaderBytes: 4 << 10}))
+	client := client(t, newDialer(t, egress.Config{AllowLoopback: true}))
 	if resp, err := client.Get(srv.URL); err == nil {
 		resp.Body.Close()
 		t.Error("a header beyond the limit was taken")
@@ -311,7 +309,7 @@ func TestRebinding(t *testing.T) {
 	answers := make(chan [4]byte, 1)
 	d := newDialer(t, egress.Config{
 		AllowNets: prefixes("127.0.0.1/32"),
-		Resolver:  fakeResolver(t, answers),
+		Names:     newNames(t, egress.NamesConfig{Resolver: fakeResolver(t, answers)}),
 	})
 	get := func() error {
 		client := client(t, d)

@@ -19,7 +19,7 @@ func TestOddHosts(t *testing.T) {
 	server := newNameServer(t, func(_ string, m dnsmessage.Message) *dnsmessage.Message {
 		return addresses(60, "127.0.0.1").reply(m)
 	})
-	d := newDialer(t, egress.Config{Resolver: server.resolver()})
+	d := newDialer(t, egress.Config{Names: server.names(t)})
 	bad, forbidden := egress.ErrBadURL, egress.ErrForbidden
 	for host, want := range map[string]error{
 		"127.1":                    bad,

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -70,12 +71,12 @@ type NamesConfig struct {
 }
 
 func (c NamesConfig) withDefaults() NamesConfig {
-	c.MaxNames = orDefault(c.MaxNames, DefaultMaxNames)
-	c.TTL = orDefault(c.TTL, DefaultNameTTL)
-	c.MaxTTL = orDefault(c.MaxTTL, DefaultMaxNameTTL)
-	c.Timeout = orDefault(c.Timeout, DefaultLookupTimeout)
-	c.MaxQuestions = orDefault(c.MaxQuestions, DefaultMaxQuestions)
-	c.MaxPerDomain = orDefault(c.MaxPerDomain, DefaultMaxPerDomain)
+	c.MaxNames = cmp.Or(c.MaxNames, DefaultMaxNames)
+	c.TTL = cmp.Or(c.TTL, DefaultNameTTL)
+	c.MaxTTL = cmp.Or(c.MaxTTL, DefaultMaxNameTTL)
+	c.Timeout = cmp.Or(c.Timeout, DefaultLookupTimeout)
+	c.MaxQuestions = cmp.Or(c.MaxQuestions, DefaultMaxQuestions)
+	c.MaxPerDomain = cmp.Or(c.MaxPerDomain, DefaultMaxPerDomain)
 	return c
 }
 

@@ -30,7 +30,7 @@ func BenchmarkDial(b *testing.B) {
 	}()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	server := newNameServer(b, zone{"bench.example.": {dnsmessage.TypeA: addresses(300, "127.0.0.1")}}.answer)
-	d, err := egress.New(egress.Config{AllowLoopback: true, Resolver: server.resolver()})
+	d, err := egress.New(egress.Config{AllowLoopback: true, Names: server.names(b)})
 	if err != nil {
 		b.Fatal(err)
 	}

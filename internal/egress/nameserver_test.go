@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"carillon/internal/egress"
 )
 
 // Package net reads its files when it is asked for a name for the first time, and
@@ -102,6 +104,16 @@ type nameServer struct {
 }
 
 func (s *nameServer) resolver() *net.Resolver { return &net.Resolver{PreferGo: true, Dial: s.dial} }
+
+// names are Names that ask the server.
+func (s *nameServer) names(t testing.TB) *egress.Names {
+	t.Helper()
+	names, err := egress.NewNames(egress.NamesConfig{Resolver: s.resolver()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
 
 // questions is how often a name was asked for, by one type.
 func (s *nameServer) questions(name string, of dnsmessage.Type) int {

@@ -99,7 +99,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := newNameServer(t, zone{"inside.example.": {typeA: addresses(60, "10.0.0.1")}}.answer)
-	d := newDialer(t, egress.Config{Resolver: server.resolver(), Metrics: metrics})
+	d := newDialer(t, egress.Config{Names: server.names(t), Metrics: metrics})
 	for _, url := range []string{"http://127.0.0.1/", "http://localhost/", "http://host.example:22/", "http://user@host.example/", "http://host.example/"} {
 		_ = d.CheckURL(url)
 	}

@@ -112,8 +112,8 @@ func dialerBy(t *testing.T, p *proxy, cfg egress.Config) *egress.Dialer {
 			t.Fatal(err)
 		}
 	}
-	if cfg.Resolver == nil {
-		cfg.Resolver = newNameServer(t, zone{}.answer).resolver()
+	if cfg.Names == nil {
+		cfg.Names = newNameServer(t, zone{}.answer).names(t)
 	}
 	cfg.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 	if cert := p.Certificate(); cert != nil {
@@ -137,8 +137,8 @@ func TestProxyCarriesAll(t *testing.T) {
 		// example.com is whom the certificate of httptest is for.
 		p.to["example.com:80"], p.to["example.com:443"] = plain.Listener.Addr().String(), secured.Listener.Addr().String()
 		server := newNameServer(t, zone{}.answer)
-		d := dialerBy(t, p, egress.Config{Resolver: server.resolver()})
-		d.Config().TLS.RootCAs.AddCert(secured.Certificate())
+		d := dialerBy(t, p, egress.Config{Names: server.names(t)})
+		d.TLSConfig().RootCAs.AddCert(secured.Certificate())
 		for _, scheme := range []string{"http", "https"} {
 			c := over(t, d)
 			resp, err := (&http.Client{Transport: c}).Get(scheme + "://example.com/a?b")
@@ -236,7 +236,7 @@ func TestProxyExceptions(t *testing.T) {
 		"a.inside.example.": {typeA: addresses(60, "127.0.0.1")},
 		"b.other.example.":  {typeA: addresses(60, "127.0.0.2")},
 	}.answer)
-	d := dialerBy(t, p, egress.Config{Proxy: byEnvironment, Resolver: server.resolver(), AllowNets: prefixes("127.0.0.1/32")})
+	d := dialerBy(t, p, egress.Config{Proxy: byEnvironment, Names: server.names(t), AllowNets: prefixes("127.0.0.1/32")})
 	resp, err := client(t, d).Get("http://a.inside.example:" + port)
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestProxyMakesNoConnection(t *testing.T) {
 			}
 			p := newTestProxy(t, false)
 			p.instead = tt.instead
-			d := dialerBy(t, p, egress.Config{Metrics: metrics, MaxHeaderBytes: 8 << 10})
+			d := dialerBy(t, p, egress.Config{Metrics: metrics})
 			conn, err := d.DialContext(t.Context(), "tcp", "host.example:80")
 			if conn != nil {
 				conn.Close()

@@ -59,7 +59,7 @@ func TestDialName(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			server := newNameServer(t, zone{"a.example.": {typeA: tt.a, typeAAAA: tt.aaaa}}.answer)
-			d := newDialer(t, egress.Config{AllowLoopback: true, Resolver: server.resolver()})
+			d := newDialer(t, egress.Config{AllowLoopback: true, Names: server.names(t)})
 			for range 3 {
 				conn, err := d.DialContext(t.Context(), tt.network, "a.example:"+port)
 				if err == nil {
@@ -100,13 +100,13 @@ func TestRememberedIsStillJudged(t *testing.T) {
 func TestDialTimeoutBoundsLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newPipeServer(deadBut(nil))
-		d := newDialer(t, egress.Config{DialTimeout: time.Second, Resolver: server.resolver()})
+		d := newDialer(t, egress.Config{DialTimeout: time.Second, Names: server.names(t)})
 		began := time.Now()
 		_, err := d.DialContext(t.Context(), "tcp", "dead.example:80")
 		if took := time.Since(began); took != time.Second || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v after %s, want the deadline of the dial", err, took)
 		}
-		_, err = newDialer(t, egress.Config{Resolver: server.resolver()}).DialContext(t.Context(), "tcp", "dead.example:80")
+		_, err = newDialer(t, egress.Config{Names: server.names(t)}).DialContext(t.Context(), "tcp", "dead.example:80")
 		var e *net.DNSError
 		if !errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want a failure of the name servers", err)

@@ -1,9 +1,6 @@
 package egress
 
-import (
-	"crypto/tls"
-	"strings"
-)
+import "strings"
 
 // RequestTarget is Target for those who write the request line themselves: whether
 // the URL is https, its host as the URL spells it, and what stands between the method
@@ -45,10 +42,3 @@ func plainHost(host string) bool {
 	}
 	return name != "" && hasPort == (port != "")
 }
-
-// TLSConfig returns the TLS configuration of connections that are made over the
-// Dialer: certificates are verified, and TLS is 1.2 or newer.
-func (d *Dialer) TLSConfig() *tls.Config { return d.tlsConfig() }
-
-// Config returns the Config of the Dialer, its defaults filled in.
-func (d *Dialer) Config() Config { return d.cfg }

@@ -232,10 +232,6 @@ func (h *House) joinDelivery(out parts, held shares) error {
 	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
 	cfg.Surety = h.surety
-	// Deliveries come in bursts to the same hosts: keep a connection for each
-	// that is not slow.
-	way.MaxConnsPerHost, way.IdlePerHost, way.MaxConns = cfg.ConnsPerHost()+asksPerHost, maxPerHost, out.conns
-	way.IdleTimeout, way.IdleBytes, way.SessionBytes = out.idleTimeout(), held.idle, held.sessions
 	dialer, err := egress.New(way)
 	if err != nil {
 		return fmt.Errorf("%s: %w", h.cfg.name("AllowNet"), err)
@@ -243,6 +239,11 @@ func (h *House) joinDelivery(out parts, held shares) error {
 	sender, err := send.NewHTTPSender(send.Config{
 		Hub: h.cfg.URL, Version: release.Version, Signature: h.cfg.Signature, SignatureFor: h.cfg.SignatureFor,
 		DeliveryTimeout: h.cfg.DeliveryTimeout, Inside: h.heard.Deliver,
+		// Deliveries come in bursts to the same hosts: keep a connection for each that is not slow.
+		Limits: send.Limits{
+			MaxConnsPerHost: cfg.ConnsPerHost() + asksPerHost, IdlePerHost: maxPerHost, MaxConns: out.conns,
+			IdleTimeout: out.idleTimeout(), IdleBytes: held.idle, SessionBytes: held.sessions,
+		},
 	}, dialer)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"carillon/delivery/send"
 	"carillon/hub"
 	"carillon/internal/egress"
 )
@@ -28,7 +29,7 @@ const (
 // How long a connection is kept without a request. With manyConns there is room for the
 // connections of a round of notifications until the next.
 const (
-	idleTimeout     = egress.DefaultIdleTimeout
+	idleTimeout     = send.DefaultIdleTimeout
 	longIdleTimeout = 10 * time.Minute
 	manyConns       = 4096
 )

@@ -18,8 +18,8 @@ type shares struct {
 	fetching int64 // bodies of topics that are fetched (hub.Config.MaxFetchBytes)
 	blocks   int64 // of the embedded store (pebblestore.Config.CacheBytes)
 	table    int64 // likewise, each of up to four (pebblestore.Config.MemTableBytes)
-	idle     int64 // connections kept for the next delivery (egress.Config.IdleBytes)
-	sessions int64 // TLS sessions of hosts (egress.Config.SessionBytes)
+	idle     int64 // connections kept for the next delivery (send.Limits.IdleBytes)
+	sessions int64 // TLS sessions of hosts (send.Limits.SessionBytes)
 }
 
 // bodyCopies is how often a body that is taken in may be in memory at once: in the parts
