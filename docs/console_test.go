@@ -207,7 +207,7 @@ func (w *walk) here(text string) string {
 	for page, port := range w.ports {
 		text = regexp.MustCompile(`\b`+page+`\b`).ReplaceAllString(text, "@"+port) // @: not to be replaced again
 	}
-	text = regexp.MustCompile(`@(2\d{4})\b`).ReplaceAllString(text, "$1")
+	text = regexp.MustCompile(`@(\d{4,5})\b`).ReplaceAllString(text, "$1")
 	for page, seen := range w.known {
 		text = strings.ReplaceAll(text, page, seen)
 	}
