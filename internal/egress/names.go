@@ -98,15 +98,15 @@ type Names struct {
 	places   *places
 	metrics  *namesMetrics
 
-	mu     sync.Mutex
-	kept   *simplelru.LRU[string, *keptName]
-	asking map[questionKey]*question
+	mu   sync.Mutex
+	kept *simplelru.LRU[string, *keptName]
 }
 
-// keptName is what is remembered of a name.
+// keptName is what is remembered of a name. Names.mu guards it.
 type keptName struct {
-	answers [2]answer // by family
-	uses    int       // turns the addresses around, so that each is used in its turn
+	name      string
+	questions [2]*question // by family; nil: not asked, or its answer did not hold
+	uses      int          // turns the addresses around, so that each is used in its turn
 }
 
 // The families of addresses. Each has its question and its lifetime.
@@ -114,14 +114,6 @@ const (
 	four = iota
 	six
 )
-
-// answer is what is known of the addresses of one family.
-type answer struct {
-	addrs    []netip.Addr
-	err      *net.DNSError // why there are none
-	unrouted bool          // this machine has no route to addrs
-	until    time.Time
-}
 
 // NewNames returns Names that know nothing yet, or an error that says what is
 // wrong with the Config. Without a Registerer nothing is registered.
@@ -133,7 +125,6 @@ func NewNames(cfg NamesConfig, reg prometheus.Registerer) (*Names, error) {
 	n := &Names{
 		cfg:    cfg,
 		places: newPlaces(cfg.MaxQuestions, cfg.MaxPerDomain),
-		asking: map[questionKey]*question{},
 	}
 	n.resolver = tapped(cfg.Resolver)
 	var err error
@@ -156,88 +147,60 @@ func (n *Names) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "" || len(host) > maxNameLength {
 		return nil, noSuchHost(host)
 	}
-	name := lower(host)
-	var answers [2]answer
+	name, now := lower(host), time.Now()
 	n.mu.Lock()
-	uses := n.remembered(name, &answers)
-	if !answers[four].until.IsZero() && !answers[six].until.IsZero() {
-		n.mu.Unlock()
-		n.metrics.cached.Inc()
-		return inOrder(answers, uses)
-	}
-	if err := ctx.Err(); err != nil {
+	k, _ := n.kept.Get(name)
+	known := k != nil && k.questions[four].known(now) && k.questions[six].known(now)
+	if err := ctx.Err(); err != nil && !known {
 		n.mu.Unlock()
 		return nil, gaveUp(host, err)
 	}
-	var questions [2]*question
-	for f := range answers {
-		if answers[f].until.IsZero() {
-			questions[f] = n.ask(questionKey{name, f})
+	if k == nil {
+		k = &keptName{name: name}
+		n.kept.Add(name, k)
+	}
+	for f, q := range k.questions {
+		if !q.known(now) && !q.underWay() {
+			q = &question{began: now, done: make(chan struct{})}
+			k.questions[f] = q
+			go n.settle(k, f, q)
 		}
-	}
-	n.mu.Unlock()
-	n.metrics.asked.Inc()
-	if err := wait(ctx, questions, &answers); err != nil {
-		return nil, gaveUp(host, err)
-	}
-	return inOrder(answers, uses)
-}
-
-// remembered copies what is remembered and still holds; n.mu is held. It returns
-// how often the name was used.
-func (n *Names) remembered(name string, answers *[2]answer) int {
-	k, ok := n.kept.Get(name)
-	if !ok {
-		return 0
 	}
 	k.uses++
-	now := time.Now()
-	for f, a := range k.answers {
-		if now.Before(a.until) {
-			answers[f] = a
-		}
+	questions, uses := k.questions, k.uses
+	n.mu.Unlock()
+	if known {
+		n.metrics.cached.Inc()
+		return inOrder(questions, uses)
 	}
-	return k.uses
+	n.metrics.asked.Inc()
+	if err := wait(ctx, questions); err != nil {
+		return nil, gaveUp(host, err)
+	}
+	return inOrder(questions, uses)
 }
 
-// keep remembers an answer; n.mu is held.
-func (n *Names) keep(key questionKey, a answer) {
-	k, ok := n.kept.Peek(key.name)
-	if !ok {
-		k = &keptName{}
-		n.kept.Add(key.name, k)
-	}
-	k.answers[key.family] = a
-}
-
-// wait fills in the answers that are asked for. It fails with the context's
-// error where that ended the waiting.
-func wait(ctx context.Context, questions [2]*question, answers *[2]answer) error {
+// wait waits for the answers. It fails with the context's error where that ended the waiting.
+func wait(ctx context.Context, questions [2]*question) error {
 	var came time.Time // when those of IPv4 came, if they were waited for
-	if q := questions[four]; q != nil {
+	if questions[four].underWay() {
 		select {
-		case <-q.done:
-			answers[four] = q.answer
+		case <-questions[four].done:
 			came = time.Now()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	q := questions[six]
-	if q == nil {
-		return nil
-	}
-	if len(answers[four].addrs) > 0 {
-		// There is something to go on with: a bit of patience is enough.
+	enough := len(questions[four].answer.addrs) > 0
+	if enough { // There is something to go on with: a bit of patience is enough.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, later(came, q.began).Add(sixWait))
+		ctx, cancel = context.WithDeadline(ctx, later(came, questions[six].began).Add(sixWait))
 		defer cancel()
 	}
 	select {
-	case <-q.done:
-		answers[six] = q.answer
+	case <-questions[six].done:
 	case <-ctx.Done():
-		if len(answers[four].addrs) == 0 {
+		if !enough {
 			return ctx.Err()
 		}
 	}
@@ -253,8 +216,9 @@ func later(a, b time.Time) time.Time {
 
 // inOrder puts IPv6 first (RFC 8305 §4) where this machine has a route to it,
 // and turns the addresses of a family around from use to use.
-func inOrder(answers [2]answer, uses int) ([]netip.Addr, error) {
-	first, second := answers[six], answers[four]
+func inOrder(questions [2]*question, uses int) ([]netip.Addr, error) {
+	first, second := questions[six].result(), questions[four].result()
+	err, other := second.err, first.err
 	if first.unrouted {
 		first, second = second, first
 	}
@@ -269,8 +233,7 @@ func inOrder(answers [2]answer, uses int) ([]netip.Addr, error) {
 		return addrs, nil
 	}
 	// That the name servers failed says more than that the other family has none.
-	err := answers[four].err
-	if other := answers[six].err; err == nil || err.IsNotFound && other != nil {
+	if err == nil || err.IsNotFound && other != nil {
 		err = other
 	}
 	return nil, err

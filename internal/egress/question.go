@@ -8,56 +8,69 @@ import (
 	"time"
 )
 
-// questionKey is what is asked about.
-type questionKey struct {
-	name   string
-	family int
-}
-
-// question is one that was asked and not answered yet. All who want to know the
+// question is asked about the addresses of one family of a name. All who want to know the
 // same share it.
 type question struct {
 	began  time.Time
-	done   chan struct{} // closed when answer is there
+	until  time.Time     // how long the answer holds; zero while the question is under way
+	done   chan struct{} // closed when the answer is there
 	answer answer
 }
 
-// ask returns the question that is asked about it, or asks; n.mu is held.
-func (n *Names) ask(key questionKey) *question {
-	q, ok := n.asking[key]
-	if !ok {
-		q = &question{began: time.Now(), done: make(chan struct{})}
-		n.asking[key] = q
-		go n.settle(key, q)
+// answered is the done of all questions that are remembered: these keep no channel.
+var answered = make(chan struct{})
+
+func init() { close(answered) }
+
+// answer is what is known of the addresses of one family.
+type answer struct {
+	addrs    []netip.Addr
+	err      *net.DNSError // why there are none
+	unrouted bool          // this machine has no route to addrs
+}
+
+// known reports whether the question has an answer that holds.
+func (q *question) known(now time.Time) bool { return q != nil && now.Before(q.until) }
+
+// underWay reports whether the question is one that was not answered when it was found.
+func (q *question) underWay() bool { return q != nil && q.until.IsZero() }
+
+// result returns the answer, if it has come.
+func (q *question) result() answer {
+	select {
+	case <-q.done:
+		return q.answer
+	default:
+		return answer{}
 	}
-	return q
 }
 
 // settle finds the answer and hands it to all who wait. It ends within the
 // timeout of a question.
-func (n *Names) settle(key questionKey, q *question) {
-	a, ttl := n.find(key)
-	a.until = time.Now().Add(ttl)
-	q.answer = a
+func (n *Names) settle(k *keptName, family int, q *question) {
+	a, ttl := n.find(k.name, family)
 	n.mu.Lock()
-	delete(n.asking, key)
+	defer n.mu.Unlock()
+	q.answer = a
+	k.questions[family] = nil
 	if ttl > 0 {
-		n.keep(key, a)
+		k.questions[family] = &question{until: time.Now().Add(ttl), done: answered, answer: a}
+	} else if kept, _ := n.kept.Peek(k.name); kept == k && k.questions == [2]*question{} {
+		n.kept.Remove(k.name)
 	}
-	n.mu.Unlock()
 	close(q.done)
 }
 
 // find asks, and says for how long the answer holds.
-func (n *Names) find(key questionKey) (answer, time.Duration) {
+func (n *Names) find(name string, family int) (answer, time.Duration) {
 	deadline := time.Now().Add(n.cfg.Timeout)
 	// Who gets its turn has a fair part of the time left.
 	turn, cancel := context.WithDeadline(context.Background(), deadline.Add(-n.cfg.Timeout/4))
 	defer cancel()
-	release, err := n.places.take(turn, key.name)
+	release, err := n.places.take(turn, name)
 	if err != nil {
 		n.metrics.refused.Inc()
-		return answer{err: &net.DNSError{Err: err.Error(), Name: key.name, IsTemporary: true}}, 0
+		return answer{err: &net.DNSError{Err: err.Error(), Name: name, IsTemporary: true}}, 0
 	}
 	defer release()
 	if hurried := time.Now().Add(crowdedTimeout); n.places.crowded() && hurried.Before(deadline) {
@@ -66,43 +79,47 @@ func (n *Names) find(key questionKey) (answer, time.Duration) {
 	t := &tap{deadline: deadline}
 	ctx, cancel := context.WithDeadline(context.WithValue(context.Background(), tapKey{}, t), deadline)
 	defer cancel()
-	addrs, err := n.resolver.LookupNetIP(ctx, [...]string{four: "ip4", six: "ip6"}[key.family], key.name)
-	if len(addrs) == 0 && key.family == six {
+	addrs, err := n.resolver.LookupNetIP(ctx, [...]string{four: "ip4", six: "ip6"}[family], name)
+	h := t.learned()
+	if len(addrs) == 0 && family == six {
 		// A connection to ::ffff:192.0.2.1 goes to 192.0.2.1. As one to that it is dialed or refused.
-		addrs = t.fours()
+		addrs = h.mapped
 	}
-	return n.judge(key, t, addrs, err)
+	if len(addrs) > 0 {
+		return n.positive(family, h, addrs)
+	}
+	return n.negative(h, plain(name, err))
 }
 
-// judge says what an answer is worth.
-func (n *Names) judge(key questionKey, t *tap, addrs []netip.Addr, err error) (answer, time.Duration) {
-	if len(addrs) > 0 {
-		n.metrics.answered.Inc()
-		kept := make([]netip.Addr, min(len(addrs), maxAddresses))
-		for i := range kept {
-			kept[i] = addrs[i].Unmap()
-		}
-		ttl, ok := t.positive()
-		if ttl = min(ttl, n.cfg.MaxTTL); !ok {
-			ttl = n.cfg.TTL
-		}
-		return answer{addrs: kept, unrouted: key.family == six && !routed(kept[0])}, ttl
+// positive says what addresses are worth.
+func (n *Names) positive(family int, h heard, addrs []netip.Addr) (answer, time.Duration) {
+	n.metrics.answered.Inc()
+	kept := make([]netip.Addr, min(len(addrs), maxAddresses))
+	for i := range kept {
+		kept[i] = addrs[i].Unmap()
 	}
-	e := plain(key.name, err)
+	ttl := n.cfg.TTL
+	if h.have != nil {
+		ttl = min(*h.have, n.cfg.MaxTTL)
+	}
+	return answer{addrs: kept, unrouted: family == six && !routed(kept[0])}, ttl
+}
+
+// negative says what it is worth that there are no addresses.
+func (n *Names) negative(h heard, e *net.DNSError) (answer, time.Duration) {
 	if !e.IsNotFound {
 		n.metrics.failed.Inc()
 		return answer{err: e}, failureTTL
 	}
 	n.metrics.missing.Inc()
-	ttl, ok := t.negative()
+	// Without an SOA nobody says that it holds (RFC 2308 §5): it is remembered as what
+	// failed is, to bound the questions.
+	ttl := failureTTL
 	switch {
-	case ok:
-	case t.silent():
+	case h.none != nil:
+		ttl = *h.none
+	case !h.asked:
 		ttl = n.cfg.TTL
-	default:
-		// Without an SOA nobody says that it holds (RFC 2308 §5): it is
-		// remembered as what failed is, to bound the questions.
-		ttl = failureTTL
 	}
 	return answer{err: e}, min(ttl, maxNegativeTTL)
 }

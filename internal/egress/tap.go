@@ -33,6 +33,11 @@ type tap struct {
 	deadline time.Time // of the question
 
 	mu    sync.Mutex
+	heard heard // guarded by mu
+}
+
+// heard is what name servers answered to one question.
+type heard struct {
 	asked bool           // a name server was asked at all
 	have  *time.Duration // lifetime of the last answer with addresses
 	none  *time.Duration // lifetime of the last one without
@@ -61,7 +66,7 @@ func tapped(r *net.Resolver) *net.Resolver {
 			if !ok {
 				return nil, errors.New("egress: the question has ended")
 			}
-			t.ask()
+			t.learn(func(h *heard) { h.asked = true })
 			until := earlier(t.deadline, time.Now().Add(exchangeTimeout))
 			ctx, cancel := context.WithDeadline(ctx, until)
 			defer cancel()
@@ -78,11 +83,20 @@ func tapped(r *net.Resolver) *net.Resolver {
 // that is how net tells how messages are framed.
 func (t *tap) over(conn net.Conn, until time.Time) net.Conn {
 	tc := &tapConn{Conn: conn, tap: t, until: until}
-	if packets, ok := conn.(net.PacketConn); ok {
+	if p, ok := conn.(net.PacketConn); ok {
 		tc.packets = true
-		return &tapPacketConn{tc, packets}
+		return struct {
+			*tapConn
+			packetConn
+		}{tc, p}
 	}
 	return tc
+}
+
+// packetConn is by what net knows a connection for packets. It calls neither method.
+type packetConn interface {
+	ReadFrom(b []byte) (int, net.Addr, error)
+	WriteTo(b []byte, to net.Addr) (int, error)
 }
 
 // tapConn carries one question and its answer.
@@ -126,18 +140,6 @@ func (c *tapConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tapPacketConn is a tapConn over packets.
-type tapPacketConn struct {
-	*tapConn
-	conn net.PacketConn
-}
-
-// ReadFrom is there for the interface; net reads with Read.
-func (c *tapPacketConn) ReadFrom(b []byte) (int, net.Addr, error) { return c.conn.ReadFrom(b) }
-
-// WriteTo is there for the interface; net writes with Write.
-func (c *tapPacketConn) WriteTo(b []byte, to net.Addr) (int, error) { return c.conn.WriteTo(b, to) }
-
 // see takes the lifetimes from a message, if it answers the question. One that
 // does not may be anybody's: net goes on waiting for the right one.
 func (t *tap) see(question, msg []byte) {
@@ -165,11 +167,11 @@ func (t *tap) see(question, msg []byte) {
 	}
 	switch {
 	case found:
-		t.note(&t.have, ttl)
-		t.noteMapped(mapped)
+		t.learn(func(h *heard) { h.have, h.mapped = &ttl, mapped })
 	case h.RCode == dnsmessage.RCodeNameError, h.RCode == dnsmessage.RCodeSuccess:
 		if soa, ok := negativeTTL(&p); ok {
-			t.note(&t.none, min(ttl, soa))
+			ttl = min(ttl, soa)
+			t.learn(func(h *heard) { h.none = &ttl })
 		}
 	}
 }
@@ -231,53 +233,18 @@ func seconds(ttl uint32) time.Duration {
 	return time.Duration(ttl) * time.Second
 }
 
-// note sets what was learned.
-func (t *tap) note(at **time.Duration, ttl time.Duration) {
+// learn changes what was heard.
+func (t *tap) learn(change func(*heard)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*at = &ttl
+	change(&t.heard)
 }
 
-func (t *tap) noteMapped(addrs []netip.Addr) {
+// learned returns what was heard. A connection that net has given up may hear more.
+func (t *tap) learned() heard {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mapped = addrs
-}
-
-// fours are the IPv4 addresses that the last answer told as IPv6 addresses.
-func (t *tap) fours() []netip.Addr {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.mapped
-}
-
-// ask notes that a name server is asked.
-func (t *tap) ask() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.asked = true
-}
-
-// silent tells whether nobody was asked: files had the answer.
-func (t *tap) silent() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.asked
-}
-
-// positive is the lifetime of the addresses, if a name server told one.
-func (t *tap) positive() (time.Duration, bool) { return t.told(&t.have) }
-
-// negative is the lifetime of there being none.
-func (t *tap) negative() (time.Duration, bool) { return t.told(&t.none) }
-
-func (t *tap) told(at **time.Duration) (time.Duration, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if *at == nil {
-		return 0, false
-	}
-	return **at, true
+	return t.heard
 }
 
 func earlier(a, b time.Time) time.Time {
