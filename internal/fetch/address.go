@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// Web reports whether u is an absolute http or https address without a user name.
-func Web(u *url.URL) bool {
-	web := u.Scheme == "http" || u.Scheme == "https"
-	return web && u.Hostname() != "" && u.Opaque == "" && u.User == nil
-}
-
 // Hostname returns the host of u in the form by which hosts are compared. Only the letters of ASCII
 // become lower case: strings.ToLower makes i of U+0130, and DNS another name.
 func Hostname(u *url.URL) string {

@@ -135,6 +135,12 @@ func (c *Client) lead(from *url.URL, location string) (*url.URL, error) {
 	return to, err
 }
 
+// Web reports whether u is an absolute http or https address without a user name.
+func Web(u *url.URL) bool {
+	web := u.Scheme == "http" || u.Scheme == "https"
+	return web && u.Hostname() != "" && u.Opaque == "" && u.User == nil
+}
+
 // redirects reports whether the response of a GET or HEAD is a redirect.
 func redirects(req *http.Request, resp *http.Response) bool {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {

@@ -5,7 +5,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"testing"
 	"time"
+)
+
+// program is what Redis, Sentinel and Cluster nodes are run from.
+const program = "redis-server"
+
+const (
+	// startTime bounds how long a server may take until it answers.
+	startTime = 20 * time.Second
+	// startTries is how often another port is tried where one was taken
+	// between finding and using it.
+	startTries = 5
+	// stopTime bounds an end in good order; after that the server is killed.
+	stopTime = 10 * time.Second
 )
 
 // process is a running program.
@@ -55,4 +69,20 @@ func (p *process) stop() {
 func (p *process) output() string {
 	text, _ := os.ReadFile(p.log) // for a message that says more where it can
 	return string(text[max(0, len(text)-2000):])
+}
+
+// Eventually waits until a condition of real processes holds, within a bound.
+func Eventually(t testing.TB, holds func() error) {
+	t.Helper()
+	deadline := time.Now().Add(startTime)
+	for {
+		err := holds()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }

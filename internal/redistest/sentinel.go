@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -19,7 +18,7 @@ const failoverAfter = time.Second
 // Failover is a primary with replicas, and the Sentinels that watch it.
 type Failover struct {
 	// Nodes are the servers; the first is the primary at the beginning.
-	Nodes     []*Server
+	Nodes     Nodes
 	Sentinels []*Server
 }
 
@@ -29,7 +28,7 @@ type Failover struct {
 func Sentinel(t testing.TB, replicas int, options ...string) *Failover {
 	t.Helper()
 	primary := Start(t, options...)
-	f := &Failover{Nodes: []*Server{primary}}
+	f := &Failover{Nodes: Nodes{primary}}
 	for range replicas {
 		f.Nodes = append(f.Nodes, Start(t, append(slices.Clone(options), "replicaof 127.0.0.1 "+strconv.Itoa(primary.port))...))
 	}
@@ -70,15 +69,6 @@ func knows(sentinel *Server, replicas, others int) error {
 	return nil
 }
 
-// inStep says whether a replica has what its primary has.
-func inStep(replica *Server) error {
-	answer, err := replica.do("INFO", "replication")
-	if err == nil && !strings.Contains(fmt.Sprint(answer), "master_link_status:up") {
-		err = fmt.Errorf("the replica is not in step")
-	}
-	return err
-}
-
 // URL is the address as a store's URL.
 func (f *Failover) URL() string {
 	return fmt.Sprintf("redis+sentinel://%s/%s/0", addrs(f.Sentinels), MasterName)
@@ -95,29 +85,4 @@ func (f *Failover) Primary(t testing.TB) *Server {
 	}
 	t.Fatalf("the Sentinels name a primary that is none of the nodes: %v", answer)
 	return nil
-}
-
-// addrs are those of the servers, with commas between.
-func addrs(servers []*Server) string {
-	list := make([]string, len(servers))
-	for i, s := range servers {
-		list[i] = s.Addr()
-	}
-	return strings.Join(list, ",")
-}
-
-// Eventually waits until a condition of real processes holds, within a bound.
-func Eventually(t testing.TB, holds func() error) {
-	t.Helper()
-	deadline := time.Now().Add(startTime)
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

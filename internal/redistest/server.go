@@ -17,19 +17,6 @@ import (
 	"time"
 )
 
-// program is what Redis, Sentinel and Cluster nodes are run from.
-const program = "redis-server"
-
-const (
-	// startTime bounds how long a server may take until it answers.
-	startTime = 20 * time.Second
-	// startTries is how often another port is tried where one was taken
-	// between finding and using it.
-	startTries = 5
-	// stopTime bounds an end in good order; after that the server is killed.
-	stopTime = 10 * time.Second
-)
-
 // Server is one redis-server. Its methods are for one goroutine at a time, but
 // for Addr, URL and Fresh.
 type Server struct {
@@ -58,64 +45,15 @@ func Start(t testing.TB, options ...string) *Server {
 	return s
 }
 
-// Shared are the servers of a package's tests: a test has one to itself until its end, and
-// then the next test has it, with a prefix or a database of its own. TestMain calls Stop after
-// the tests.
-type Shared struct {
-	mu   sync.Mutex
-	of   map[testing.TB]*Server
-	idle []*Server
-	all  []*Server
-}
-
-// NewShared returns Shared that have no server yet.
-func NewShared() *Shared { return &Shared{of: map[testing.TB]*Server{}} }
-
-// Server returns the server of a test, the same one each time.
-func (s *Shared) Server(t testing.TB) *Server {
+// StartTLS is Start with a server that speaks nothing but TLS and asks for the
+// certificate of its clients, unless an option says "tls-auth-clients no".
+func StartTLS(t testing.TB, files *TLS, options ...string) *Server {
 	t.Helper()
 	need(t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if server := s.of[t]; server != nil {
-		return server
-	}
-	server := s.next(t)
-	s.of[t] = server
-	t.Cleanup(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.of, t)
-		s.idle = append(s.idle, server)
-	})
-	return server
-}
-
-// next returns a server that no test has. s.mu is held.
-func (s *Shared) next(t testing.TB) *Server {
-	t.Helper()
-	if n := len(s.idle); n > 0 {
-		server := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		return server
-	}
-	dir, err := os.MkdirTemp("", "redistest-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &Server{dir: dir}
-	server.start(t)
-	s.all = append(s.all, server)
-	return server
-}
-
-// Stop stops all servers. No test runs any more.
-func (s *Shared) Stop() {
-	for _, server := range s.all {
-		server.end()
-		_ = os.RemoveAll(server.dir) // what is left lies among the system's temporary files
-	}
-	s.idle, s.all = nil, nil
+	s := &Server{dir: t.TempDir(), lines: options, tls: files}
+	s.start(t)
+	t.Cleanup(s.end)
+	return s
 }
 
 // need skips or fails the test where the program is missing.
@@ -355,6 +293,24 @@ func (s *Server) end() {
 		s.process.kill()
 		s.process = nil
 	}
+}
+
+// inStep says whether a replica has what its primary has.
+func inStep(replica *Server) error {
+	answer, err := replica.do("INFO", "replication")
+	if err == nil && !strings.Contains(fmt.Sprint(answer), "master_link_status:up") {
+		err = fmt.Errorf("the replica is not in step")
+	}
+	return err
+}
+
+// addrs are those of the servers, with commas between.
+func addrs(servers []*Server) string {
+	list := make([]string, len(servers))
+	for i, s := range servers {
+		list[i] = s.Addr()
+	}
+	return strings.Join(list, ",")
 }
 
 // FreePort returns a port that nothing listens on, and that no other call returns, here or in

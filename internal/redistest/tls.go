@@ -64,14 +64,3 @@ func NewTLS(t testing.TB) *TLS {
 }
 
 func (t *TLS) client() *tls.Config { return t.config.Clone() }
-
-// StartTLS is Start with a server that speaks nothing but TLS and asks for the
-// certificate of its clients, unless an option says "tls-auth-clients no".
-func StartTLS(t testing.TB, files *TLS, options ...string) *Server {
-	t.Helper()
-	need(t)
-	s := &Server{dir: t.TempDir(), lines: options, tls: files}
-	s.start(t)
-	t.Cleanup(s.end)
-	return s
-}

@@ -56,8 +56,8 @@ func testDurable(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// calls makes each call of the interface once, for the n-th subscriber.
-func calls(n int) map[string]func(ctx context.Context, s subscription.Store) error {
+// eachCall makes each call of the interface once, for the n-th subscriber.
+func eachCall(n int) map[string]func(ctx context.Context, s subscription.Store) error {
 	r := subscribe(n)
 	sub := granted(r)
 	return map[string]func(ctx context.Context, s subscription.Store) error{
@@ -100,7 +100,7 @@ func testRefused(t *testing.T, open func(t *testing.T) Harness) {
 		h := open(t)
 		sub, r := activate(t, h.Store, 1), subscribe(1)
 		submit(t, h.Store, r)
-		for name, call := range calls(1) {
+		for name, call := range eachCall(1) {
 			if err := call(done(t), h.Store); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: got error %v, want %v", name, err, context.Canceled)
 			}
@@ -116,7 +116,7 @@ func testRefused(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("an engine that is away is ErrUnavailable", func(t *testing.T) {
 		h := open(t)
 		h.Stop(t)
-		for name, call := range calls(1) {
+		for name, call := range eachCall(1) {
 			if err := call(t.Context(), h.Store); !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("%s: got error %v, want %v", name, err, subscription.ErrUnavailable)
 			}

@@ -26,33 +26,6 @@ type Harness struct {
 	Stop func(t *testing.T)
 }
 
-// Run runs the suite. Each subtest opens a store of its own.
-func Run(t *testing.T, open func(t *testing.T) Harness) {
-	for _, part := range []struct {
-		name string
-		run  func(t *testing.T, open func(t *testing.T) Harness)
-	}{
-		{"Requests", testRequests},
-		{"Settling", testSettling},
-		{"Ending", testEnding},
-		{"Reading", testReading},
-		{"Durable", testDurable},
-		{"Refused", testRefused},
-		{"AtOnce", testAtOnce},
-		{"Faults", testFaults},
-	} {
-		t.Run(part.name, func(t *testing.T) { part.run(t, open) })
-	}
-}
-
-// cases runs tests that need nothing but a store.
-func cases(t *testing.T, open func(t *testing.T) Harness, tests map[string]func(t *testing.T, s subscription.Store)) {
-	t.Helper()
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) { test(t, open(t).Store) })
-	}
-}
-
 // start is when the tests begin: not a round time, so that cut-off parts show.
 var start = time.Date(2026, 3, 1, 10, 20, 30, 123456789, time.UTC)
 
@@ -211,11 +184,11 @@ func wantGone(t *testing.T, s subscription.Store, id subscription.ID) {
 // own only, in order.
 func expired(t *testing.T, s subscription.Store, now time.Time) (all []subscription.Subscription) {
 	t.Helper()
-	inOrder := func(a, b subscription.Subscription) int { return a.Expires.Compare(b.Expires) }
+	byEnd := func(a, b subscription.Subscription) int { return a.Expires.Compare(b.Expires) }
 	for shard := range subscription.Shard(subscription.Shards) {
 		some, err := s.Expired(t.Context(), shard, now, 1000)
 		must(t, err)
-		if !slices.IsSortedFunc(some, inOrder) {
+		if !slices.IsSortedFunc(some, byEnd) {
 			t.Fatalf("shard %d does not begin with those that ended first: %+v", shard, some)
 		}
 		for _, sub := range some {
@@ -225,8 +198,7 @@ func expired(t *testing.T, s subscription.Store, now time.Time) (all []subscript
 		}
 		all = append(all, some...)
 	}
-	slices.SortFunc(all, inOrder)
-	return all
+	return inOrder(all...)
 }
 
 // wantExpired checks what has expired at the time.
@@ -235,6 +207,21 @@ func wantExpired(t *testing.T, s subscription.Store, now time.Time, want ...subs
 	got := expired(t, s, now)
 	if !slices.EqualFunc(got, want, same) {
 		t.Fatalf("expired:\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// inOrder sorts subscriptions by their ends.
+func inOrder(subs ...subscription.Subscription) []subscription.Subscription {
+	slices.SortFunc(subs, func(a, b subscription.Subscription) int { return a.Expires.Compare(b.Expires) })
+	return subs
+}
+
+func wantRemoved(t *testing.T, s subscription.Store, sub subscription.Subscription, want bool) {
+	t.Helper()
+	removed, err := s.Remove(t.Context(), sub)
+	must(t, err)
+	if removed != want {
+		t.Fatalf("removed is %v, want %v", removed, want)
 	}
 }
 

@@ -9,6 +9,33 @@ import (
 	"carillon/subscription"
 )
 
+// Run runs the suite. Each subtest opens a store of its own.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	for _, part := range []struct {
+		name string
+		run  func(t *testing.T, open func(t *testing.T) Harness)
+	}{
+		{"Requests", testRequests},
+		{"Settling", testSettling},
+		{"Ending", testEnding},
+		{"Reading", testReading},
+		{"Durable", testDurable},
+		{"Refused", testRefused},
+		{"AtOnce", testAtOnce},
+		{"Faults", testFaults},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, open) })
+	}
+}
+
+// cases runs tests that need nothing but a store.
+func cases(t *testing.T, open func(t *testing.T) Harness, tests map[string]func(t *testing.T, s subscription.Store)) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(t, open(t).Store) })
+	}
+}
+
 func testRequests(t *testing.T, open func(t *testing.T) Harness) {
 	cases(t, open, map[string]func(t *testing.T, s subscription.Store){
 		"a submitted request is given back as it was": func(t *testing.T, s subscription.Store) {
@@ -335,15 +362,6 @@ func testEnding(t *testing.T, open func(t *testing.T) Harness) {
 	})
 }
 
-func wantRemoved(t *testing.T, s subscription.Store, sub subscription.Subscription, want bool) {
-	t.Helper()
-	removed, err := s.Remove(t.Context(), sub)
-	must(t, err)
-	if removed != want {
-		t.Fatalf("removed is %v, want %v", removed, want)
-	}
-}
-
 func testReading(t *testing.T, open func(t *testing.T) Harness) {
 	cases(t, open, map[string]func(t *testing.T, s subscription.Store){
 		"Get of what is not there is ErrNotFound": func(t *testing.T, s subscription.Store) {
@@ -405,10 +423,4 @@ func testReading(t *testing.T, open func(t *testing.T) Harness) {
 			wantExpired(t, s, sub.Expires, sub)
 		},
 	})
-}
-
-// inOrder sorts subscriptions by their ends.
-func inOrder(subs ...subscription.Subscription) []subscription.Subscription {
-	slices.SortFunc(subs, func(a, b subscription.Subscription) int { return a.Expires.Compare(b.Expires) })
-	return subs
 }
