@@ -111,8 +111,8 @@ func upper(c byte) byte {
 	return c
 }
 
-// lower writes ASCII letters in lower case, and no others: U+212A, the Kelvin sign, is no k.
-func lower(s string) string {
+// Lower writes ASCII letters in lower case, and no others: U+212A, the Kelvin sign, is no k.
+func Lower(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return 'A' <= r && r <= 'Z' }) < 0 {
 		return s
 	}

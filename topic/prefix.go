@@ -102,5 +102,5 @@ func Server(u *url.URL) string {
 	if u.Scheme == "http" {
 		port = ":80"
 	}
-	return u.Scheme + "://" + strings.TrimSuffix(strings.TrimSuffix(lower(u.Host), ":"), port)
+	return u.Scheme + "://" + strings.TrimSuffix(strings.TrimSuffix(Lower(u.Host), ":"), port)
 }

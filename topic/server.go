@@ -97,5 +97,5 @@ func hostOf(u *url.URL) string {
 	if len(host) > maxName || strings.HasSuffix(host, ".") || strings.IndexByte(host, '%') >= 0 {
 		return ""
 	}
-	return lower(host)
+	return Lower(host)
 }

@@ -15,7 +15,7 @@ import (
 // own rule for such names says: a top-level domain may be younger than the list. It is the name
 // itself where nobody registers names: for a public suffix, or a name of one label.
 func Domain(name string) string {
-	name = lower(strings.TrimSuffix(name, "."))
+	name = Lower(strings.TrimSuffix(name, "."))
 	if domain, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
 		return domain
 	}

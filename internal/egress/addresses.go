@@ -3,6 +3,8 @@ package egress
 import (
 	"fmt"
 	"net/netip"
+
+	"code.dny.dev/ssrf"
 )
 
 // judge returns nil for an address that may be dialed.
@@ -11,16 +13,16 @@ import (
 // must be allowed itself, which those of translators and tunnels are by --allow-net only,
 // and what it stands for must be allowed too: 64:ff9b::/96 may be opened on a machine
 // without IPv4, and 64:ff9b::7f00:1 is still no way to a loopback address.
-func (d *Dialer) judge(addr netip.Addr) error {
+func judge(guard *ssrf.Guardian, addr netip.Addr) error {
 	addr = addr.Unmap()
-	if err := d.guard.SafeAddr(addr); err != nil {
+	if err := guard.SafeAddr(addr); err != nil {
 		return fmt.Errorf("%w: %s is in a private or special network", ErrForbidden, addr)
 	}
 	inner, ok := carried(addr)
 	if !ok {
 		return nil
 	}
-	if err := d.guard.SafeAddr(inner); err != nil {
+	if err := guard.SafeAddr(inner); err != nil {
 		return fmt.Errorf("%w: %s stands for %s, which is in a private or special network", ErrForbidden, addr, inner)
 	}
 	return nil

@@ -11,8 +11,95 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 )
+
+// DialContext connects to the address, or fails with ErrForbidden where no
+// address of its name may be dialed. Networks are tcp, tcp4 and tcp6.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := d.admit(address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	addr, isAddr := literal(host)
+	switch {
+	case d.cfg.Proxy.carries(host, port):
+		return d.dialByProxy(ctx, net.JoinHostPort(host, port))
+	case isAddr:
+		return d.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
+	}
+	return d.dialName(ctx, network, host, port)
+}
+
+// admit judges what of an address can be judged before its name is resolved, which
+// may be elsewhere. What it returns is a name in ASCII or an address as it is written
+// (netip), and a number.
+func (d *Dialer) admit(address string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(address)
+	if err != nil {
+		return "", "", err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", "", &net.AddrError{Err: "invalid port", Addr: address}
+	}
+	if err := judgePort(uint16(n), d.cfg.AllowPorts); err != nil {
+		return "", "", d.cfg.Metrics.refused(reasonPort, err)
+	}
+	addr, isAddr := literal(host)
+	switch {
+	case isAddr:
+		if err := judge(d.guard, addr); err != nil {
+			return "", "", d.cfg.Metrics.refused(reasonAddress, err)
+		}
+		host = addr.String()
+	case localhost(host) && !d.cfg.AllowLoopback:
+		return "", "", d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %s is this machine", ErrForbidden, host))
+	case !validName(host):
+		return "", "", d.cfg.Metrics.refused(reasonName, fmt.Errorf("%w: %q is not a name", ErrForbidden, host))
+	}
+	return host, strconv.FormatUint(n, 10), nil
+}
+
+// dialName connects to one of the addresses of a name, in the order and with the
+// limits of net.Dialer, which would ask for the name itself.
+func (d *Dialer) dialName(ctx context.Context, network, host, port string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
+	defer cancel()
+	return d.dialNameBy(ctx, d.dialer, network, host, port)
+}
+
+// dialNameBy is dialName within the time of its context, by the dialer.
+func (d *Dialer) dialNameBy(ctx context.Context, dialer *net.Dialer, network, host, port string) (net.Conn, error) {
+	addrs, err := d.names.Lookup(ctx, host)
+	if err == nil {
+		if addrs = fit(network, addrs); len(addrs) == 0 {
+			err = &net.AddrError{Err: "no suitable address found", Addr: host}
+		}
+	}
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	return connect(ctx, func(ctx context.Context, addr netip.Addr) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
+	}, addrs)
+}
+
+// fit leaves the addresses of the network's family.
+func fit(network string, addrs []netip.Addr) []netip.Addr {
+	if network == "tcp" {
+		return addrs
+	}
+	var fitting []netip.Addr
+	for _, a := range addrs {
+		if a.Is4() == strings.HasSuffix(network, "4") {
+			fitting = append(fitting, a)
+		}
+	}
+	return fitting
+}
 
 // ErrProxy: the proxy made no connection. It comes in a *net.OpError.
 var ErrProxy = errors.New("proxy")

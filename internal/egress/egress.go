@@ -2,25 +2,16 @@ package egress
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
 	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
 )
-
-// ErrForbidden: the address is one that may not be dialed. It comes wrapped in
-// what net and clients return, so errors.Is finds it in the error of a request.
-var ErrForbidden = errors.New("forbidden address")
-
-// ErrBadURL: not a URL that a request could be made to.
-var ErrBadURL = errors.New("bad URL")
 
 // probes are what an idle connection costs: one every 50 s, which also keeps the state that
 // firewalls on the way have of it. A connection whose other side has vanished is noticed within two
@@ -144,60 +135,13 @@ func (d *Dialer) control(network, address string, c syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrForbidden, err)
 	}
-	if err := d.judge(to.Addr()); err != nil {
+	if err := judge(d.guard, to.Addr()); err != nil {
 		return d.cfg.Metrics.refused(reasonAddress, err)
 	}
-	if err := d.cfg.judgePort(to.Port()); err != nil {
+	if err := judgePort(to.Port(), d.cfg.AllowPorts); err != nil {
 		return d.cfg.Metrics.refused(reasonPort, err)
 	}
 	return nil
-}
-
-// DialContext connects to the address, or fails with ErrForbidden where no
-// address of its name may be dialed. Networks are tcp, tcp4 and tcp6.
-func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := d.admit(address)
-	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
-	}
-	addr, isAddr := literal(host)
-	switch {
-	case d.cfg.Proxy.carries(host, port):
-		return d.dialByProxy(ctx, net.JoinHostPort(host, port))
-	case isAddr:
-		return d.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
-	}
-	return d.dialName(ctx, network, host, port)
-}
-
-// admit judges what of an address can be judged before its name is resolved, which
-// may be elsewhere. What it returns is a name in ASCII or an address as it is written
-// (netip), and a number.
-func (d *Dialer) admit(address string) (host, port string, err error) {
-	host, port, err = net.SplitHostPort(address)
-	if err != nil {
-		return "", "", err
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return "", "", &net.AddrError{Err: "invalid port", Addr: address}
-	}
-	if err := d.cfg.judgePort(uint16(n)); err != nil {
-		return "", "", d.cfg.Metrics.refused(reasonPort, err)
-	}
-	addr, isAddr := literal(host)
-	switch {
-	case isAddr:
-		if err := d.judge(addr); err != nil {
-			return "", "", d.cfg.Metrics.refused(reasonAddress, err)
-		}
-		host = addr.String()
-	case localhost(host) && !d.cfg.AllowLoopback:
-		return "", "", d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %s is this machine", ErrForbidden, host))
-	case !validName(host):
-		return "", "", d.cfg.Metrics.refused(reasonName, fmt.Errorf("%w: %q is not a name", ErrForbidden, host))
-	}
-	return host, strconv.FormatUint(n, 10), nil
 }
 
 // TLSConfig returns the TLS configuration of connections that are made over the
@@ -211,4 +155,34 @@ func (d *Dialer) TLSConfig() *tls.Config {
 	cfg.MinVersion = max(cfg.MinVersion, tls.VersionTLS12)
 	cfg.VerifyConnection = boundCertificates(cfg.VerifyConnection)
 	return cfg
+}
+
+// Bounds on the certificates that a server presents. A parsed certificate takes some 3 KiB beside
+// its bytes while its connection or session is kept, and crypto/tls accepts 256 KiB of them.
+// Real chains have two to five certificates.
+const (
+	maxCertificates     = 16
+	maxCertificateBytes = 64 << 10
+)
+
+// boundCertificates returns a tls.Config.VerifyConnection that rejects too many certificates, and
+// then calls the given one, if any. crypto/tls has verified the chain before.
+func boundCertificates(then func(tls.ConnectionState) error) func(tls.ConnectionState) error {
+	return func(state tls.ConnectionState) error {
+		size := 0
+		for _, cert := range state.PeerCertificates {
+			size += len(cert.Raw)
+		}
+		if n := len(state.PeerCertificates); n > maxCertificates || size > maxCertificateBytes {
+			return &tls.CertificateVerificationError{
+				UnverifiedCertificates: state.PeerCertificates,
+				Err: fmt.Errorf("the server presents %d certificates of %d bytes (allowed: %d of %d bytes)",
+					n, size, maxCertificates, maxCertificateBytes),
+			}
+		}
+		if then == nil {
+			return nil
+		}
+		return then(state)
+	}
 }

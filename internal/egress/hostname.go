@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strings"
 	"unicode/utf8"
+
+	"carillon/topic"
 )
 
 // literal reads a host that is an address, as it would be dialed: an
@@ -15,7 +17,7 @@ func literal(host string) (netip.Addr, bool) {
 
 // localhost tells the names that always mean this machine (RFC 6761 §6.3).
 func localhost(host string) bool {
-	host = lower(strings.TrimSuffix(host, "."))
+	host = topic.Lower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
@@ -57,7 +59,7 @@ func notInName(r rune) bool {
 
 // number tells a label that is a number, decimal, octal or hexadecimal.
 func number(label string) bool {
-	if hex, ok := strings.CutPrefix(lower(label), "0x"); ok {
+	if hex, ok := strings.CutPrefix(topic.Lower(label), "0x"); ok {
 		return !strings.ContainsFunc(hex, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })
 	}
 	return !strings.ContainsFunc(label, func(r rune) bool { return r < '0' || r > '9' })

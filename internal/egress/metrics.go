@@ -78,7 +78,7 @@ type namesMetrics struct {
 }
 
 // newNamesMetrics makes the metrics and registers them, if there is a Registerer.
-func newNamesMetrics(n *Names, reg prometheus.Registerer) (*namesMetrics, error) {
+func newNamesMetrics(remembering, underWay func() int, reg prometheus.Registerer) (*namesMetrics, error) {
 	const ns, sub = "carillon", "egress_dns"
 	vec := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{"result"})
@@ -101,17 +101,10 @@ func newNamesMetrics(n *Names, reg prometheus.Registerer) (*namesMetrics, error)
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		lookups, questions,
-		gauge("names", "Names that are remembered.", n.remembering),
-		gauge("questions_under_way", "Questions that name servers have to answer.", n.places.underWay),
+		gauge("names", "Names that are remembered.", remembering),
+		gauge("questions_under_way", "Questions that name servers have to answer.", underWay),
 	} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)
-}
-
-// remembering is how many names are remembered.
-func (n *Names) remembering() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.kept.Len()
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/topic"
 )
 
 // Defaults of NamesConfig.
@@ -131,8 +133,15 @@ func NewNames(cfg NamesConfig, reg prometheus.Registerer) (*Names, error) {
 	if n.kept, err = simplelru.NewLRU[string, *keptName](cfg.MaxNames, nil); err != nil {
 		return nil, err
 	}
-	n.metrics, err = newNamesMetrics(n, reg)
+	n.metrics, err = newNamesMetrics(n.remembering, n.places.underWay, reg)
 	return n, err
+}
+
+// remembering is how many names are remembered.
+func (n *Names) remembering() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.kept.Len()
 }
 
 // Lookup returns the addresses of a host, those to be tried first before the
@@ -147,7 +156,7 @@ func (n *Names) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "" || len(host) > maxNameLength {
 		return nil, noSuchHost(host)
 	}
-	name, now := lower(host), time.Now()
+	name, now := topic.Lower(host), time.Now()
 	n.mu.Lock()
 	k, _ := n.kept.Get(name)
 	known := k != nil && k.questions[four].known(now) && k.questions[six].known(now)
@@ -217,7 +226,7 @@ func later(a, b time.Time) time.Time {
 // inOrder puts IPv6 first (RFC 8305 §4) where this machine has a route to it,
 // and turns the addresses of a family around from use to use.
 func inOrder(questions [2]*question, uses int) ([]netip.Addr, error) {
-	first, second := questions[six].result(), questions[four].result()
+	first, second := questions[six].outcome(), questions[four].outcome()
 	err, other := second.err, first.err
 	if first.unrouted {
 		first, second = second, first
@@ -237,22 +246,6 @@ func inOrder(questions [2]*question, uses int) ([]netip.Addr, error) {
 		err = other
 	}
 	return nil, err
-}
-
-// lower writes a name in lower case, ASCII only (RFC 4343 §2).
-func lower(name string) string {
-	for i := range len(name) {
-		if c := name[i]; 'A' <= c && c <= 'Z' {
-			b := []byte(name)
-			for ; i < len(b); i++ {
-				if 'A' <= b[i] && b[i] <= 'Z' {
-					b[i] += 'a' - 'A'
-				}
-			}
-			return string(b)
-		}
-	}
-	return name
 }
 
 func noSuchHost(host string) *net.DNSError {

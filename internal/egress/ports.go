@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// ErrForbidden: the address is one that may not be dialed. It comes wrapped in
+// what net and clients return, so errors.Is finds it in the error of a request.
+var ErrForbidden = errors.New("forbidden address")
+
 // ErrPort: the port is one that no connection is made to. It comes with ErrForbidden.
 var ErrPort = errors.New("forbidden port")
 
@@ -28,6 +32,11 @@ func ParsePortRange(s string) (PortRange, error) {
 		return PortRange{}, fmt.Errorf("the range of ports %q begins behind its end", s)
 	}
 	return PortRange{uint16(f), uint16(l)}, nil
+}
+
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
 }
 
 // UnmarshalText is ParsePortRange, for flags and files.
@@ -129,9 +138,9 @@ var servicePorts = []struct {
 	{PortRange{27017, 27019}, "MongoDB"},
 }
 
-// judgePort returns nil for a port that may be dialed.
-func (c Config) judgePort(port uint16) error {
-	for _, r := range c.AllowPorts {
+// judgePort returns nil for a port that may be dialed; those that are allowed may.
+func judgePort(port uint16, allowed []PortRange) error {
+	for _, r := range allowed {
 		if r.Contains(port) {
 			return nil
 		}

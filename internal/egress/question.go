@@ -17,10 +17,10 @@ type question struct {
 	answer answer
 }
 
-// answered is the done of all questions that are remembered: these keep no channel.
-var answered = make(chan struct{})
+// closed is the done of all questions that are remembered: these keep no channel.
+var closed = make(chan struct{})
 
-func init() { close(answered) }
+func init() { close(closed) }
 
 // answer is what is known of the addresses of one family.
 type answer struct {
@@ -35,8 +35,8 @@ func (q *question) known(now time.Time) bool { return q != nil && now.Before(q.u
 // underWay reports whether the question is one that was not answered when it was found.
 func (q *question) underWay() bool { return q != nil && q.until.IsZero() }
 
-// result returns the answer, if it has come.
-func (q *question) result() answer {
+// outcome returns the answer, if it has come.
+func (q *question) outcome() answer {
 	select {
 	case <-q.done:
 		return q.answer
@@ -54,7 +54,7 @@ func (n *Names) settle(k *keptName, family int, q *question) {
 	q.answer = a
 	k.questions[family] = nil
 	if ttl > 0 {
-		k.questions[family] = &question{until: time.Now().Add(ttl), done: answered, answer: a}
+		k.questions[family] = &question{until: time.Now().Add(ttl), done: closed, answer: a}
 	} else if kept, _ := n.kept.Peek(k.name); kept == k && k.questions == [2]*question{} {
 		n.kept.Remove(k.name)
 	}

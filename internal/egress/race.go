@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"strings"
 	"time"
 )
 
@@ -17,30 +16,6 @@ const (
 	leastPerAddress = 2 * time.Second
 )
 
-// dialName connects to one of the addresses of a name, in the order and with the
-// limits of net.Dialer, which would ask for the name itself.
-func (d *Dialer) dialName(ctx context.Context, network, host, port string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
-	defer cancel()
-	return d.dialNameBy(ctx, d.dialer, network, host, port)
-}
-
-// dialNameBy is dialName within the time of its context, by the dialer.
-func (d *Dialer) dialNameBy(ctx context.Context, dialer *net.Dialer, network, host, port string) (net.Conn, error) {
-	addrs, err := d.names.Lookup(ctx, host)
-	if err == nil {
-		if addrs = fit(network, addrs); len(addrs) == 0 {
-			err = &net.AddrError{Err: "no suitable address found", Addr: host}
-		}
-	}
-	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
-	}
-	return connect(ctx, func(ctx context.Context, addr netip.Addr) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
-	}, addrs)
-}
-
 // dialFunc dials one address.
 type dialFunc func(ctx context.Context, addr netip.Addr) (net.Conn, error)
 
@@ -51,20 +26,6 @@ func connect(ctx context.Context, dial dialFunc, addrs []netip.Addr) (net.Conn, 
 		return dialEach(ctx, dial, first)
 	}
 	return race(ctx, dial, first, second)
-}
-
-// fit leaves the addresses of the network's family.
-func fit(network string, addrs []netip.Addr) []netip.Addr {
-	if network == "tcp" {
-		return addrs
-	}
-	var fitting []netip.Addr
-	for _, a := range addrs {
-		if a.Is4() == strings.HasSuffix(network, "4") {
-			fitting = append(fitting, a)
-		}
-	}
-	return fitting
 }
 
 // families cuts where the family changes.

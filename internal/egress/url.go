@@ -1,12 +1,16 @@
 package egress
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
+
+// ErrBadURL: not a URL that a request could be made to.
+var ErrBadURL = errors.New("bad URL")
 
 // BadURL is the ErrBadURL that says what is wrong.
 type BadURL struct {
@@ -43,11 +47,11 @@ func (d *Dialer) CheckURL(raw string) error {
 	case !isAddr && localhost(host) && !d.cfg.AllowLoopback:
 		return d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %s is this machine", ErrForbidden, host))
 	case isAddr:
-		if err := d.judge(addr); err != nil {
+		if err := judge(d.guard, addr); err != nil {
 			return d.cfg.Metrics.refused(reasonAddress, err)
 		}
 	}
-	if err := d.cfg.judgePort(portOf(u)); err != nil {
+	if err := judgePort(portOf(u), d.cfg.AllowPorts); err != nil {
 		return d.cfg.Metrics.refused(reasonPort, err)
 	}
 	return nil
@@ -92,11 +96,6 @@ func parseURL(raw string) (*url.URL, error) {
 // quotes would end the Link value that names a topic (RFC 8288 §3).
 func unfit(r rune) bool {
 	return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(`<>"`, r)
-}
-
-func validPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return err == nil && n > 0
 }
 
 // LoopbackURL tells whether the host of the URL is this machine itself:
