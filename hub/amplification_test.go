@@ -214,7 +214,7 @@ func rawForm(form string) string {
 }
 
 // TestAmplification: what one request of a stranger makes the hub send to somebody who wants
-// none of it is what SECURITY.md says.
+// none of it is what docs/abuse.md says.
 func TestAmplification(t *testing.T) {
 	stated := statedAmplification(t)
 	subscribe := rawForm("hub.mode=subscribe&hub.topic=http://t/&hub.callback=http://c/")
@@ -271,14 +271,14 @@ func TestAmplification(t *testing.T) {
 				t.Logf("| %s | %d | %.1f |  %d bytes for %d", tt.what, requests, math.Ceil(factor*10)/10, bytes, sent)
 				said, ok := stated[tt.what]
 				if !ok || requests != said.requests || factor > said.bytes || factor < said.bytes-0.2 {
-					t.Errorf("SECURITY.md says %+v (%v); it is %d requests, %.2f times the bytes", said, ok, requests, factor)
+					t.Errorf("docs/abuse.md says %+v (%v); it is %d requests, %.2f times the bytes", said, ok, requests, factor)
 				}
 				delete(stated, tt.what)
 			})
 		})
 	}
 	for what := range stated {
-		t.Errorf("SECURITY.md says something of %q that nothing shows", what)
+		t.Errorf("docs/abuse.md says something of %q that nothing shows", what)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestAmplificationOverLoopback(t *testing.T) {
 	h.post(t, 202, formType, body, "")
 	sent := len(strings.Join(<-requests, "\r\n")) + len("\r\n\r\n")
 	if most := statedAmplification(t)["callback that refuses"].bytes * float64(len(rawForm(body))); float64(sent) > most {
-		t.Errorf("%d bytes were sent for %d, more than the %.0f that SECURITY.md says", sent, len(rawForm(body)), most)
+		t.Errorf("%d bytes were sent for %d, more than the %.0f that docs/abuse.md says", sent, len(rawForm(body)), most)
 	}
 }
 
@@ -299,10 +299,10 @@ type amplification struct {
 	bytes    float64
 }
 
-// statedAmplification reads the table of SECURITY.md.
+// statedAmplification reads the table of docs/abuse.md.
 func statedAmplification(t *testing.T) map[string]amplification {
 	t.Helper()
-	text, err := os.ReadFile("../SECURITY.md")
+	text, err := os.ReadFile("../docs/abuse.md")
 	if err != nil {
 		t.Fatal(err)
 	}

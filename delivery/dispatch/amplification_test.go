@@ -16,9 +16,9 @@ import (
 )
 
 // What one publication makes the hub send to callbacks that have confirmed and refuse
-// it now is what SECURITY.md says.
+// it now is what docs/abuse.md says.
 func TestAmplificationOfDeliveries(t *testing.T) {
-	text, err := os.ReadFile("../../SECURITY.md")
+	text, err := os.ReadFile("../../docs/abuse.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestAmplificationOfDeliveries(t *testing.T) {
 			each := float64(sent) / subscriptions
 			t.Logf("%s: %.2f", row[1], each)
 			if math.Abs(each-float64(said)) > 1+each/50 {
-				t.Errorf("%s: SECURITY.md says %d for each subscription; it is %.2f", row[1], said, each)
+				t.Errorf("%s: docs/abuse.md says %d for each subscription; it is %.2f", row[1], said, each)
 			}
 		}
 	})
