@@ -9,6 +9,7 @@
 //	python, js   by the module tools, as their interpreters may be missing here
 //	yaml, json   parsed; settings of a hub are checked by the hub (TestSettings)
 //	text, nginx  not run: what a program prints, drawings, settings of other programs
+//	mermaid      not run: drawings
 //
 // Comments before a block, which readers do not see, say more: see note.
 package docs_test

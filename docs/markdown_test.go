@@ -81,7 +81,7 @@ func readPage(t *testing.T, page string) (string, []block) {
 func TestEveryBlockIsHeld(t *testing.T) {
 	held := map[string]bool{
 		"console": true, "sh": true, "go": true, "python": true, "js": true,
-		"yaml": true, "json": true, "text": true, "nginx": true,
+		"yaml": true, "json": true, "text": true, "nginx": true, "mermaid": true,
 	}
 	for _, page := range pages(t) {
 		_, blocks := readPage(t, page)
