@@ -48,10 +48,14 @@ func noSecretInDebugOutput(t *testing.T, where string) {
 	}
 	f := chosen.Command.(*serveCommand)
 	var store *engine.Engine
+	var rooms house.Rooms
 	var cfg carillon.Config
 	f.open = func(c carillon.Config) (openedHub, error) {
 		cfg = c
-		return openWith(house.Hooks{Engine: func(e *engine.Engine) { raw := *e; store = &raw }})(c)
+		return openWith(house.Hooks{
+			Engine: func(e *engine.Engine) { raw := *e; store = &raw },
+			Rooms:  func(r house.Rooms) { rooms = r },
+		})(c)
 	}
 	h, err := f.start(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -75,6 +79,7 @@ func noSecretInDebugOutput(t *testing.T, where string) {
 		exportCommand{storeFlags: f.storeFlags},
 		store, *store, store.Subscriptions, store.Log, store.Pings, store.Cursors, store.Marks, store.Sources,
 		store.Shards, store.Restore, sub, cfg, &cfg, house.Config(cfg), cfg.AllowNet, *h, h, h.openedHub, h.openedHub.(hooked).House,
+		rooms.Dispatcher, rooms.Service, rooms.Holder, rooms.Sources, rooms.Dispatcher.Subscribers(sub.Topic),
 	} {
 		text := debugged(part)
 		for _, canary := range []string{canarySecret, canaryPassword, "dTpj"} { // the last as base64 has it behind the user's name

@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/delivery"
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
 	"carillon/hub"
@@ -63,13 +64,18 @@ type House struct {
 	public     *guests // Handler
 	operators  *guests // Operator
 
+	life
+}
+
+// life is how far a House has come.
+type life struct {
 	retire   sync.Once
 	stopping chan struct{} // closed by Retire
 	ready    chan struct{} // closed when Run takes requests
-	life     atomic.Int32  // idle, ran, closed
+	phase    atomic.Int32  // idle, ran, closed
 }
 
-// The life of a House: Run and Close each begin with idle.
+// The phases of a House: Run and Close each begin with idle.
 const (
 	idle int32 = iota
 	ran
@@ -87,10 +93,20 @@ var (
 type Hooks struct {
 	// Engine gets the engine before it is used.
 	Engine func(*engine.Engine)
+	// Rooms gets the rooms that know secrets, once they are joined.
+	Rooms func(Rooms)
 	// Pebble changes what the embedded engine gets.
 	Pebble func(*pebblestore.Config)
 	// OpenWithin is when Config.Listen is called without the store; default 5 s.
 	OpenWithin time.Duration
+}
+
+// Rooms are parts of a House, for tests.
+type Rooms struct {
+	Dispatcher *dispatch.Dispatcher
+	Service    *subscription.Service
+	Holder     delivery.Holder
+	Sources    *source.Registry // nil: everybody may publish
 }
 
 // Open opens the store and builds the rooms. On an error nothing stays open.
@@ -101,7 +117,7 @@ func Open(cfg Config, hooks Hooks) (*House, error) {
 	}
 	h := &House{
 		cfg: cfg, logger: cfg.Logger, metrics: prometheus.NewRegistry(), around: cfg.around(),
-		door: newDoor(cmp.Or(hooks.OpenWithin, openWithin)), stopping: make(chan struct{}), ready: make(chan struct{}),
+		door: newDoor(cmp.Or(hooks.OpenWithin, openWithin)), life: life{stopping: make(chan struct{}), ready: make(chan struct{})},
 	}
 	if err := h.open(hooks); err != nil {
 		h.close()
@@ -144,6 +160,9 @@ func (h *House) open(hooks Hooks) (err error) {
 	h.store.gate()
 	if err := h.join(held); err != nil {
 		return err
+	}
+	if hooks.Rooms != nil {
+		hooks.Rooms(Rooms{h.dispatcher, h.service, h.holder, h.publishers.registry})
 	}
 	h.forget()
 	return h.register()
@@ -390,7 +409,7 @@ func (h *House) Retire() {
 
 // Close closes a House that does not run. After Run it does nothing.
 func (h *House) Close() error {
-	if !h.life.CompareAndSwap(idle, closed) {
+	if !h.phase.CompareAndSwap(idle, closed) {
 		return nil
 	}
 	at, cancel := context.WithCancel(context.Background())

@@ -20,8 +20,8 @@ import (
 // then.
 func (h *House) Run(ctx context.Context) error {
 	switch {
-	case h.life.CompareAndSwap(idle, ran):
-	case h.life.Load() == closed:
+	case h.phase.CompareAndSwap(idle, ran):
+	case h.phase.Load() == closed:
 		return ErrClosed
 	default:
 		return ErrRan
