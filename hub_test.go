@@ -3,6 +3,7 @@ package carillon_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -114,6 +115,21 @@ func TestTwoHubs(t *testing.T) {
 	stop()
 	if err := errors.Join(<-ended, <-ended); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestConfigShowsNoUser prints a Config whose URL has a user name, which Open refuses.
+func TestConfigShowsNoUser(t *testing.T) {
+	cfg := configOf(t)
+	for verb := range strings.FieldsSeq("%v %+v %#v %s") {
+		cfg.URL = "https://someone:word@hub.example/"
+		if text := fmt.Sprintf(verb, cfg); strings.Contains(text, "someone") || strings.Contains(text, "word@") {
+			t.Errorf("%s shows %q", verb, text)
+		}
+		cfg.URL = "https://hub.example/"
+		if text := fmt.Sprintf(verb, cfg); !strings.Contains(text, cfg.URL) {
+			t.Errorf("%s shows %q, without the URL", verb, text)
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ type SubscriptionQuery struct {
 	// Contains is a part of the callback's host or of the topic, in any case of letters, or
 	// the whole ID.
 	Contains string
-	// Host is a part of the callback's host.
+	// Host is a part of the callback's scheme, host and port, or all of host and port in any spelling.
 	Host string
 	// State is one of the states; behind is all but idle.
 	State string

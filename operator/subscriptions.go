@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,7 +82,8 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report
 		return nil, fmt.Errorf("%w: there is no state %.40q: it is %s, %s, %s, %s or %s", ErrInvalid, q.State,
 			StateIdle, StateReady, StateInFlight, StateFailing, StateBehind)
 	}
-	key, part, host := topic.Key(q.Topic), strings.ToLower(q.Contains), strings.ToLower(q.Host)
+	key, part := topic.Key(q.Topic), strings.ToLower(q.Contains)
+	contains, host := serverMatcher(q.Contains), serverMatcher(q.Host)
 	_, byID := uuid.Parse(q.Contains)
 	return func(s report.Standing) bool {
 		switch state := rows.state(s); {
@@ -94,15 +96,24 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report
 		case key != "" && topic.Key(s.Subscription.Topic) != key:
 			return false
 		}
-		if host != "" || part != "" && byID != nil {
+		if q.Host != "" || part != "" && byID != nil {
 			at := topic.Origin(s.Subscription.Callback)
-			if !strings.Contains(at, host) ||
-				byID != nil && !strings.Contains(at, part) && !strings.Contains(strings.ToLower(s.Subscription.Topic), part) {
+			if !host(at) || byID != nil && !contains(at) && !strings.Contains(strings.ToLower(s.Subscription.Topic), part) {
 				return false
 			}
 		}
 		return q.LagOver <= 0 || rows.lagsOver(ctx, s, q.LagOver)
 	}, nil
+}
+
+// serverMatcher returns a function that reports whether text is a part of a server's address, as
+// topic.Origin returns that, or is all of the address, or of host and port, in any spelling.
+func serverMatcher(text string) func(origin string) bool {
+	part := strings.ToLower(text)
+	spelled := [...]string{topic.Origin(text), topic.Origin("http://" + text), topic.Origin("https://" + text)}
+	return func(origin string) bool {
+		return strings.Contains(origin, part) || slices.Contains(spelled[:], origin)
+	}
 }
 
 // StateBehind, in a query, is every state but idle.

@@ -127,9 +127,14 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Format shows no more than where the hub is: there are passwords in a Config.
+// Format shows only where the hub is, because a Config holds passwords. A URL with a user name,
+// which Open refuses, is not shown.
 func (c Config) Format(s fmt.State, _ rune) {
-	fmt.Fprintf(s, "hub %s on %s", c.URL, c.Engine().Shown())
+	where := c.URL
+	if strings.Contains(where, "@") {
+		where = "…"
+	}
+	fmt.Fprintf(s, "hub %s on %s", where, c.Engine().Shown())
 }
 
 // name returns what users call a field.
