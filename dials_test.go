@@ -59,6 +59,7 @@ var mayDial = map[string]struct {
 		[]string{"net.Dialer", "github.com/redis/go-redis/v9.NewUniversalClient"},
 		"the operator's Redis (--store)",
 	},
+	"internal/h1/sys_linux.go":  {[]string{"syscall.RawSyscall", "syscall.RawSyscall6"}, "it reads and writes at connections that Config.Dial made"},
 	"store/redisstore/slips.go": {[]string{"net.Dialer"}, "as store/redisstore/client.go"},
 	"notifier/config.go": {
 		[]string{"net/http.DefaultTransport", "net/http.Transport"},
