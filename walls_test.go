@@ -57,7 +57,7 @@ var mayImport = map[string]struct {
 	"operator/offline":             {[]string{"operator", "delivery", "delivery/dispatch", "delivery/report", "delivery/send", "subscription"}, "a store that no hub works on is read by the interfaces of engines"},
 	"operator/socket":              {nil, "a socket in a directory knows nothing of what is asked through it"},
 	"operator/page":                {[]string{"check", "internal/legible", "operator/api", "operator", "delivery", "subscription", "source"}, "the pages are a face of the desk, like the API: package api serves them and knows none"},
-	"notifier":                     {[]string{"internal/await", "internal/fetch", "internal/legible", "internal/negotiate", "payload", "internal/readings", "internal/retryafter", "internal/standing", "internal/wallclock", "internal/durable", "notifier/archive", "notifier/moments"}, "a Source meets the hub over HTTP only"},
+	"notifier":                     {[]string{"internal/await", "internal/bodies", "internal/fetch", "internal/legible", "internal/negotiate", "payload", "internal/readings", "internal/retryafter", "internal/standing", "internal/wallclock", "internal/durable", "notifier/archive", "notifier/moments"}, "a Source meets the hub over HTTP only"},
 	"notifier/archive":             {[]string{"internal/durable", "notifier/moments"}, "an archive keeps files by the times that they cover, whatever is in them"},
 	"notifier/moments":             {[]string{"internal/durable"}, "generations are on the disk in the same way, whatever is in them"},
 	"destination":                  {[]string{"internal/durable", "internal/legible", "payload", "internal/bodies", "internal/weblink", "internal/retryafter", "internal/fetch"}, "a Destination meets the hub over HTTP only"},

@@ -60,7 +60,10 @@ func (d *Destination) verify(w http.ResponseWriter, r *http.Request) {
 func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
 	held := d.bodies.Hold()
 	defer held.Release()
-	body, err := bodies.Read(w, r, d.cfg.MaxBody, bodies.Pace{Idle: bodyIdle, Rate: bodyRate, Timeout: bodyTimeout}, &held)
+	limits := bodies.Limits{
+		Most: d.cfg.MaxBody, Idle: bodyIdle, Rate: bodyRate, Timeout: bodyTimeout,
+	}
+	body, err := limits.Read(w, r, &held)
 	if err != nil {
 		d.refuseBody(w, err)
 		return

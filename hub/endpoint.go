@@ -138,7 +138,10 @@ func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
 // if there is no room.
 func (h *Hub) readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
 	held := h.bodies.Hold()
-	body, err = bodies.Read(w, r, limit, bodies.Pace{Idle: h.cfg.BodyIdle, Rate: h.cfg.BodyRate, Timeout: h.cfg.BodyTimeout}, &held)
+	limits := bodies.Limits{
+		Most: limit, Idle: h.cfg.BodyIdle, Rate: h.cfg.BodyRate, Timeout: h.cfg.BodyTimeout,
+	}
+	body, err = limits.Read(w, r, &held)
 	if err != nil {
 		return nil, held.Release, readError(err)
 	}

@@ -150,15 +150,7 @@ func (s *source) tooLong() error {
 // read reads an answer's content within the limit. It returns errBusy where there is
 // no room for it.
 func (s *source) read(resp *http.Response, content io.Reader, h *bodies.Held) ([]byte, error) {
-	in := http.MaxBytesReader(nil, io.NopCloser(content), s.cfg.MaxBody)
-	body, err := bodies.TakeIn(h, resp.ContentLength, s.cfg.MaxBody, func(part []byte) (n int, err error) {
-		for n < len(part) && err == nil {
-			var m int
-			m, err = in.Read(part[n:])
-			n += m
-		}
-		return n, err
-	})
+	body, err := bodies.TakeIn(h, resp.ContentLength, s.cfg.MaxBody, content)
 	if limit := (*http.MaxBytesError)(nil); errors.As(err, &limit) {
 		return nil, s.tooLong()
 	}

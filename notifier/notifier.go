@@ -51,7 +51,7 @@ func New(ctx context.Context, cfg Config) (*Notifier, error) {
 		clock:  wallclock.New(wallclock.Config{Wall: cfg.Now, DoubtFor: doubtFor}),
 		uris:   addresses{base: cfg.URL, hub: cfg.Hub},
 		gate:   gate{sets: cfg.Sets, within: cfg.Within},
-		byName: map[string]*channel{}, intake: newBudget(maxReadingBytes),
+		byName: map[string]*channel{}, intake: newBudget(),
 		builders: make(chan []byte, builders), files: files,
 	}
 	n.docs = &documents{answers: answers{cfg.Logger}, metrics: n.metrics, now: cfg.Now, readings: sent}

@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gorilla/mux"
 	"golang.org/x/sync/errgroup"
 
 	"carillon/internal/await"
+	"carillon/internal/bodies"
 )
 
 // maxImports is how many snapshots are taken at the same time: 503 beyond that. How large
@@ -266,10 +266,13 @@ func (b *streamedBody) explain(err error) error {
 }
 
 func snapshotBody(w http.ResponseWriter, r *http.Request) (*streamedBody, error) {
-	coming := &comingBody{source: r.Body, conn: http.NewResponseController(w), begun: time.Now()}
-	source, err := decoded(r, coming)
+	unpack, err := unpacking(r)
 	if err != nil {
 		return nil, err
+	}
+	source, err := bodies.Limits{Idle: bodyIdle, Rate: bodyRate, Unpack: unpack}.Stream(w, r)
+	if err != nil {
+		return nil, bodyError(err)
 	}
 	return &streamedBody{Reader: source}, nil
 }

@@ -13,97 +13,130 @@ const (
 	partMost  = Long
 )
 
-// Pace is how slow a client may be.
-type Pace struct {
+// Limits are how long a body may be, and how slowly it may come.
+type Limits struct {
+	Most    int64         // bytes, as it comes and unpacked
 	Idle    time.Duration // until its next byte
 	Rate    int64         // bytes a second, on the average, beside one Idle
-	Timeout time.Duration // for all of a body
+	Timeout time.Duration // for all of a body; 0 for none
+	// Unpack returns the content of a body that is encoded. nil: the body is the content.
+	Unpack func(io.Reader) (io.Reader, error)
 }
 
 // Read reads the whole body of a request. Its memory stays counted in held, also after an error:
-// *http.MaxBytesError beyond limit, os.ErrDeadlineExceeded if the client stops in the middle or is
+// *http.MaxBytesError beyond Most, os.ErrDeadlineExceeded if the client stops in the middle or is
 // too slow, the Room's if there is no room.
-func Read(w http.ResponseWriter, r *http.Request, limit int64, pace Pace, held *Held) ([]byte, error) {
-	in := &reader{
-		in:      http.MaxBytesReader(w, r.Body, limit),
-		control: http.NewResponseController(w),
-		pace:    pace,
-		end:     time.Now().Add(pace.Timeout),
-	}
-	if r.ContentLength > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
+func (l Limits) Read(w http.ResponseWriter, r *http.Request, held *Held) ([]byte, error) {
+	announced := r.ContentLength
+	if announced > l.Most {
+		return nil, &http.MaxBytesError{Limit: l.Most}
 	}
 	// Without room for the announced size the client need not send it.
-	if err := held.Grow(max(0, r.ContentLength)); err != nil {
+	if err := held.Grow(max(0, announced)); err != nil {
 		return nil, err
 	}
 	held.Release()
-	body, err := TakeIn(held, r.ContentLength, limit, in.fill)
+	paced := l.pace(w, r.Body)
+	var content io.Reader = paced
+	if l.Unpack != nil {
+		var err error
+		announced = -1
+		content, err = l.Unpack(http.MaxBytesReader(nil, io.NopCloser(paced), l.Most))
+		if err != nil {
+			return nil, err
+		}
+	}
+	body, err := TakeIn(held, announced, l.Most, content)
 	if err != nil {
 		return nil, err
 	}
 	// The server watches the connection from the end of the body on; an old
 	// deadline would look as if the client had hung up.
-	_ = in.control.SetReadDeadline(time.Time{})
+	_ = paced.control.SetReadDeadline(time.Time{})
 	return body, nil
 }
 
-// reader takes in one body. It waits for the client's next bytes only so long.
-type reader struct {
-	in      io.Reader
-	control *http.ResponseController
-	pace    Pace
-	end     time.Time
+// Stream returns the content of a body of any length, which may come as slowly as Read allows.
+func (l Limits) Stream(w http.ResponseWriter, r *http.Request) (io.Reader, error) {
+	if l.Unpack == nil {
+		return l.pace(w, r.Body), nil
+	}
+	return l.Unpack(l.pace(w, r.Body))
 }
 
-// TakeIn reads a body of the length that was announced, or of any length if that is
-// negative, part by part, each of which fill reads as far as it can.
-func TakeIn(h *Held, announced, limit int64, fill func([]byte) (int, error)) ([]byte, error) {
+func (l Limits) pace(w http.ResponseWriter, body io.Reader) *paced {
+	return &paced{in: body, control: http.NewResponseController(w), limits: l, begun: time.Now()}
+}
+
+// paced is a body that must keep coming. Each part of it must be there within the time that it
+// takes at the least rate and one Idle, and no byte may be late by more than Idle.
+type paced struct {
+	in      io.Reader
+	control *http.ResponseController
+	limits  Limits
+	begun   time.Time
+	got     int64
+	left    int64     // bytes that the part may still have
+	end     time.Time // of the part
+}
+
+// Read reads what comes next.
+func (b *paced) Read(p []byte) (int, error) {
+	now := time.Now()
+	if b.left <= 0 {
+		b.left = partAfter(b.got)
+		slowest := time.Duration(float64(b.left) / float64(b.limits.Rate) * float64(time.Second))
+		b.end = now.Add(b.limits.Idle + slowest)
+		if all := b.begun.Add(b.limits.Timeout); b.limits.Timeout > 0 && b.end.After(all) {
+			b.end = all
+		}
+	}
+	deadline := now.Add(b.limits.Idle)
+	if deadline.After(b.end) {
+		deadline = b.end
+	}
+	// A writer without deadlines leaves the waiting to the server's own.
+	_ = b.control.SetReadDeadline(deadline)
+	n, err := b.in.Read(p)
+	b.got += int64(n)
+	b.left -= int64(n)
+	return n, err
+}
+
+// partAfter returns the size of the part that follows so many bytes.
+func partAfter(size int64) int64 { return min(max(partLeast, size), partMost) }
+
+// TakeIn reads a body of the length that was announced, or of any length up to limit if that is
+// negative, part by part. Its errors are those of Limits.Read.
+func TakeIn(h *Held, announced, limit int64, in io.Reader) ([]byte, error) {
 	if announced >= 0 {
 		limit = announced
 	}
 	var few [1][]byte // enough for most, without an allocation
 	parts := few[:0]
-	for size := int64(0); size != announced; {
-		next := min(max(partLeast, min(size, partMost)), limit-size)
+	var err error
+	for size := int64(0); size != announced && err == nil; {
+		next := min(partAfter(size), limit-size)
 		if err := h.Grow(next); err != nil {
 			return nil, err
 		}
 		// One byte beyond the limit shows that the body is too long.
 		part := make([]byte, max(next, 1))
-		n, err := fill(part)
+		n := 0
+		for n < len(part) && err == nil {
+			var m int
+			m, err = in.Read(part[n:])
+			n += m
+		}
 		parts = append(parts, part[:n])
-		size += int64(n)
-		if err == io.EOF {
-			break
+		if size += int64(n); size > limit {
+			return nil, &http.MaxBytesError{Limit: limit}
 		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	if err != nil && err != io.EOF {
+		return nil, err
 	}
 	return join(parts), nil
-}
-
-// fill reads until the part is full. It must be so within the time that it takes at
-// the least rate, and no byte may be late by more than idle.
-func (b *reader) fill(part []byte) (n int, err error) {
-	slowest := time.Duration(float64(len(part)) / float64(b.pace.Rate) * float64(time.Second))
-	end := time.Now().Add(b.pace.Idle + slowest)
-	if end.After(b.end) {
-		end = b.end
-	}
-	for n < len(part) && err == nil {
-		deadline := time.Now().Add(b.pace.Idle)
-		if deadline.After(end) {
-			deadline = end
-		}
-		// A writer without deadlines leaves the waiting to the server's own.
-		_ = b.control.SetReadDeadline(deadline)
-		var m int
-		m, err = b.in.Read(part[n:])
-		n += m
-	}
-	return n, err
 }
 
 // join puts the parts together. They are let go one by one; until they are
