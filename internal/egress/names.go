@@ -100,11 +100,12 @@ type Names struct {
 	places   *places
 	metrics  *namesMetrics
 
-	mu   sync.Mutex
-	kept *simplelru.LRU[string, *keptName]
+	mu     sync.Mutex
+	kept   *simplelru.LRU[string, *keptName] // names with answers
+	asking map[string]*keptName              // names with questions under way
 }
 
-// keptName is what is remembered of a name. Names.mu guards it.
+// keptName is what is known of a name. Names.mu guards it.
 type keptName struct {
 	name      string
 	questions [2]*question // by family; nil: not asked, or its answer did not hold
@@ -127,6 +128,7 @@ func NewNames(cfg NamesConfig, reg prometheus.Registerer) (*Names, error) {
 	n := &Names{
 		cfg:    cfg,
 		places: newPlaces(cfg.MaxQuestions, cfg.MaxPerDomain),
+		asking: map[string]*keptName{},
 	}
 	n.resolver = tapped(cfg.Resolver)
 	var err error
@@ -159,6 +161,9 @@ func (n *Names) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	name, now := topic.Lower(host), time.Now()
 	n.mu.Lock()
 	k, _ := n.kept.Get(name)
+	if k == nil {
+		k = n.asking[name]
+	}
 	known := k != nil && k.questions[four].known(now) && k.questions[six].known(now)
 	if err := ctx.Err(); err != nil && !known {
 		n.mu.Unlock()
@@ -166,12 +171,11 @@ func (n *Names) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	}
 	if k == nil {
 		k = &keptName{name: name}
-		n.kept.Add(name, k)
 	}
 	for f, q := range k.questions {
 		if !q.known(now) && !q.underWay() {
 			q = &question{began: now, done: make(chan struct{})}
-			k.questions[f] = q
+			k.questions[f], n.asking[name] = q, k
 			go n.settle(k, f, q)
 		}
 	}

@@ -415,6 +415,50 @@ func TestRoomForNames(t *testing.T) {
 	})
 }
 
+// A name under question takes no room from those that are remembered, and is itself not
+// forgotten before its answer came: it is asked for once, whatever else is.
+func TestQuestionsDisplaceNoNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		known := zone{"a.example.": {typeA: addresses(60, "192.0.2.1")}, "slow.example.": {typeA: addresses(60, "192.0.2.2")}}
+		server := newPipeServer(func(network string, m dnsmessage.Message) *dnsmessage.Message {
+			switch name := m.Questions[0].Name.String(); {
+			case strings.HasSuffix(name, ".dead.example."):
+				return nil
+			case name == "slow.example.":
+				<-release
+			}
+			return known.answer(network, m)
+		})
+		names := newNames(t, egress.NamesConfig{MaxNames: 2, MaxQuestions: 4, MaxPerDomain: 2, Resolver: server.resolver()})
+		lookup(t, names, "a.example")
+		var asking sync.WaitGroup
+		defer asking.Wait()
+		ask := func(host string, want bool) {
+			asking.Go(func() {
+				if _, err := names.Lookup(t.Context(), host); (err == nil) != want {
+					t.Errorf("%s: %v", host, err)
+				}
+			})
+			synctest.Wait()
+		}
+		ask("slow.example", true)
+		for i := range 100 { // of which a line of 40 has room
+			ask(string(rune('a'+i%26))+string(rune('a'+i/26))+".dead.example", false)
+		}
+		ask("slow.example", true)
+		lookup(t, names, "a.example")
+		close(release)
+		synctest.Wait()
+		lookup(t, names, "slow.example")
+		for _, name := range []string{"a.example.", "slow.example."} {
+			if n := server.questions(name, typeA); n != 1 {
+				t.Errorf("%s was asked for %d times, want once", name, n)
+			}
+		}
+	})
+}
+
 // What needs no name server asks none.
 func TestNobodyIsAsked(t *testing.T) {
 	server := newPipeServer(zone{}.answer)

@@ -46,7 +46,8 @@ func (q *question) outcome() answer {
 }
 
 // settle finds the answer and hands it to all who wait. It ends within the
-// timeout of a question.
+// timeout of a question. A name takes room among those that are kept only with an
+// answer: names that nobody can ask for displace none.
 func (n *Names) settle(k *keptName, family int, q *question) {
 	a, ttl := n.find(k.name, family)
 	n.mu.Lock()
@@ -55,8 +56,12 @@ func (n *Names) settle(k *keptName, family int, q *question) {
 	k.questions[family] = nil
 	if ttl > 0 {
 		k.questions[family] = &question{until: time.Now().Add(ttl), done: closed, answer: a}
-	} else if kept, _ := n.kept.Peek(k.name); kept == k && k.questions == [2]*question{} {
+		n.kept.Add(k.name, k)
+	} else if k.questions == [2]*question{} {
 		n.kept.Remove(k.name)
+	}
+	if !k.questions[four].underWay() && !k.questions[six].underWay() {
+		delete(n.asking, k.name)
 	}
 	close(q.done)
 }
