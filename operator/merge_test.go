@@ -145,6 +145,8 @@ func TestFilters(t *testing.T) {
 		"other scheme":  {operator.SubscriptionQuery{Host: "http://c39.example:443"}, 0},
 		"other port":    {operator.SubscriptionQuery{Host: "c39.example:80"}, 0},
 		"host, no path": {operator.SubscriptionQuery{Host: "secret"}, 0},
+		"topic as host": {operator.SubscriptionQuery{Contains: "https://c39.example/feed"}, 0},
+		"host as path":  {operator.SubscriptionQuery{Host: "c39.example/feed"}, 0},
 		"contains":      {operator.SubscriptionQuery{Contains: "a.EXAMPLE/top"}, 40},
 		"id":            {operator.SubscriptionQuery{Contains: someone.String()}, 1},
 		"another topic": {operator.SubscriptionQuery{Topic: topic + "/x"}, 0},

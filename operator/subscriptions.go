@@ -110,6 +110,10 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report
 // topic.Origin returns that, or is all of the address, or of host and port, in any spelling.
 func serverMatcher(text string) func(origin string) bool {
 	part := strings.ToLower(text)
+	if _, after, found := strings.Cut(text, "://"); found && strings.ContainsAny(after, "/?#@") ||
+		!found && strings.ContainsAny(text, "/?#@") {
+		return func(origin string) bool { return strings.Contains(origin, part) }
+	}
 	spelled := [...]string{topic.Origin(text), topic.Origin("http://" + text), topic.Origin("https://" + text)}
 	return func(origin string) bool {
 		return strings.Contains(origin, part) || slices.Contains(spelled[:], origin)
