@@ -1,11 +1,15 @@
 package send_test
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -88,4 +92,45 @@ carillon_delivery_tls_session_limit_bytes 524288
 		"carillon_delivery_tls_session_limit_bytes"); err != nil {
 		t.Error(err)
 	}
+}
+
+// A header of 64 KiB is the most that a callback may answer with.
+func TestAnswersHeaderIsBounded(t *testing.T) {
+	for size, want := range map[int]delivery.Class{60 << 10: delivery.ClassDelivered, 65 << 10: delivery.ClassProtocol} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("x", size))
+		}))
+		t.Cleanup(server.Close)
+		out := newSender(t, send.Config{}, outlet(t)).Send(t.Context(), attemptOn(server.URL, ""))
+		if out.Class != want {
+			t.Errorf("a header of %d bytes: %+v, want %s", size, out, want)
+		}
+	}
+}
+
+// What Limits leave out is bounded by the defaults.
+func TestDefaultLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		dials := make(chan string, 100)
+		s := newSender(t, send.Config{}, dialing{outlet(t), func(ctx context.Context, address string) (net.Conn, error) {
+			dials <- address
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		var sending sync.WaitGroup
+		for range cap(dials) {
+			sending.Go(func() { s.Send(ctx, attemptOn("http://host.example/", "")) })
+		}
+		synctest.Wait()
+		if n := len(dials); n != 64 {
+			t.Errorf("%d connections to one host, want 64", n)
+		}
+		cancel()
+		sending.Wait()
+		c := s.Connections()
+		if c.MaxOpen != 1024 || c.MaxIdleBytes != 256<<20 || c.MaxSessionBytes != 64<<20 {
+			t.Errorf("%+v, want 1,024 connections, 256 MiB idle and 64 MiB of sessions", c)
+		}
+	})
 }
