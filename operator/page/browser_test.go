@@ -2,7 +2,11 @@ package page_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
 	"fmt"
+	"image/png"
 	"log/slog"
 	"net/http/httptest"
 	"net/url"
@@ -83,6 +87,51 @@ func TestPictures(t *testing.T) {
 			}
 		}
 		tab.Errors() // some pages have a status that the console tells of
+	}
+}
+
+var update = flag.Bool("update", false, "draw the picture in docs anew")
+
+// TestOverviewPicture fails when the overview has changed since the picture in docs was drawn.
+// Pixels differ from one browser to the next, so the digest of the page's sources decides. With
+// -update it draws the picture and writes the digest.
+func TestOverviewPicture(t *testing.T) {
+	const picture, digestFile = "../../docs/img/overview.png", "../../docs/img/overview.sha256"
+	sum := sha256.New()
+	for _, name := range []string{
+		"html/layout.html", "html/overview.html", "html/parts.html", "static/icon.svg", "static/page.css",
+		"chart.go", "overview.go", "world_test.go",
+	} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Write(text)
+	}
+	digest := fmt.Sprintf("%x\n", sum.Sum(nil))
+	if *update {
+		tab := browsertest.Start(t).Tab(t, serve(t, newWorld()))
+		tab.Window(1280, 900, false)
+		tab.Open("/")
+		tab.Picture(picture)
+		if err := errors.Join(os.Chmod(picture, 0o644), os.WriteFile(digestFile, []byte(digest), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drawn, err := os.ReadFile(digestFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(drawn) != digest {
+		t.Error("the overview has changed since its picture was drawn: draw it with go test ./operator/page -run TestOverviewPicture -update, and look at it")
+	}
+	file, err := os.Open(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if config, err := png.DecodeConfig(file); err != nil || config.Width != 1280 {
+		t.Errorf("the picture is %d pixels wide, not 1280 (%v)", config.Width, err)
 	}
 }
 
