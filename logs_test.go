@@ -23,9 +23,9 @@ var sayWarnings = []string{
 	"cmd/internal/program/variables.go", // the name of the program is in it
 	"cmd/internal/program/serve.go",     // what net/http says, at level debug
 	"cmd/destination/command.go", "cmd/notifier/run.go", "cmd/hub/check.go",
-	"cmd/hub/progress.go",         // what is under way, by the command that does it
-	"delivery/dispatch/reader.go", // readFailed: its callers have constants
-	"destination/follow/hand.go",  // tried: likewise
+	"cmd/internal/program/teller.go", // what is under way, by the command that does it
+	"delivery/dispatch/reader.go",    // readFailed: its callers have constants
+	"destination/follow/hand.go",     // tried: likewise
 	"store/pebblestore/engine_log.go",
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/cmd/internal/copies"
 	"carillon/cmd/internal/program"
 	"carillon/internal/egress"
 	"carillon/internal/engine"
@@ -81,6 +82,25 @@ func (*onStore[C]) quiet() {}
 
 func (f *onStore[C]) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {
 	return any(&f.Command).(ask.Command).Run(ctx, f.call(logger, stdin, stdout, stderr))
+}
+
+// copying is a command that writes or reads a copy of a store.
+type copying[C any] struct {
+	storeFlags
+
+	Command C `embed:""`
+}
+
+// Help says what the flags do not.
+func (f *copying[C]) Help() string { return help(&f.Command) }
+
+func (f *copying[C]) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {
+	c, err := f.engine(logger)
+	if err != nil {
+		return err
+	}
+	call := copies.Call{Call: f.call(logger, stdin, stdout, stderr), Engine: c}
+	return any(&f.Command).(copies.Command).Run(ctx, call)
 }
 
 func validate(command any) error {
@@ -161,7 +181,7 @@ func (f *storeFlags) call(logger *slog.Logger, stdin io.Reader, stdout, stderr i
 		Open: func(ctx context.Context, needs ask.Part) (*ask.Client, error) {
 			return f.openClient(ctx, needs, logger)
 		},
-		Absent: f.refuseNothing, Store: f.shown(),
+		Absent: f.place().RefuseNothing, Store: f.place().Shown(),
 		Stdin: stdin, Stdout: stdout, Stderr: stderr,
 	}
 }
@@ -175,14 +195,14 @@ func (f *storeFlags) openClient(ctx context.Context, needs ask.Part, logger *slo
 		c, err = askHere(ctx, e, needs, logger)
 	case errors.Is(err, pebblestore.ErrInUse):
 		var where string
-		if where, err = f.directory(); err == nil {
+		if where, err = f.place().Directory(); err == nil {
 			c, err = ask.AtSocket(ctx, engine.Socket(where).Dial)
 		}
 	default:
 		return nil, err
 	}
 	if err != nil {
-		return nil, f.failed(err)
+		return nil, f.place().Failed(err)
 	}
 	return c, nil
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"carillon/cmd/internal/copies"
 	"carillon/internal/engine"
 	"carillon/operator/ask"
 	"carillon/store/pebblestore"
@@ -100,7 +101,7 @@ func TestBackupWithoutAHub(t *testing.T) {
 		t.Errorf("status %d, and of a backup that is whole it says %s", code, told)
 	}
 	target := t.TempDir()
-	f := restoreCommand{storeFlags: storeFlags{Store: "pebble:" + target}, Input: "-"}
+	f := copying[copies.Restore]{storeFlags: storeFlags{Store: "pebble:" + target}, Command: copies.Restore{Input: "-"}}
 	var out bytes.Buffer
 	if err := f.run(t.Context(), slog.New(slog.DiscardHandler), strings.NewReader(stream), &out, io.Discard); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/copies"
 	"carillon/cmd/internal/program"
 	"carillon/internal/engine"
 	"carillon/internal/house"
@@ -76,7 +77,7 @@ func noSecretInDebugOutput(t *testing.T, where string) {
 	closed() // so that nothing changes what is looked at
 	for _, part := range []any{
 		f, *f, &c, c,
-		exportCommand{storeFlags: f.storeFlags},
+		copying[copies.Export]{storeFlags: f.storeFlags},
 		store, *store, store.Subscriptions, store.Log, store.Pings, store.Cursors, store.Marks, store.Sources,
 		store.Shards, store.Restore, sub, cfg, &cfg, house.Config(cfg), cfg.AllowNet, *h, h, h.openedHub, h.openedHub.(hooked).House,
 		rooms.Dispatcher, rooms.Service, rooms.Holder, rooms.Sources, rooms.Dispatcher.Subscribers(sub.Topic),

@@ -72,7 +72,7 @@ func loopbackOnly(address string) bool {
 func (f *serveCommand) Shown(flag, value string) string {
 	switch {
 	case flag == "store":
-		return f.shown()
+		return f.place().Shown()
 	case flag == "proxy" && strings.Contains(value, "@"):
 		if p, err := egress.NewProxy(f.Proxy); err == nil {
 			return p.String()

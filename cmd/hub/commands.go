@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 
+	"carillon/cmd/internal/copies"
 	"carillon/cmd/internal/program"
 	"carillon/operator/ask"
 )
@@ -14,12 +15,12 @@ import (
 type commands struct {
 	program.Common
 
-	Serve   serveCommand   `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
-	Export  exportCommand  `cmd:"" help:"Write everything that a hub keeps as JSON lines."`
-	Import  importCommand  `cmd:"" help:"Put what an export holds into a store."`
-	Backup  backupCommand  `cmd:"" help:"Make a backup of a store, while its hub runs or not."`
-	Restore restoreCommand `cmd:"" help:"Make a store of a backup."`
-	Source  sourceCommands `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
+	Serve   serveCommand            `cmd:"" default:"withargs" hidden:"" help:"Serve as a hub. It is what happens where no command is given."`
+	Export  copying[copies.Export]  `cmd:"" help:"Write everything that a hub keeps as JSON lines."`
+	Import  copying[copies.Import]  `cmd:"" help:"Put what an export holds into a store."`
+	Backup  copying[copies.Backup]  `cmd:"" help:"Make a backup of a store, while its hub runs or not."`
+	Restore copying[copies.Restore] `cmd:"" help:"Make a store of a backup."`
+	Source  sourceCommands          `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
 
 	Topics        asking[ask.Topics]        `cmd:"" help:"List topics." group:"See and repair"`
 	Topic         asking[ask.Topic]         `cmd:"" help:"Show a topic and what became of its notifications." group:"See and repair"`

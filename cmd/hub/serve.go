@@ -218,7 +218,7 @@ func (s *serving) showLoading(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(progressOnTerminal):
+		case <-time.After(program.TellOnScreen):
 		}
 		now := s.Loading()
 		if now.Done {

@@ -74,33 +74,17 @@ func (f *storeFlags) password() (password, from string, err error) {
 	return password, "--redis-password-file", nil
 }
 
-// redis reports whether --store is a Redis.
-func (f *storeFlags) redis() bool { return engine.Config{Store: f.Store}.Redis() }
-
 // exposed returns what of the store others can read that the hub does not look at.
 func (f *storeFlags) exposed() []string {
-	if !f.redis() {
+	if !f.place().Redis() {
 		return nil
 	}
 	return machine.ExposedSecret("--redis-password-file", f.RedisPasswordFile)
 }
 
-// directory returns where Pebble keeps everything.
-func (f *storeFlags) directory() (string, error) {
-	return engine.Config{Store: f.Store, Names: flagNames("")}.Directory()
-}
-
-// failed names --store in an error, without what may be a password in it.
-func (f *storeFlags) failed(err error) error {
-	return engine.Config{Store: f.Store, Names: flagNames("")}.Failed(err)
-}
-
-// shown returns --store for messages.
-func (f *storeFlags) shown() string { return engine.Config{Store: f.Store}.Shown() }
-
-// refuseNothing keeps a wrong directory from being made, and read as a hub that keeps nothing.
-func (f *storeFlags) refuseNothing() error {
-	return engine.Config{Store: f.Store, Names: flagNames("")}.RefuseNothing()
+// place returns what --store alone says.
+func (f *storeFlags) place() engine.Config {
+	return engine.Config{Store: f.Store, Names: flagNames("")}
 }
 
 // openStore opens the store for a command that ends, which does not wait for a store that is away.
@@ -133,10 +117,12 @@ var wordEnds = regexp.MustCompile(`([a-z])([A-Z])`)
 // accident, in whatever form.
 
 // Format shows the store without its password.
-func (f storeFlags) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "--store "+f.shown()) }
+func (f storeFlags) Format(s fmt.State, _ rune) {
+	_, _ = io.WriteString(s, "--store "+f.place().Shown())
+}
 
 // Format shows the store alone.
 func (f serveCommand) Format(s fmt.State, verb rune) { f.storeFlags.Format(s, verb) }
 
 // MarshalText is what encoders make of the flags of a command.
-func (f storeFlags) MarshalText() ([]byte, error) { return []byte("--store " + f.shown()), nil }
+func (f storeFlags) MarshalText() ([]byte, error) { return []byte("--store " + f.place().Shown()), nil }

@@ -13,10 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"carillon/cmd/internal/program"
+	"carillon/cmd/internal/copies"
 	"carillon/internal/redistest"
 	"carillon/transfer"
 )
@@ -285,7 +283,7 @@ func TestImportFromAPipe(t *testing.T) {
 	stream := mustRun(t, "export", "--store", aStore(t))
 	importing := func(ctx context.Context, stdin io.Reader, store string, more ...string) (string, error) {
 		var out bytes.Buffer
-		f := importCommand{storeFlags: storeFlags{Store: store}, Merge: len(more) > 0}
+		f := copying[copies.Import]{storeFlags: storeFlags{Store: store}, Command: copies.Import{Merge: len(more) > 0}}
 		err := f.run(ctx, slog.New(slog.DiscardHandler), stdin, &out, io.Discard)
 		return out.String(), err
 	}
@@ -335,33 +333,6 @@ func TestExportThatNobodyReads(t *testing.T) {
 	if code == 0 {
 		t.Error("an export that was stopped ended with status 0")
 	}
-}
-
-// On a terminal the progress is one line that changes and goes; in a log it is a
-// line now and then.
-func TestProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var screen, log bytes.Buffer
-		shown := newReporter("importing", 4_000_000, program.NewScreen(&screen), slog.New(slog.DiscardHandler))
-		logged := newReporter("exporting", 0, &log, slog.New(slog.NewTextHandler(&log, nil)))
-		for i := range 3000 {
-			p := transfer.Progress{Counts: transfer.Counts{Subscriptions: i}, Bytes: int64(1000 * i)}
-			shown.progress(p)
-			logged.progress(p)
-			time.Sleep(10 * time.Millisecond)
-		}
-		shown.end()
-		logged.end()
-		if strings.Contains(screen.String(), "\n") || !strings.Contains(screen.String(), " 50% of 4.0 MB, subscriptions 2000, notifications 0, 100 records/s") {
-			t.Errorf("the terminal shows %q", &screen)
-		}
-		if n := strings.Count(screen.String(), "importing"); n != 150 || !strings.HasSuffix(screen.String(), "\r\x1b[K") {
-			t.Errorf("the terminal's line changed %d times in 30 s; want 5 times a second, and that it goes", n)
-		}
-		if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "records_per_second=100") {
-			t.Errorf("the log has %d lines in 30 s; want 2:\n%s", n, &log)
-		}
-	})
 }
 
 // ready answers for a health check: by status, and with what is wrong.

@@ -1,0 +1,57 @@
+package copies
+
+import (
+	"fmt"
+	"io"
+
+	"carillon/cmd/internal/program"
+	"carillon/transfer"
+)
+
+// reporter tells how far a command has come.
+type reporter struct {
+	*program.Teller
+	what string // "exporting"
+	size int64  // of the stream in bytes; 0: not known
+	read int64  // bytes, by reading
+}
+
+// reporter makes a reporter that begins now.
+func (call *Call) reporter(what string, size int64) *reporter {
+	return &reporter{Teller: program.NewTeller(call.Stderr, call.Engine.Logger), what: what, size: size}
+}
+
+// progress is called after every record.
+func (r *reporter) progress(p transfer.Progress) {
+	if !r.Due() {
+		return
+	}
+	rate := r.PerSecond(p.Total())
+	r.Tell(r.what, fmt.Sprintf("%s, subscriptions %d, notifications %d, %d records/s",
+		r.volume(p.Bytes), p.Subscriptions, p.Notifications, rate),
+		"records", p.Counts.String(), "bytes", p.Bytes, "of_bytes", r.size, "records_per_second", rate)
+}
+
+// reading tells how much is read of what has no records to count.
+func (r *reporter) reading(from io.Reader) io.Reader { return &counted{from, r} }
+
+type counted struct {
+	io.Reader
+	to *reporter
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if c.to.read += int64(n); c.to.Due() {
+		c.to.Tell(c.to.what, c.to.volume(c.to.read), "bytes", c.to.read, "of_bytes", c.to.size)
+	}
+	return n, err
+}
+
+func (r *reporter) volume(bytes int64) string {
+	const mega = 1e6
+	if r.size == 0 {
+		return fmt.Sprintf("%.1f MB", float64(bytes)/mega)
+	}
+	return fmt.Sprintf("%3d%% of %.1f MB", 100*bytes/r.size, float64(r.size)/mega)
+}
