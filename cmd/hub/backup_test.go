@@ -91,6 +91,21 @@ func TestBackupOfARunningHub(t *testing.T) {
 	}
 }
 
+// A name that is empty, as a script's that has not set its variable, is not standard output,
+// where secrets would be seen, and not standard input.
+func TestCopyWithoutAName(t *testing.T) {
+	t.Parallel()
+	for flag, args := range map[string][]string{
+		"--output": {"backup", "--store", aStore(t), "--output="},
+		"--input":  {"restore", "--store", "pebble:" + t.TempDir(), "--input="},
+	} {
+		code, out, told := runCommand(t.Context(), args...)
+		if code == 0 || out != "" || !strings.Contains(told, flag+" is empty") {
+			t.Errorf("%s: status %d, %d bytes on standard output, and it says %s", args[0], code, len(out), told)
+		}
+	}
+}
+
 // Where no hub runs the command makes the backup itself; standard output takes it
 // too, and so does standard input.
 func TestBackupWithoutAHub(t *testing.T) {

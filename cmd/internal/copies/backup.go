@@ -34,12 +34,14 @@ func (f *Backup) Run(ctx context.Context, call Call) (err error) {
 	if call.Engine.Redis() {
 		return call.Engine.Failed(engine.ErrRedisBackup)
 	}
-	file := f.Output
-	if file == streams {
+	file, err := named("--output", f.Output)
+	if err != nil {
+		return err
+	}
+	if file == "" {
 		if err := call.screened("a backup"); err != nil {
 			return err
 		}
-		file = ""
 	}
 	if err := call.Absent(); err != nil {
 		return err
@@ -80,6 +82,17 @@ func (f *Backup) Run(ctx context.Context, call Call) (err error) {
 	return nil
 }
 
+// named returns the file that a flag names, "" for a standard stream.
+func named(flag, file string) (string, error) {
+	switch file {
+	case "":
+		return "", fmt.Errorf("%s is empty: give a file, or %s for a standard stream", flag, streams)
+	case streams:
+		return "", nil
+	}
+	return file, nil
+}
+
 // Restore makes a store of a backup.
 type Restore struct {
 	Input string `env:"-" required:"" placeholder:"FILE" help:"The backup, which is read to its end before anything is written; - is standard input, which is not."`
@@ -104,15 +117,16 @@ func (f *Restore) Run(ctx context.Context, call Call) error {
 	if err := machine.RefuseRoot(where); err != nil {
 		return call.Engine.Failed(err)
 	}
+	file, err := named("--input", f.Input)
+	if err != nil {
+		return err
+	}
 	from := input{
-		file: f.Input, what: "backup", irregular: errors.New("it is no regular file; - reads a pipe"),
+		file: file, what: "backup", irregular: errors.New("it is no regular file; - reads a pipe"),
 		check: func(in io.Reader, show *reporter) error {
 			_, err := pebblestore.VerifyBackup(ctx, show.reading(in))
 			return err
 		},
-	}
-	if from.file == streams {
-		from.file = ""
 	}
 	in, size, err := call.open(ctx, from)
 	if err != nil {
