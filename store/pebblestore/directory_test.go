@@ -151,7 +151,7 @@ func wantWayOut(t *testing.T, name string, err error) {
 	t.Helper()
 	line := err.Error()
 	if !errors.Is(err, pebblestore.ErrDamaged) || !strings.Contains(line, `"var/store"`) ||
-		!strings.Contains(line, "hub restore") || strings.Contains(line, "\n") || strings.Contains(line, "goroutine") {
+		!strings.Contains(line, "hub restore") || !strings.Contains(line, "docs/backup.md") || strings.Contains(line, "\n") || strings.Contains(line, "goroutine") {
 		t.Errorf("%s: %v; want one line with the directory and the way out", name, err)
 	}
 }

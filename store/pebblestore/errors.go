@@ -30,7 +30,7 @@ func readError(err error) error {
 }
 
 // wayOut ends every line about a directory that cannot be used.
-const wayOut = `restore a backup into another directory (hub restore), or see "Backup and repair" in the README`
+const wayOut = `restore a backup into another directory (hub restore), or see docs/backup.md`
 
 // damagedError is a directory that cannot be used.
 func damagedError(cause error) error {
