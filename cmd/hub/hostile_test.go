@@ -88,7 +88,7 @@ func TestHostileCallbacks(t *testing.T) {
 	}
 }
 
-// hostileBound is what README says that such a process may take: what is shared out, 512
+// hostileBound is what docs/operations.md says that such a process may take: what is shared out, 512
 // and 2,048 attempts with small bodies, one publication and two topics that are being
 // taken in, and a quarter of all for garbage.
 func hostileBound() int64 {

@@ -14,7 +14,7 @@ import (
 
 const (
 	smallLimit = 256 << 20
-	// smallBound is what README says of such a process: as much again, if it is built with
+	// smallBound is what docs/operations.md says of such a process: as much again, if it is built with
 	// cgo, as the store's memory is then none of Go's.
 	smallBound = 2 * smallLimit * heaviness
 	smallBody  = 20 << 20 / slowness // as large as fits well: an eighth of the limit, about
