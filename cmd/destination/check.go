@@ -38,15 +38,15 @@ func (*checkCommand) Help() string {
 
 // Validate is called when the flags are parsed.
 func (c *checkCommand) Validate() error {
-	var all refusals
-	all.refuse(c.Sample < 0, "--sample must be 0 or more, not %d", c.Sample)
-	all.refuse(c.MaxRequests < 1, "--max-requests must be 1 or more, not %d", c.MaxRequests)
-	all.refuse(c.MaxRead < 1, "--max-read must be 1 or more, not %s", c.MaxRead)
-	all.refuse(c.MaxUnpacked < 1, "--max-unpacked must be 1 or more, not %s", c.MaxUnpacked)
-	all.refuse(c.MaxTime <= 0, "--max-time must be over 0, not %s", c.MaxTime)
-	all.refuse(c.Timeout <= 0, "--answer-timeout must be over 0, not %s", c.Timeout)
-	all.refuse(c.Redirects < 1, "--max-redirects must be 1 or more, not %d", c.Redirects)
-	all.refuse(c.MaxDepth < 1, "--max-depth must be 1 or more, not %d", c.MaxDepth)
+	var all program.Refusals
+	all.Refuse(c.Sample < 0, "--sample must be 0 or more, not %d", c.Sample)
+	all.Refuse(c.MaxRequests < 1, "--max-requests must be 1 or more, not %d", c.MaxRequests)
+	all.Refuse(c.MaxRead < 1, "--max-read must be 1 or more, not %s", c.MaxRead)
+	all.Refuse(c.MaxUnpacked < 1, "--max-unpacked must be 1 or more, not %s", c.MaxUnpacked)
+	all.Refuse(c.MaxTime <= 0, "--max-time must be over 0, not %s", c.MaxTime)
+	all.Refuse(c.Timeout <= 0, "--answer-timeout must be over 0, not %s", c.Timeout)
+	all.Refuse(c.Redirects < 1, "--max-redirects must be 1 or more, not %d", c.Redirects)
+	all.Refuse(c.MaxDepth < 1, "--max-depth must be 1 or more, not %d", c.MaxDepth)
 	return errors.Join(all...)
 }
 

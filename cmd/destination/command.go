@@ -45,16 +45,6 @@ type surroundings struct {
 // errTold ends the program with status 1 where its output has said why.
 var errTold = errors.New("told already")
 
-// refusals are the errors of settings.
-type refusals []error
-
-// refuse adds an error where a setting is wrong.
-func (r *refusals) refuse(wrong bool, format string, args ...any) {
-	if wrong {
-		*r = append(*r, fmt.Errorf(format, args...))
-	}
-}
-
 // flagError names a setting as the command line does.
 func flagError(err error) error {
 	if setting, _, ok := strings.Cut(err.Error(), ": "); ok && !strings.Contains(setting, " ") {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"carillon/cmd/internal/program"
 	"carillon/destination"
 	"carillon/destination/follow"
 	"carillon/destination/mirror"
@@ -46,26 +47,26 @@ type followCommand struct {
 
 // Validate refuses what does not go together. It is called when the flags are parsed.
 func (f *followCommand) Validate() error {
-	var all refusals
-	all.refuse(f.Topic == "" && f.Source == "", "--topic or --source must say whom to follow")
-	all.refuse(f.Topic != "" && !isWebURL(f.Topic), "--topic: %q is not an absolute http or https URL", f.Topic)
-	all.refuse(f.Source != "" && !isWebURL(f.Source), "--source: %q is not an absolute http or https URL", f.Source)
-	all.refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
-	all.refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)
-	all.refuse(f.NDJSON && f.Exec != "", "--exec and --ndjson are two ways of the same: choose one")
-	all.refuse(f.Mirror != "" && (f.NDJSON || f.Exec != ""), "--mirror takes the changes itself: give --exec or --ndjson to another process")
+	var all program.Refusals
+	all.Refuse(f.Topic == "" && f.Source == "", "--topic or --source must say whom to follow")
+	all.Refuse(f.Topic != "" && !isWebURL(f.Topic), "--topic: %q is not an absolute http or https URL", f.Topic)
+	all.Refuse(f.Source != "" && !isWebURL(f.Source), "--source: %q is not an absolute http or https URL", f.Source)
+	all.Refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
+	all.Refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)
+	all.Refuse(f.NDJSON && f.Exec != "", "--exec and --ndjson are two ways of the same: choose one")
+	all.Refuse(f.Mirror != "" && (f.NDJSON || f.Exec != ""), "--mirror takes the changes itself: give --exec or --ndjson to another process")
 	if f.Mirror != "" {
 		all = append(all, f.mirrorFlags.check())
 	}
 	all = append(all, f.publishFlags.check(f.Mirror))
-	all.refuse(f.ExecTimeout <= 0, "--exec-timeout must be over 0, not %s", f.ExecTimeout)
-	all.refuse(f.Poll <= 0, "--poll must be over 0, not %s", f.Poll)
-	all.refuse(f.Settle <= 0, "--settle must be over 0, not %s", f.Settle)
-	all.refuse(f.Data == "", "--data must name a directory")
+	all.Refuse(f.ExecTimeout <= 0, "--exec-timeout must be over 0, not %s", f.ExecTimeout)
+	all.Refuse(f.Poll <= 0, "--poll must be over 0, not %s", f.Poll)
+	all.Refuse(f.Settle <= 0, "--settle must be over 0, not %s", f.Settle)
+	all.Refuse(f.Data == "", "--data must name a directory")
 	if _, _, err := f.begin(); err != nil {
 		all = append(all, err)
 	}
-	all.refuse(f.onGap() == follow.GapBaseline && f.Mirror == "", "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
+	all.Refuse(f.onGap() == follow.GapBaseline && f.Mirror == "", "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
 	return errors.Join(all...)
 }
 

@@ -37,15 +37,15 @@ func (f *mirrorFlags) check() error {
 	if len(f.Base) == 0 {
 		cfg.Bases = []string{"http://localhost/"} // that of the Source, which is good
 	}
-	var all refusals
+	var all program.Refusals
 	if err := cfg.Validate(); err != nil {
 		all = append(all, flagError(err))
 	}
-	all.refuse(f.Parallel < 1, "--parallel must be between 1 and 1024, not %d", f.Parallel)
-	all.refuse(f.PerHost < 1, "--per-host must be 1 or more, not %d", f.PerHost)
-	all.refuse(f.MaxFile < 1, "--max-file must be 1 or more, not %s", f.MaxFile)
-	all.refuse(f.MinFree < 1, "--min-free must be 1 or more, not %s", f.MinFree)
-	all.refuse(f.Within <= 0, "--fetch-timeout must be over 0, not %s", f.Within)
+	all.Refuse(f.Parallel < 1, "--parallel must be between 1 and 1024, not %d", f.Parallel)
+	all.Refuse(f.PerHost < 1, "--per-host must be 1 or more, not %d", f.PerHost)
+	all.Refuse(f.MaxFile < 1, "--max-file must be 1 or more, not %s", f.MaxFile)
+	all.Refuse(f.MinFree < 1, "--min-free must be 1 or more, not %s", f.MinFree)
+	all.Refuse(f.Within <= 0, "--fetch-timeout must be over 0, not %s", f.Within)
 	return errors.Join(all...)
 }
 

@@ -63,9 +63,9 @@ func (f *dumpCommand) run(ctx context.Context, logger *slog.Logger, stdout, stde
 	default:
 		return refusedBy(resp)
 	}
-	show := newDumpProgress(stderr, logger)
-	answer, err := dump.ReadAnswer(resp.Body, show.tell)
-	show.end()
+	show := program.NewTeller(stderr, logger)
+	answer, err := dump.ReadAnswer(resp.Body, func(now dump.Progress) { tellDumped(show, now) })
+	show.End()
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("stopped; the notifier goes on with the dump")
@@ -83,42 +83,17 @@ func (f *dumpCommand) run(ctx context.Context, logger *slog.Logger, stdout, stde
 	return nil
 }
 
-// dumpProgress shows how far a dump has come: in one line of a terminal that changes, or now and
-// then in the log.
-type dumpProgress struct {
-	terminal *program.Screen // nil: there is none
-	logger   *slog.Logger
-	next     time.Time
-}
-
-func newDumpProgress(stderr io.Writer, logger *slog.Logger) *dumpProgress {
-	p := &dumpProgress{logger: logger, next: time.Now().Add(importInLog)}
-	if screen, ok := stderr.(*program.Screen); ok {
-		p.terminal = screen
+// tellDumped tells how far a dump has come.
+func tellDumped(show *program.Teller, now dump.Progress) {
+	if !show.Due() {
+		return
 	}
-	return p
-}
-
-func (p *dumpProgress) tell(now dump.Progress) {
 	doing := "dumping"
 	if now.Earlier {
 		doing = "finishing an earlier dump first"
 	}
-	if p.terminal != nil {
-		p.terminal.Show(fmt.Sprintf("%s: %d of %d resources, %d left out, %d MB, %d packages finished",
-			doing, now.Entries, now.Total, now.LeftOut, now.Bytes/1e6, now.Packages))
-		return
-	}
-	if time.Now().Before(p.next) {
-		return
-	}
-	p.next = time.Now().Add(importInLog)
-	p.logger.Info("dumping", "earlier_dump", now.Earlier, "entries", now.Entries, "of", now.Total, "left_out", now.LeftOut, "bytes", now.Bytes, "packages", now.Packages)
-}
-
-// end takes the line away.
-func (p *dumpProgress) end() {
-	if p.terminal != nil {
-		p.terminal.Show("")
-	}
+	show.Tell(fmt.Sprintf("%s: %d of %d resources, %d left out, %d MB, %d packages finished",
+		doing, now.Entries, now.Total, now.LeftOut, now.Bytes/1e6, now.Packages),
+		"dumping", "earlier_dump", now.Earlier, "entries", now.Entries, "of", now.Total,
+		"left_out", now.LeftOut, "bytes", now.Bytes, "packages", now.Packages)
 }

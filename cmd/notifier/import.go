@@ -49,9 +49,9 @@ func (f *importCommand) run(ctx context.Context, logger *slog.Logger, stdin io.R
 		return err
 	}
 	defer closeIn()
-	show := newImportProgress(stderr, logger)
-	done, place, err := f.take(ctx, in, show.tell, logger)
-	show.end()
+	show := program.NewTeller(stderr, logger)
+	done, place, err := f.take(ctx, in, func(done notifier.Imported) { tellImported(show, done) }, logger)
+	show.End()
 	switch {
 	case err == nil:
 		fmt.Fprintf(stdout, "notifier imported %d resources into %s: %s\n", done.Resources, f.Set, f.became(done, place))
@@ -155,52 +155,15 @@ func (f *importCommand) take(
 	return done, inDirectory, err
 }
 
-// How often an import says how far it has come.
-const (
-	importOnTerminal = 200 * time.Millisecond
-	importInLog      = 10 * time.Second
-)
-
-// importProgress tells how far an import has come: in one line of a terminal that changes,
-// or now and then in the log.
-type importProgress struct {
-	terminal *program.Screen // nil: there is none
-	logger   *slog.Logger
-	begun    time.Time
-	next     time.Time
-}
-
-func newImportProgress(stderr io.Writer, logger *slog.Logger) *importProgress {
-	p := &importProgress{logger: logger, begun: time.Now()}
-	p.next = p.begun.Add(importInLog)
-	if screen, ok := stderr.(*program.Screen); ok {
-		p.terminal, p.next = screen, p.begun
-	}
-	return p
-}
-
-func (p *importProgress) tell(done notifier.Imported) {
-	now := time.Now()
-	if now.Before(p.next) {
+// tellImported tells how far an import has come.
+func tellImported(show *program.Teller, done notifier.Imported) {
+	if !show.Due() {
 		return
 	}
-	rate := int64(float64(done.Resources) / max(now.Sub(p.begun).Seconds(), 0.001))
-	if p.terminal == nil {
-		p.next = now.Add(importInLog)
-		p.logger.Info("importing", "resources", done.Resources, "events", done.Total(), "resources_per_second", rate)
-		return
-	}
-	p.next = now.Add(importOnTerminal)
+	rate := show.PerSecond(done.Resources)
 	line := fmt.Sprintf("importing: %d resources, %d/s", done.Resources, rate)
 	if done.Events {
 		line = fmt.Sprintf("importing: %d resources were read, %d differences made events", done.Resources, done.Total())
 	}
-	p.terminal.Show(line)
-}
-
-// end takes the line away.
-func (p *importProgress) end() {
-	if p.terminal != nil {
-		p.terminal.Show("")
-	}
+	show.Tell(line, "importing", "resources", done.Resources, "events", done.Total(), "resources_per_second", rate)
 }

@@ -125,19 +125,14 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 // Validate refuses what the notifier's own checks would take for a default, and
 // combinations that do nothing. It is called when the flags are parsed.
 func (f *flags) Validate() error {
-	var all []error
-	refuse := func(wrong bool, format string, args ...any) {
-		if wrong {
-			all = append(all, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(f.MaxEntries < 1, "--max-entries must be 1 to %d, not %d", notifier.DefaultMaxEntries, f.MaxEntries)
-	refuse(f.MaxWait <= 0, "--max-wait must be over 0, not %s", f.MaxWait)
-	refuse(f.Keep <= 0, "--keep must be over 0, not %s", f.Keep)
-	refuse(f.ChangelistEntries < 1, "--changelist-entries must be 1 to %d, not %d", notifier.DefaultChangeListEntries, f.ChangelistEntries)
-	refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
-	refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
-	refuse(f.Data == "", "--data must name a directory")
+	var all program.Refusals
+	all.Refuse(f.MaxEntries < 1, "--max-entries must be 1 to %d, not %d", notifier.DefaultMaxEntries, f.MaxEntries)
+	all.Refuse(f.MaxWait <= 0, "--max-wait must be over 0, not %s", f.MaxWait)
+	all.Refuse(f.Keep <= 0, "--keep must be over 0, not %s", f.Keep)
+	all.Refuse(f.ChangelistEntries < 1, "--changelist-entries must be 1 to %d, not %d", notifier.DefaultChangeListEntries, f.ChangelistEntries)
+	all.Refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
+	all.Refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
+	all.Refuse(f.Data == "", "--data must name a directory")
 	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check(), f.dumpFlags.check(f.sets()), f.describeFlags.check())
 	return errors.Join(all...)
 }

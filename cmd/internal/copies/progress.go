@@ -27,9 +27,9 @@ func (r *reporter) progress(p transfer.Progress) {
 		return
 	}
 	rate := r.PerSecond(p.Total())
-	r.Tell(r.what, fmt.Sprintf("%s, subscriptions %d, notifications %d, %d records/s",
+	r.Tell(fmt.Sprintf("%s, subscriptions %d, notifications %d, %d records/s",
 		r.volume(p.Bytes), p.Subscriptions, p.Notifications, rate),
-		"records", p.Counts.String(), "bytes", p.Bytes, "of_bytes", r.size, "records_per_second", rate)
+		r.what, "records", p.Counts.String(), "bytes", p.Bytes, "of_bytes", r.size, "records_per_second", rate)
 }
 
 // reading tells how much is read of what has no records to count.
@@ -43,15 +43,16 @@ type counted struct {
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	if c.to.read += int64(n); c.to.Due() {
-		c.to.Tell(c.to.what, c.to.volume(c.to.read), "bytes", c.to.read, "of_bytes", c.to.size)
+		c.to.Tell(c.to.volume(c.to.read), c.to.what, "bytes", c.to.read, "of_bytes", c.to.size)
 	}
 	return n, err
 }
 
+// volume begins a line.
 func (r *reporter) volume(bytes int64) string {
 	const mega = 1e6
 	if r.size == 0 {
-		return fmt.Sprintf("%.1f MB", float64(bytes)/mega)
+		return fmt.Sprintf("%s: %.1f MB", r.what, float64(bytes)/mega)
 	}
-	return fmt.Sprintf("%3d%% of %.1f MB", 100*bytes/r.size, float64(r.size)/mega)
+	return fmt.Sprintf("%s: %3d%% of %.1f MB", r.what, 100*bytes/r.size, float64(r.size)/mega)
 }

@@ -204,3 +204,13 @@ func describe(value *kong.Value) string {
 }
 
 func envPrefix(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+
+// Refusals are what is wrong with settings.
+type Refusals []error
+
+// Refuse adds an error where a setting is wrong.
+func (r *Refusals) Refuse(wrong bool, format string, args ...any) {
+	if wrong {
+		*r = append(*r, fmt.Errorf(format, args...))
+	}
+}

@@ -50,13 +50,13 @@ func (t *Teller) PerSecond(n int) int64 {
 	return int64(float64(n) / max(time.Since(t.begun).Seconds(), 0.001))
 }
 
-// Tell shows what is done and a line about it, or logs what is done with the attributes.
-func (t *Teller) Tell(doing, line string, attributes ...any) {
+// Tell shows a line, or logs a message with attributes.
+func (t *Teller) Tell(line, message string, attributes ...any) {
 	if t.screen != nil {
-		t.screen.Show(doing + ": " + line)
+		t.screen.Show(line)
 		return
 	}
-	t.logger.Info(doing, attributes...)
+	t.logger.Info(message, attributes...)
 }
 
 // End takes the line away: what follows says what became of it.
