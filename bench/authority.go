@@ -8,23 +8,24 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// Files of an authority's directory.
+// Files of an authority's directory. As on the web, a host sends its own certificate and an
+// intermediate one below the root.
 const (
 	rootFile         = "root.pem"         // the certificate that clients trust
 	intermediateFile = "intermediate.pem" // the certificate that signs for hosts, and its key
 )
-
-// authority signs the certificates of hosts. It is an intermediate certificate below a
-// root, as on the web: a host sends its own certificate and the intermediate one.
-type authority struct{ tls.Certificate }
 
 // newAuthority makes a root and an intermediate certificate, and writes them to a directory.
 func newAuthority(dir string) error {
@@ -36,18 +37,13 @@ func newAuthority(dir string) error {
 	if err != nil {
 		return err
 	}
-	root, err := sign(template(1, "Bench Root"), template(1, "Bench Root"), rootKey, rootKey)
+	parent := template(1, "Bench Root")
+	root, err := x509.CreateCertificate(rand.Reader, parent, parent, rootKey.Public(), rootKey)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, rootFile), block("CERTIFICATE", root), 0o600); err != nil {
-		return err
-	}
-	parent, err := x509.ParseCertificate(root)
-	if err != nil {
-		return err
-	}
-	der, err := sign(template(2, "Bench Intermediate"), parent, key, rootKey)
+	unsigned := template(2, "Bench Intermediate")
+	der, err := x509.CreateCertificate(rand.Reader, unsigned, parent, key.Public(), rootKey)
 	if err != nil {
 		return err
 	}
@@ -55,23 +51,51 @@ func newAuthority(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, intermediateFile), append(block("CERTIFICATE", der), block("PRIVATE KEY", private)...), 0o600)
+	both := append(block("CERTIFICATE", der), block("PRIVATE KEY", private)...)
+	if err := os.WriteFile(filepath.Join(dir, intermediateFile), both, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, rootFile), block("CERTIFICATE", root), 0o600)
 }
 
-// readAuthority reads the files that newAuthority wrote.
-func readAuthority(dir string) (authority, error) {
+// certificatesOf makes the certificates of so many hosts. They share one key, to start sooner.
+func certificatesOf(dir string, hosts int) (map[netip.Addr]*tls.Certificate, error) {
 	file := filepath.Join(dir, intermediateFile)
-	cert, err := tls.LoadX509KeyPair(file, file)
-	return authority{cert}, err
+	signer, err := tls.LoadX509KeyPair(file, file)
+	if err != nil {
+		return nil, err
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	made := make([]*tls.Certificate, hosts)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range made {
+		group.Go(func() (err error) {
+			made[i], err = certificate(signer, i, key)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	all := make(map[netip.Addr]*tls.Certificate, len(made))
+	for i, cert := range made {
+		all[netip.MustParseAddr(hostIP(i))] = cert
+	}
+	return all, nil
 }
 
-// host makes the certificate of the host with that address.
-func (a authority) host(serial int, ip netip.Addr, key *ecdsa.PrivateKey) (*tls.Certificate, error) {
-	t := template(serial, ip.String())
-	t.IsCA, t.MaxPathLenZero, t.KeyUsage = false, false, x509.KeyUsageDigitalSignature
-	t.ExtKeyUsage, t.IPAddresses = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []net.IP{ip.AsSlice()}
-	der, err := sign(t, a.Leaf, key, a.PrivateKey.(*ecdsa.PrivateKey))
-	return &tls.Certificate{Certificate: [][]byte{der, a.Certificate.Certificate[0]}, PrivateKey: key}, err
+// certificate makes the certificate of the i-th host.
+func certificate(signer tls.Certificate, i int, key *ecdsa.PrivateKey) (*tls.Certificate, error) {
+	t := template(i+1, fmt.Sprint("host ", i))
+	t.IsCA, t.KeyUsage = false, x509.KeyUsageDigitalSignature
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	t.IPAddresses = []net.IP{net.ParseIP(hostIP(i))}
+	der, err := x509.CreateCertificate(rand.Reader, t, signer.Leaf, key.Public(), signer.PrivateKey)
+	return &tls.Certificate{Certificate: [][]byte{der, signer.Certificate[0]}, PrivateKey: key}, err
 }
 
 // template makes the unsigned certificate of an authority.
@@ -82,10 +106,6 @@ func template(serial int, name string) *x509.Certificate {
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-}
-
-func sign(t, parent *x509.Certificate, of, by *ecdsa.PrivateKey) ([]byte, error) {
-	return x509.CreateCertificate(rand.Reader, t, parent, of.Public(), by)
 }
 
 func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }

@@ -1,6 +1,6 @@
-// Command bench measures what the hub adds to HTTP itself, and what it does not
-// let its subscribers feel: a real hub process, as it comes, beside yardsticks
-// in the same run, on Pebble and, where a redis-server is installed, on Redis.
+// Command bench measures what the hub adds to HTTP itself, and how little its subscribers
+// disturb one another: a real hub process with default settings, beside yardsticks in the same
+// run, on Pebble and, if a redis-server is installed, on Redis.
 //
 //	go run ./bench                          everything, some twenty minutes
 //	go run ./bench -only throughput,million these scenarios
@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,8 +35,7 @@ const limit = 30 * time.Minute
 type options struct {
 	only, engines   string
 	quick, markdown bool
-	profile         string
-	child           child
+	child           string
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -46,10 +46,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.only, "only", "", "measure only these scenarios: "+strings.Join(names(), ","))
 	flags.StringVar(&o.engines, "engines", "pebble,redis", "the engines to measure on")
-	flags.BoolVar(&o.quick, "quick", false, "small numbers: a run that shows that everything works, and measures nothing")
+	flags.BoolVar(&o.quick, "quick", false, "a small run, whose figures mean nothing")
 	flags.BoolVar(&o.markdown, "markdown", false, "print Markdown")
-	flags.StringVar(&o.profile, "profile", "", "put CPU profiles of the hubs during the throughput rounds, and of both sides of dumps, into this directory (by perf, which costs some time)")
-	o.child.flags(flags)
+	flags.StringVar(&o.child, "child", "", "for the processes that bench starts itself")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -59,8 +58,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer cancel()
 
 	var err error
-	if o.child.role != "" {
-		err = o.child.run(ctx, stdout)
+	if o.child != "" {
+		err = runChild(ctx, o.child, stdout)
 	} else {
 		err = measure(ctx, o, stdout, stderr)
 	}
@@ -69,6 +68,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// runChild plays the role of a process that bench starts of itself.
+func runChild(ctx context.Context, config string, stdout io.Writer) error {
+	var c child
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		return fmt.Errorf("-child: %w", err)
+	}
+	switch c.Role {
+	case roleSink:
+		return runSink(ctx, c, stdout)
+	case roleNetHTTP, roleFastHTTP:
+		return runLoop(ctx, c, os.Stdin, stdout)
+	}
+	return fmt.Errorf("there is no role %q", c.Role)
 }
 
 // scenario measures some of the figures, and reports them.
@@ -84,11 +98,7 @@ var scenarios = []scenario{
 	{"sick", sick},
 	{"slow", slow},
 	{"first", first},
-	{"documents", documents},
-	{"lists", lists},
 	{"mirror", mirror},
-	{"dump", dump},
-	{"retention", retention},
 	{"tls", overTLS},
 }
 
@@ -100,29 +110,12 @@ func names() []string {
 	return all
 }
 
-// env is what all scenarios share.
-type env struct {
-	plan    plan
-	engines []engine
-	binary  string // the hub
-	dir     string // removed at the end
-	town    *town
-	profile string // a directory; empty: no profiles
-	report  *report
-	stderr  io.Writer
-}
-
-// log tells who waits what is going on.
-func (e *env) log(format string, args ...any) {
-	fmt.Fprintf(e.stderr, time.Now().Format("15:04:05 ")+format+"…\n", args...)
-}
-
 func measure(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	chosen, err := choose(o.only)
 	if err != nil {
 		return err
 	}
-	e := &env{plan: fullPlan, profile: o.profile, stderr: stderr}
+	e := &env{plan: fullPlan, stderr: stderr}
 	if o.quick {
 		e.plan = quickPlan
 	}
@@ -134,15 +127,18 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (err erro
 	}
 	defer os.RemoveAll(e.dir)
 	e.log("building the hub")
-	if e.binary, err = e.dir+"/hub", build(ctx, e.dir, "hub"); err != nil {
+	if e.binary, err = build(ctx, e.dir, "hub"); err != nil {
 		return err
 	}
-	if e.town, err = startTown(ctx, e.plan.hosts()); err != nil {
+	if e.town, err = startTown(ctx, child{Hosts: e.plan.hosts()}); err != nil {
 		return err
 	}
 	defer e.town.stop()
 	e.report = &report{w: stdout, markdown: o.markdown, engines: e.engines}
-	e.describe(o)
+	e.describe(o.command())
+	if o.quick {
+		e.report.note("THESE ARE THE SMALL NUMBERS OF -quick: THEY MEAN NOTHING.")
+	}
 	for _, s := range chosen {
 		e.log("%s", s.name)
 		if err := s.run(ctx, e); err != nil {
@@ -151,6 +147,22 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (err erro
 	}
 	e.report.summary()
 	return nil
+}
+
+// command is the command line that these options came from.
+func (o options) command() string {
+	command := "go run ./bench"
+	if o.only != "" {
+		command += " -only " + o.only
+	}
+	command += " -engines " + o.engines
+	if o.quick {
+		command += " -quick"
+	}
+	if o.markdown {
+		command += " -markdown"
+	}
+	return command
 }
 
 func choose(only string) ([]scenario, error) {
@@ -188,23 +200,4 @@ func chooseEngines(list string, stderr io.Writer) ([]engine, error) {
 		return nil, errors.New("-engines: none is left")
 	}
 	return chosen, nil
-}
-
-// onEach runs a scenario on each engine, with a store of its own.
-func (e *env) onEach(ctx context.Context, do func(on engine, s *store) error) error {
-	for _, on := range e.engines {
-		if err := e.with(ctx, on, do); err != nil {
-			return fmt.Errorf("on %s: %w", on, err)
-		}
-	}
-	return nil
-}
-
-func (e *env) with(ctx context.Context, on engine, do func(on engine, s *store) error) error {
-	s, err := e.newStore(ctx, on)
-	if err != nil {
-		return err
-	}
-	defer s.remove()
-	return do(on, s)
 }

@@ -21,11 +21,12 @@ const millionHosts = 100
 // feels them.
 func million(ctx context.Context, e *env) error {
 	e.report.section(fmt.Sprintf("%d subscriptions", e.plan.subscriptions))
-	e.report.note("One topic with %d callbacks on %d hosts, each with a secret of its own, and in the same hub one with a single callback; for publishing, also one with a single callback in a hub of its own, on a store of its own on this machine.",
-		e.plan.subscriptions, e.millionHosts())
+	e.report.note("One topic with %d callbacks on %d hosts, each with a secret of its own, and in the same hub "+
+		"one with a single callback; for publishing, also one with a single callback in a hub of its own, "+
+		"on a store of its own on this machine.", e.plan.subscriptions, e.millionHosts())
 	return e.onEach(ctx, func(on engine, s *store) error {
 		e.log("on %s: the memory of a hub without subscriptions", on)
-		h, err := startHub(ctx, e.binary, s.flag())
+		h, err := e.startHub(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ type millionHub struct {
 }
 
 func (m *millionHub) measure(ctx context.Context) error {
-	first, err := m.start(ctx)
+	first, err := m.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,15 +81,15 @@ func (m *millionHub) measure(ctx context.Context) error {
 		return err
 	}
 	m.hub.stop()
-	second, err := m.start(ctx)
+	second, err := m.begin(ctx)
 	if err != nil {
 		return err
 	}
 	m.reportMemory(rest, worked, took)
 	m.report.put(goalReady, m.on, second.loaded.Seconds())
-	m.report.table([]string{m.on.String() + ": from the start of the process", "after the import", "restart after the deliveries"}, [][]string{
-		{"to the ready line: it takes requests", seconds(first.ready), seconds(second.ready)},
-		{"to /readyz 200 and all subscriptions served", seconds(first.loaded), seconds(second.loaded)},
+	m.report.table(cells("%s: from the start of the process|after the import|restart after the deliveries", m.on), [][]string{
+		cells("to the ready line: it takes requests|%.2f s|%.2f s", first.ready.Seconds(), second.ready.Seconds()),
+		cells("to /readyz 200 and all subscriptions served|%.2f s|%.2f s", first.loaded.Seconds(), second.loaded.Seconds()),
 	})
 	return m.publishing(ctx)
 }
@@ -96,11 +97,11 @@ func (m *millionHub) measure(ctx context.Context) error {
 // readiness is how long a start took.
 type readiness struct{ ready, loaded time.Duration }
 
-func (m *millionHub) start(ctx context.Context) (r readiness, err error) {
-	if m.hub, err = startHub(ctx, m.binary, m.store.flag()); err != nil {
+func (m *millionHub) begin(ctx context.Context) (r readiness, err error) {
+	if m.hub, err = m.startHub(ctx, m.store); err != nil {
 		return r, err
 	}
-	r.ready = m.hub.ready
+	r.ready = m.hub.toReady
 	if r.loaded, err = m.hub.awaitSubscriptions(ctx, m.plan.subscriptions+1); err != nil {
 		m.hub.stop()
 	}
@@ -110,7 +111,7 @@ func (m *millionHub) start(ctx context.Context) (r readiness, err error) {
 // deliverOnce delivers one notification to all.
 func (m *millionHub) deliverOnce(ctx context.Context) (time.Duration, error) {
 	m.log("on %s: one notification to each of them", m.on)
-	before, err := m.town.count()
+	before, err := m.town.counted()
 	if err != nil {
 		return 0, err
 	}
@@ -130,32 +131,28 @@ func (m *millionHub) publication(topic string) *publication {
 type weight struct{ resident, live, goroutines float64 }
 
 // weigh reads it when the process has settled.
-func (e *env) weigh(ctx context.Context, h *hub) (w weight, err error) {
-	return e.weighAfter(ctx, e.plan.settle, h)
-}
-
-func (e *env) weighAfter(ctx context.Context, rest time.Duration, h *hub) (w weight, err error) {
-	if err := pause(ctx, rest); err != nil {
-		return w, err
+func (e *env) weigh(ctx context.Context, h *hub) (weight, error) {
+	if err := pause(ctx, e.plan.settle); err != nil {
+		return weight{}, err
 	}
-	const resident, live, goroutines = "process_resident_memory_bytes", "go_gc_heap_live_bytes", "go_goroutines"
-	values, err := h.metrics(resident, live, goroutines)
-	return weight{values[resident], values[live], values[goroutines]}, err
+	values, err := h.metrics()
+	return weight{
+		values["process_resident_memory_bytes"], values["go_gc_heap_live_bytes"], values["go_goroutines"],
+	}, err
 }
 
 func (m *millionHub) reportMemory(rest, worked weight, took time.Duration) {
-	row := func(what string, w weight) []string {
-		each := func(a, b float64) string { return fmt.Sprintf("%.0f B", (a-b)/float64(m.plan.subscriptions)) }
-		return []string{
-			what, fmt.Sprintf("%.1f MB", w.resident/1e6), each(w.resident, m.empty.resident),
-			each(w.live, m.empty.live), fmt.Sprintf("%.0f", w.goroutines),
-		}
+	each := func(w weight) float64 { return (w.resident - m.empty.resident) / float64(m.plan.subscriptions) }
+	line := func(what string, w weight) []string {
+		live := (w.live - m.empty.live) / float64(m.plan.subscriptions)
+		return cells("%s|%.1f MB|%.0f B|%.0f B|%.0f", what, w.resident/1e6, each(w), live, w.goroutines)
 	}
-	m.report.table([]string{m.on.String() + ", default environment", "RSS", "RSS each, beyond the empty hub", "live heap each, at the last collection", "goroutines"}, [][]string{
-		{"no subscriptions", fmt.Sprintf("%.1f MB", m.empty.resident/1e6), "", "", fmt.Sprintf("%.0f", m.empty.goroutines)},
-		row(fmt.Sprintf("idle, %s after the start", m.plan.settle), rest),
-		row(fmt.Sprintf("%s after one notification to all, which took %s", m.plan.settle, seconds(took)), worked),
+	m.report.table(cells("%s, default environment|RSS|RSS each, beyond the empty hub|"+
+		"live heap each, at the last collection|goroutines", m.on), [][]string{
+		cells("no subscriptions|%.1f MB|||%.0f", m.empty.resident/1e6, m.empty.goroutines),
+		line(fmt.Sprintf("idle, %s after the start", m.plan.settle), rest),
+		line(fmt.Sprintf("%s after one notification to all, which took %.2f s", m.plan.settle, took.Seconds()), worked),
 	})
-	m.report.put(goalMemory, m.on, (rest.resident-m.empty.resident)/float64(m.plan.subscriptions))
-	m.report.put(goalWorked, m.on, (worked.resident-m.empty.resident)/float64(m.plan.subscriptions))
+	m.report.put(goalMemory, m.on, each(rest))
+	m.report.put(goalWorked, m.on, each(worked))
 }

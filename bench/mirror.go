@@ -6,94 +6,100 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"os"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	source "carillon/destination/lists"
 	"carillon/payload"
 )
 
 var (
-	goalMirror = atLeast(0.5, "100,000 files of 1 kB: destination baseline ÷ a bare fetch loop that writes files", "×")
-	goalPushed = atMost(10, "1,000 changes of them by push: until the last copy is right", " s")
+	goalMirror = atLeast(0.5, "mirror: destination baseline by GET ÷ a bare loop that gets and writes files", "×")
+	goalDumpOr = atLeast(5, "dump: 100,000 files of 2 kB: destination baseline by a dump ÷ --dump never", "×")
+	goalUnpack = atLeast(0.5, "dump: destination baseline by a dump ÷ a bare loop that downloads, unpacks, hashes and writes files", "×")
+	goalPack   = atLeast(0.7, "dump: notifier dump ÷ a bare loop that reads, hashes and packs as densely", "×")
 )
 
 const (
-	// mirrorParallel is how many files are fetched at a time, by the mirror and by the loops.
-	mirrorParallel = 8
-	perDirectory   = 1000
-	fileBytes      = 1000
-	// mirrorWithin bounds the waits for a Source that is scanned, and for copies.
+	perDirectory = 1000
+	fileBytes    = 2000
+	// mirrorWithin bounds the wait for a Source that scans its files.
 	mirrorWithin = 15 * time.Minute
 )
 
-// mirror has a directory be a Source, and a mirror follow it, by the programs as they come,
-// beside loops that do nothing but fetch.
+// mirror has a directory be a Source with a dump, and copies it by GETs and by the dump, with the
+// programs as they come, beside bare loops.
 func mirror(ctx context.Context, e *env) error {
-	m := newMirroring(e, "mirror")
+	m := &mirroring{env: e, dir: filepath.Join(e.dir, "mirror")}
 	defer m.end()
 	if err := m.source(ctx); err != nil {
 		return err
 	}
-	e.report.section("Mirroring")
-	e.report.note("%d files of about %d bytes, that a notifier watches and serves; %d fetched at a time, of one host. "+
-		"The Source, its hub and whoever fetches share this machine's cores.", e.plan.mirrored, fileBytes, mirrorParallel)
+	e.report.section("Baselines by GET and by dump")
+	e.report.note("%d files of %d bytes of text, that a notifier watches and serves; %d fetched at a time, of one host. "+
+		"The Source, its hub and the process that is measured share the cores of this machine. Nobody clears the page cache.",
+		e.plan.mirrored, fileBytes, fetches)
+	e.report.note("The loop that packs reads each file, takes its SHA-256, and writes it into ZIPs of at most %d entries "+
+		"by archive/zip and the DEFLATE of klauspost/compress at level %d. The loop that unpacks gets each package into a file, "+
+		"reads that by archive/zip, takes the SHA-256 of each entry and writes it to a file of its own. These two are one goroutine each. "+
+		"No loop has a manifest, compares hashes, syncs files or remembers anything.", perPackage, loopLevel)
+	packages, err := m.packages(ctx)
+	if err != nil {
+		return err
+	}
 	var rows [][]string
-	row := func(what string, took time.Duration, more string) float64 {
-		rate := float64(e.plan.mirrored) / took.Seconds()
-		rows = append(rows, []string{what, fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.1f s", took.Seconds()), more})
-		return rate
+	rates := map[string]float64{}
+	for _, c := range []struct {
+		name string
+		do   func() error
+	}{
+		{"bare loop packs", func() error { return packAll(m.watched(), m.dir) }},
+		{"notifier dump", func() error { return m.command(ctx, "notifier", "dump", set, "--intake", m.intake) }},
+		{"bare loop gets and writes files", func() error {
+			return getAll(ctx, m.site+set+"/files/", filepath.Join(m.dir, "bare"), m.plan.mirrored)
+		}},
+		{"bare loop downloads, unpacks, hashes and writes files", func() error {
+			n, err := unpackAll(ctx, packages, m.dir, filepath.Join(m.dir, "unpacked"))
+			if err == nil && n != m.plan.mirrored+len(packages) { // each has a manifest
+				err = fmt.Errorf("%d packages have %d entries; %d files were dumped", len(packages), n, m.plan.mirrored)
+			}
+			return err
+		}},
+		{"destination baseline --dump auto", func() error { return m.baseline(ctx, "auto") }},
+		{"destination baseline --dump never", func() error { return m.baseline(ctx, "never") }},
+	} {
+		e.log("%s", c.name)
+		begin := time.Now()
+		if err := c.do(); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		took := time.Since(begin).Seconds()
+		rates[c.name] = float64(m.plan.mirrored) / took
+		rows = append(rows, cells("%s|%.0f|%.1f s", c.name, rates[c.name], took))
 	}
-	took, err := m.fetchAll(ctx, "")
-	if err != nil {
-		return err
-	}
-	row("bare loop, what comes is thrown away", took, "")
-	if took, err = m.fetchAll(ctx, filepath.Join(m.dir, "bare")); err != nil {
-		return err
-	}
-	bare := row("bare loop, writes files", took, "")
-	took, peak, err := m.command(ctx, "baseline")
-	if err != nil {
-		return err
-	}
-	ratio := row("destination baseline", took, fmt.Sprintf("%.0f MB", peak)) / bare
-	if took, err = m.follow(ctx); err != nil {
-		return err
-	}
-	rows = append(rows, []string{fmt.Sprintf("destination follow, %d changes by push", e.plan.changed), "", fmt.Sprintf("%.1f s", took.Seconds())})
-	e.report.put(goalPushed, noEngine, took.Seconds())
-	if took, peak, err = m.command(ctx, "audit"); err != nil {
-		return fmt.Errorf("the audit is not in sync: %w", err)
-	}
-	row("destination audit, in sync", took, fmt.Sprintf("%.0f MB", peak))
-	e.report.table([]string{"", "files/s", "in all", "peak memory"}, rows)
-	e.report.put(goalMirror, noEngine, ratio)
+	e.report.table(cells("|files/s|in all"), rows)
+	byDump, byGet := rates["destination baseline --dump auto"], rates["destination baseline --dump never"]
+	e.report.put(goalMirror, noEngine, byGet/rates["bare loop gets and writes files"])
+	e.report.put(goalDumpOr, noEngine, byDump/byGet)
+	e.report.put(goalUnpack, noEngine, byDump/rates["bare loop downloads, unpacks, hashes and writes files"])
+	e.report.put(goalPack, noEngine, rates["notifier dump"]/rates["bare loop packs"])
 	return nil
 }
 
-// mirroring is the Source and the mirror.
+// mirroring is the Source and its mirrors.
 type mirroring struct {
 	*env
 	dir    string
-	client *http.Client
-	base   string   // of the files' URLs
-	site   string   // of the notifier
-	intake string   // of the notifier
+	site   string // of the notifier
+	intake string
 	stops  []func() // of processes
 }
 
-func newMirroring(e *env, dir string) *mirroring {
-	transport := &http.Transport{MaxIdleConnsPerHost: mirrorParallel}
-	return &mirroring{env: e, dir: filepath.Join(e.dir, dir), client: &http.Client{Transport: transport}}
-}
+// set is the Source's set of resources.
+const set = "files"
 
 func (m *mirroring) end() {
 	for i := len(m.stops) - 1; i >= 0; i-- {
@@ -101,94 +107,62 @@ func (m *mirroring) end() {
 	}
 }
 
-// fields reads a ready line.
-func fields(line string) map[string]string {
-	all := map[string]string{}
-	for _, field := range strings.Fields(line) {
-		if name, value, ok := strings.Cut(field, "="); ok {
-			all[name] = value
-		}
-	}
-	return all
-}
+func (m *mirroring) watched() string { return filepath.Join(m.dir, "watched") }
 
-// launch starts a program, and returns its ready line and its process ID.
-func (m *mirroring) launch(ctx context.Context, binary string, args ...string) (ready map[string]string, pid int, err error) {
-	cmd := exec.CommandContext(ctx, binary, append(args, "--log-level", "error")...)
-	line, stop, err := start(cmd)
-	if err != nil {
-		return nil, 0, err
-	}
-	m.stops = append(m.stops, stop)
-	return fields(line), cmd.Process.Pid, nil
-}
-
-// file is the path of one, below the directory or the base.
-func file(i int) string { return fmt.Sprintf("%03d/file-%06d.txt", i/perDirectory, i) }
-
-func textOf(i int, version string) []byte {
-	line := fmt.Sprintf("%s %d ", version, i)
-	return []byte(strings.Repeat(line, fileBytes/len(line)))
-}
-
-// source makes the files, and starts their notifier and its hub.
+// source makes the files, and starts a hub and their notifier. It returns when that has a dump of
+// all files; it makes the first by itself, and nobody measures that.
 func (m *mirroring) source(ctx context.Context) error {
-	watched := filepath.Join(m.dir, "files")
 	for i := range m.plan.mirrored {
-		if err := writeFile(filepath.Join(watched, file(i)), textOf(i, "first")); err != nil {
+		if err := writeFile(filepath.Join(m.watched(), file(i)), textOf(i, fileBytes)); err != nil {
 			return err
 		}
 	}
-	begin := time.Now()
-	if _, err := m.serve(ctx, "--watch", "files="+watched, "--serve", "files"); err != nil {
+	for _, program := range []string{"notifier", "destination"} {
+		if _, err := build(ctx, m.env.dir, program); err != nil {
+			return err
+		}
+	}
+	hub, err := m.serve(ctx, "hub", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(m.dir, "hub"))
+	if err != nil {
 		return err
 	}
-	if err := m.scanned(ctx, "files", file(m.plan.mirrored-1)); err != nil {
+	notifier, err := m.serve(ctx, "notifier", "--intake", "127.0.0.1:0", "--hub", hub.field("url"),
+		"--data", filepath.Join(m.dir, "notifier"), "--watch-settle", "100ms",
+		"--watch", set+"="+m.watched(), "--serve", set, "--dump", set)
+	if err != nil {
 		return err
 	}
-	m.base = m.site + "files/files/"
-	m.log("the Source has found its files in %s", time.Since(begin).Round(time.Millisecond))
+	m.site, m.intake = notifier.field("url"), notifier.field("intake")
+	last := m.site + set + "/files/" + file(m.plan.mirrored-1)
+	m.log("waiting for the scan of the files, and for the first dump, which comes 10s after")
+	err = until(ctx, mirrorWithin, 50*time.Millisecond, func() (bool, error) {
+		for _, list := range []string{"resourcelist.xml", "changelist.xml"} {
+			if listed, err := lists(ctx, m.site+set+"/"+list, last); err == nil && listed {
+				_, err := get(ctx, m.site+set+"/resourcedump.xml")
+				return err == nil, nil // it does not exist yet
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the Source does not list %s, or has no dump: %w", last, err)
+	}
 	return nil
 }
 
-// serve starts a hub and a notifier with these flags, and returns the process ID of the notifier.
-// It builds the destination meanwhile.
-func (m *mirroring) serve(ctx context.Context, flags ...string) (pid int, err error) {
-	if err := build(ctx, m.env.dir, "notifier"); err != nil {
-		return 0, err
+// serve starts a program that serves until the end of the scenario.
+func (m *mirroring) serve(ctx context.Context, name string, args ...string) (*program, error) {
+	args = append([]string{"--listen", "127.0.0.1:0", "--log-level", "error"}, args...)
+	p, err := launch(exec.CommandContext(ctx, filepath.Join(m.env.dir, name), args...))
+	if err == nil {
+		m.stops = append(m.stops, p.stop)
 	}
-	hub, _, err := m.launch(ctx, m.binary, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(m.dir, "hub"))
-	if err != nil {
-		return 0, err
-	}
-	notifier, pid, err := m.launch(ctx, filepath.Join(m.env.dir, "notifier"), append([]string{
-		"--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--hub", hub["url"],
-		"--data", filepath.Join(m.dir, "notifier"), "--watch-settle", "100ms",
-	}, flags...)...)
-	if err != nil {
-		return 0, err
-	}
-	m.site, m.intake = notifier["url"], notifier["intake"]
-	return pid, build(ctx, m.env.dir, "destination")
+	return p, err
 }
 
-// scanned waits until the Source has a Resource List of a set, and the last file in that or in its
-// Change Lists.
-func (m *mirroring) scanned(ctx context.Context, set, last string) error {
-	last = m.site + set + "/files/" + last
-	return m.until(ctx, func() (bool, error) {
-		listed, err := m.lists(ctx, m.site+set+"/resourcelist.xml", last)
-		if err != nil || listed {
-			return err == nil, nil // there is none yet
-		}
-		listed, err = m.lists(ctx, m.site+set+"/changelist.xml", last)
-		return err == nil && listed, nil
-	})
-}
-
-// lists tells whether a list, or one that an index leads to, has a resource.
-func (m *mirroring) lists(ctx context.Context, url, loc string) (bool, error) {
-	text, err := m.get(ctx, url)
+// lists reports whether a list, or one that an index leads to, has a resource.
+func lists(ctx context.Context, url, loc string) (bool, error) {
+	text, err := get(ctx, url)
 	if err != nil {
 		return false, err
 	}
@@ -204,7 +178,7 @@ func (m *mirroring) lists(ctx context.Context, url, loc string) (bool, error) {
 		}
 		found := err == nil && entry.Loc == loc
 		if err == nil && head.Root == payload.RootSitemapIndex {
-			found, err = m.lists(ctx, entry.Loc, loc)
+			found, err = lists(ctx, entry.Loc, loc)
 		}
 		if found || err != nil {
 			return found, err
@@ -212,142 +186,47 @@ func (m *mirroring) lists(ctx context.Context, url, loc string) (bool, error) {
 	}
 }
 
-// until waits for something to be so.
-func (m *mirroring) until(ctx context.Context, so func() (bool, error)) error {
-	ctx, stop := context.WithTimeout(ctx, mirrorWithin)
-	defer stop()
-	for {
-		if is, err := so(); is || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func (m *mirroring) get(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// packages reads the Resource Dump.
+func (m *mirroring) packages(ctx context.Context) (all []string, err error) {
+	c, err := source.New(source.Config{})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := m.client.Do(req)
+	_, err = c.ResourceDump(ctx, m.site+set+"/resourcedump.xml", func(p source.Package) error {
+		all = append(all, p.URI)
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		err = errors.New("the Resource Dump has no package")
+	}
+	return all, err
+}
+
+func (m *mirroring) command(ctx context.Context, program string, args ...string) error {
+	return finish(ctx, nil, filepath.Join(m.env.dir, program), append(args, "--log-level", "error")...)
+}
+
+// baseline fills a mirror, and checks that it has all files.
+func (m *mirroring) baseline(ctx context.Context, dump string) error {
+	copies := filepath.Join(m.dir, "mirror-"+dump)
+	err := m.command(ctx, "destination", "baseline", "--dump", dump, "--source", m.site,
+		"--topic", m.site+set+"/change/", "--mirror", copies, "--data", filepath.Join(m.dir, "data-"+dump),
+		"--per-host", fmt.Sprint(fetches))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return text, err
-}
-
-// fetchAll is the bare loop: it gets every file, and writes it below to, if that is not empty.
-func (m *mirroring) fetchAll(ctx context.Context, to string) (time.Duration, error) {
-	begin := time.Now()
-	var next atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	for range mirrorParallel {
-		g.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= m.plan.mirrored {
-					return nil
-				}
-				text, err := m.get(ctx, m.base+file(i))
-				if err == nil && to != "" {
-					err = writeFile(filepath.Join(to, file(i)), text)
-				}
-				if err != nil {
-					return err
-				}
-			}
-		})
-	}
-	err := g.Wait()
-	return time.Since(begin), err
-}
-
-func writeFile(name string, text []byte) error {
-	err := os.WriteFile(name, text, 0o600)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(name), 0o700); err == nil {
-			err = os.WriteFile(name, text, 0o600)
+	got := 0
+	err = filepath.WalkDir(copies, func(_ string, entry fs.DirEntry, err error) error {
+		switch {
+		case err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), "."):
+			return fs.SkipDir // the mirror's own
+		case err == nil && !entry.IsDir():
+			got++
 		}
+		return err
+	})
+	if err == nil && got != m.plan.mirrored {
+		err = fmt.Errorf("the mirror has %d files; the Source has %d", got, m.plan.mirrored)
 	}
 	return err
-}
-
-// destination is a command of the program on the mirror.
-func (m *mirroring) destination(ctx context.Context, command string, more ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(m.env.dir, "destination"), append([]string{
-		command, "--source", m.site, "--mirror", filepath.Join(m.dir, "copies"), "--data", filepath.Join(m.dir, "data"),
-		"--log-level", "error", "--per-host", fmt.Sprint(mirrorParallel),
-	}, more...)...)
-	cmd.Stderr = os.Stderr
-	return cmd
-}
-
-// command runs one to its end, and returns its peak memory in MB.
-func (m *mirroring) command(ctx context.Context, command string) (took time.Duration, peak float64, err error) {
-	begin := time.Now()
-	cmd := m.destination(ctx, command)
-	cmd.Stdout = m.stderr
-	if err := cmd.Run(); err != nil {
-		return 0, 0, fmt.Errorf("destination %s: %w", command, err)
-	}
-	took = time.Since(begin)
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		peak = float64(usage.Maxrss) * 1024 / 1e6
-	}
-	return took, peak, nil
-}
-
-// follow has the mirror follow while files change, and returns how long after the first
-// change the last copy was right.
-func (m *mirroring) follow(ctx context.Context) (time.Duration, error) {
-	_, stop, err := start(m.destination(ctx, "follow", "--delete", "--listen", "127.0.0.1:0", "--settle", "100ms"))
-	if err != nil {
-		return 0, err
-	}
-	defer stop()
-	host := strings.Replace(strings.TrimSuffix(strings.TrimPrefix(m.site, "http://"), "/"), ":", "+", 1)
-	copies := filepath.Join(m.dir, "copies", host, "files", "files")
-	step := m.plan.mirrored / m.plan.changed
-	begin := time.Now()
-	want := map[string]string{}
-	for i := range m.plan.changed {
-		name, text := file(i*step), textOf(i*step, "second")
-		switch i % 10 {
-		case 0:
-			want[name] = ""
-			err = os.Remove(filepath.Join(m.dir, "files", name))
-		case 1:
-			name += ".new"
-			fallthrough
-		default:
-			want[name] = string(text)
-			err = writeFile(filepath.Join(m.dir, "files", name), text)
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	err = m.until(ctx, func() (bool, error) {
-		for name, text := range want {
-			got, err := os.ReadFile(filepath.Join(copies, name))
-			if string(got) != text || (err == nil) != (text != "") {
-				return false, nil
-			}
-			delete(want, name)
-		}
-		return true, nil
-	})
-	if err != nil {
-		err = fmt.Errorf("%d of %d changes are not in the mirror: %w", len(want), m.plan.changed, err)
-	}
-	return time.Since(begin), err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -53,12 +52,7 @@ func (e *env) moveIn(ctx context.Context, s *store, p people) error {
 		return err
 	}
 	defer in.Close()
-	cmd := exec.CommandContext(ctx, e.binary, "import", "--store", s.flag(), "--log-level", "error")
-	cmd.Stdin = in
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("hub import: %w\n%s", err, out)
-	}
-	return nil
+	return finish(ctx, in, e.binary, "import", "--store", s.flag(), "--log-level", "error")
 }
 
 // export writes what a hub with nothing but these people would export.

@@ -14,7 +14,8 @@ var goalPublishes = atLeast(0.3, "publishes/s, 64 publishers on 64 topics ÷ syn
 // subscribes to, in turn with as many that write to the bare store.
 func publishers(ctx context.Context, e *env) error {
 	e.report.section("Publishing by many")
-	e.report.note("%d publishers over HTTP, a topic each, %d bytes, ÷ %d writers to the bare store: Pebble's Set with Sync, and XADD to a redis-server with appendfsync always. "+
+	e.report.note("%d publishers over HTTP, a topic each, %d bytes, ÷ %d writers to the bare store: "+
+		"Pebble's Set with Sync, and XADD to a redis-server with appendfsync always. "+
 		"%d rounds of %s each on the same stores, with a rest of %s before each for what the other one has left to do, medians.",
 		e.plan.writers, e.plan.bodyBytes, e.plan.writers, e.plan.rounds, e.plan.roundFor, e.plan.roundRest)
 	var rows [][]string
@@ -23,28 +24,24 @@ func publishers(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
+		defer p.close()
 		var rounds []speeds
 		for range e.plan.rounds {
-			round, err := p.round(ctx)
+			round, err := p.compare(ctx)
 			if err != nil {
-				p.close()
 				return err
 			}
 			rounds = append(rounds, round)
 		}
-		p.close()
 		ratio := median(rounds, func(s speeds) float64 { return s.published / s.appended })
-		rows = append(rows, []string{
-			on.String(),
-			fmt.Sprintf("%.0f", median(rounds, func(s speeds) float64 { return s.published })),
-			fmt.Sprintf("%.0f", median(rounds, func(s speeds) float64 { return s.appended })),
-			fmt.Sprintf("%.2f", ratio),
-			fmt.Sprintf("%.1f", median(rounds, func(s speeds) float64 { return s.hubCPU })),
-		})
+		rows = append(rows, cells("%s|%.0f|%.0f|%.2f|%.1f", on,
+			median(rounds, func(s speeds) float64 { return s.published }),
+			median(rounds, func(s speeds) float64 { return s.appended }),
+			ratio, median(rounds, func(s speeds) float64 { return s.hubCPU })))
 		e.report.put(goalPublishes, on, ratio)
 		return nil
 	})
-	e.report.table([]string{"", "publishes/s", "appends/s of the bare store", "÷", "CPU of the hub, µs a publish"}, rows)
+	e.report.table(cells("|publishes/s|appends/s of the bare store|÷|CPU of the hub, µs a publish"), rows)
 	return err
 }
 
@@ -66,7 +63,7 @@ func (e *env) publishersOn(ctx context.Context, s *store) (*manyPublishers, erro
 		return nil, err
 	}
 	p := &manyPublishers{env: e, writers: writers}
-	if p.hub, err = startHub(ctx, e.binary, s.flag()); err != nil {
+	if p.hub, err = e.startHub(ctx, s); err != nil {
 		writers.close()
 		return nil, err
 	}
@@ -94,11 +91,12 @@ func (p *manyPublishers) close() {
 	p.writers.close()
 }
 
-func (p *manyPublishers) round(ctx context.Context) (s speeds, err error) {
+func (p *manyPublishers) compare(ctx context.Context) (s speeds, err error) {
 	if err := pause(ctx, p.plan.roundRest); err != nil {
 		return s, err
 	}
-	if s.appended, err = together(ctx, len(p.writers), p.plan.roundFor, func(i int) error { return p.writers[i].append() }); err != nil {
+	s.appended, err = together(ctx, len(p.writers), p.plan.roundFor, func(i int) error { return p.writers[i].append() })
+	if err != nil {
 		return s, err
 	}
 	if err := pause(ctx, p.plan.roundRest); err != nil {
@@ -109,7 +107,8 @@ func (p *manyPublishers) round(ctx context.Context) (s speeds, err error) {
 		return s, err
 	}
 	begin := time.Now()
-	if s.published, err = together(ctx, len(p.to), p.plan.roundFor, func(i int) error { return p.to[i].publish() }); err != nil {
+	s.published, err = together(ctx, len(p.to), p.plan.roundFor, func(i int) error { return p.to[i].publish() })
+	if err != nil {
 		return s, err
 	}
 	count := s.published * time.Since(begin).Seconds()

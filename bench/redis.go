@@ -27,20 +27,6 @@ type redisServer struct {
 	stop    func()
 }
 
-// watchAtRest measures for some time what a hub costs that has nothing to do.
-func (s *redisServer) watchAtRest(ctx context.Context, d time.Duration) (perSecond float64, err error) {
-	before, err := s.commands(ctx)
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	if err := pause(ctx, d); err != nil {
-		return 0, err
-	}
-	after, err := s.commands(ctx)
-	return float64(after-before) / time.Since(begin).Seconds(), err
-}
-
 // startRedis starts a redis-server in the directory. Where there is none
 // installed the error is exec.ErrNotFound.
 func startRedis(ctx context.Context, dir string) (*redisServer, error) {
@@ -67,25 +53,15 @@ func startRedis(ctx context.Context, dir string) (*redisServer, error) {
 		return nil, err
 	}
 	s := &redisServer{address: address, stop: stopper(cmd)}
-	if err := s.awaitAnswer(ctx); err != nil {
+	err = until(ctx, redisWithin, 20*time.Millisecond, func() (bool, error) {
+		_, err := s.commands(ctx)
+		return err == nil, nil // it may not listen yet
+	})
+	if err != nil {
 		s.stop()
 		return nil, fmt.Errorf("redis-server did not become ready: %w", err)
 	}
 	return s, nil
-}
-
-func (s *redisServer) awaitAnswer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, redisWithin)
-	defer cancel()
-	for {
-		_, err := s.commands(ctx)
-		if err == nil {
-			return nil
-		}
-		if pauseErr := pause(ctx, 20*time.Millisecond); pauseErr != nil {
-			return err
-		}
-	}
 }
 
 var calls = regexp.MustCompile(`(?m)^cmdstat_[^:]+:calls=(\d+),`)
@@ -108,19 +84,18 @@ func (s *redisServer) commands(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-var usedMemory = regexp.MustCompile(`(?m)^used_memory:(\d+)`)
-
-// memory returns how many bytes the server holds.
-func (s *redisServer) memory(ctx context.Context) (int64, error) {
-	info, err := s.info(ctx, "memory")
+// watch measures for some time how many commands an idle hub costs.
+func (s *redisServer) watch(ctx context.Context, d time.Duration) (perSecond float64, err error) {
+	before, err := s.commands(ctx)
 	if err != nil {
 		return 0, err
 	}
-	match := usedMemory.FindStringSubmatch(info)
-	if match == nil {
-		return 0, errors.New("redis-server does not tell used_memory")
+	begin := time.Now()
+	if err := pause(ctx, d); err != nil {
+		return 0, err
 	}
-	return strconv.ParseInt(match[1], 10, 64)
+	after, err := s.commands(ctx)
+	return float64(after-before) / time.Since(begin).Seconds(), err
 }
 
 // info asks the server one INFO question, on a connection of its own.

@@ -16,6 +16,22 @@ type report struct {
 	figures  []*figure
 }
 
+// engine is one of the two that a hub keeps its state in.
+type engine string
+
+const (
+	noEngine engine = ""
+	onPebble engine = "pebble"
+	onRedis  engine = "redis"
+)
+
+func (e engine) String() string {
+	if e == onRedis {
+		return "Redis"
+	}
+	return "Pebble"
+}
+
 // figure is one line of the table at the end.
 type figure struct {
 	goal
@@ -75,6 +91,11 @@ func (r *report) note(format string, args ...any) {
 	}
 }
 
+// cells are a row or the head of a table. The text has "|" between them.
+func cells(format string, args ...any) []string {
+	return strings.Split(fmt.Sprintf(format, args...), "|")
+}
+
 // table writes a table; rows may be shorter than the head.
 func (r *report) table(head []string, rows [][]string) {
 	for i, row := range rows {
@@ -107,12 +128,12 @@ func (r *report) summary() {
 	}
 	var rows [][]string
 	for _, f := range r.figures {
-		rows = append(rows, f.row(r.engines))
+		rows = append(rows, f.line(r.engines))
 	}
 	r.table(append(head, "met?"), rows)
 }
 
-func (f *figure) row(engines []engine) []string {
+func (f *figure) line(engines []engine) []string {
 	row, met := []string{f.name, f.String()}, []string{}
 	if value, general := f.values[noEngine]; general {
 		for range engines {

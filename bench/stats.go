@@ -1,13 +1,13 @@
 package main
 
 import (
-	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
 )
 
-// quantile returns the exact quantile of the figures, which it sorts; NaN where there are none.
+// quantile returns the exact quantile of the figures, which it sorts; NaN if there are none.
 func quantile(of []float64, q float64) float64 {
 	if len(of) == 0 {
 		return math.NaN()
@@ -22,8 +22,22 @@ func median[T any](of []T, figure func(T) float64) float64 {
 	for i, x := range of {
 		figures[i] = figure(x)
 	}
-	slices.SortFunc(figures, cmp.Compare[float64])
+	slices.Sort(figures)
 	return figures[len(figures)/2]
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func ms(f float64) string { return fmt.Sprintf("%.2f ms", f) }
+
+// usage is what one contestant needed for the deliveries of a round.
+type usage struct {
+	Deliveries int
+	Wall, CPU  time.Duration
+	// Commands is what the hub's Redis carried out for it, beyond what it does at rest.
+	Commands float64
+}
+
+func (u usage) perSecond() float64    { return float64(u.Deliveries) / u.Wall.Seconds() }
+func (u usage) commandsEach() float64 { return u.Commands / float64(u.Deliveries) }
+func (u usage) cpuEach() float64      { return float64(u.CPU) / float64(u.Deliveries) }

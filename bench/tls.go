@@ -6,40 +6,60 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 )
 
-// The figures of this scenario.
-var (
-	goalTLSThousands     = atMost(0.8, "tls: 3,000 hosts × 1, later rounds: CPU per delivery ÷ loop", "")
-	goalTLSThousandsOpen = atMost(0.01, "tls: 3,000 hosts × 1, later rounds: handshakes per delivery", "")
-	goalTLSTen           = atMost(0.8, "tls: 10,000 hosts × 1, later rounds: CPU per delivery ÷ loop", "")
-	goalTLSTenOpen       = atMost(0.01, "tls: 10,000 hosts × 1, later rounds: handshakes per delivery", "")
-	goalTLSFive          = atMost(1.1, "tls: 1,000 hosts × 5, first round: CPU per delivery ÷ loop", "")
-	goalTLSFiveOpen      = atMost(1.5, "tls: 1,000 hosts × 5, first round: handshakes ÷ loop", "")
-	goalTLSTwenty        = atMost(1.1, "tls: 200 hosts × 20, first round: CPU per delivery ÷ loop", "")
-	goalTLSTwentyOpen    = atMost(1.5, "tls: 200 hosts × 20, first round: handshakes ÷ loop", "")
-	goalTLSClosing       = atMost(1, "tls: hosts that close, later rounds: CPU per delivery ÷ loop", "")
-	goalTLSClosingFull   = atMost(0, "tls: hosts that close, later rounds: handshakes that are not resumed", "")
-	goalTLSFarFirst      = atMost(1.5, "tls: 100 ms away, first round: time until the last ÷ loop with a worker for each host", "")
-	goalTLSFarLater      = atMost(1.5, "tls: 100 ms away, later rounds: time until the last ÷ loop with a worker for each host", "")
-	goalTLSVerified      = atMost(1, "tls: handshakes for each host, for its verification and its first delivery", "")
-	goalTLSFailed        = atMost(0, "tls: attempts that failed", "")
-	goalTLSMemory        = atMost(16, "tls: RSS for each connection that is kept", " KiB")
-)
-
-// spread is a number of hosts, each with a number of callbacks.
-type spread struct{ hosts, each int }
-
-func (s spread) callbacks() int { return s.hosts * s.each }
-
-func (s spread) String() string { return fmt.Sprintf("%d × %d", s.hosts, s.each) }
-
-// tlsBench holds what the parts of this scenario share.
-type tlsBench struct {
-	*env
-	authority string         // the directory that newAuthority filled
-	failed    map[engine]int // attempts that failed so far
+// tlsRow is one line of the table: so many hosts, with so many callbacks each. cpu and opened are
+// its figures, of the first round or of the later ones.
+type tlsRow struct {
+	hosts, each int
+	closes      bool // the hosts close connections that are idle
+	first       bool
+	cpu, opened goal
+	openedOf    func(hub, loop tlsUsage) float64
 }
+
+var goalTLSFailed = atMost(0, "tls: attempts that failed", "")
+
+var tlsRows = []tlsRow{
+	{
+		hosts: 3000, each: 1, openedOf: eachOpened,
+		cpu:    atMost(0.8, "tls: 3,000 hosts × 1, later rounds: CPU per delivery ÷ loop", ""),
+		opened: atMost(0.01, "tls: 3,000 hosts × 1, later rounds: handshakes per delivery", ""),
+	},
+	{
+		hosts: 10_000, each: 1, openedOf: eachOpened,
+		cpu:    atMost(0.8, "tls: 10,000 hosts × 1, later rounds: CPU per delivery ÷ loop", ""),
+		opened: atMost(0.01, "tls: 10,000 hosts × 1, later rounds: handshakes per delivery", ""),
+	},
+	{
+		hosts: 1000, each: 5, first: true, openedOf: opensLike,
+		cpu:    atMost(1.1, "tls: 1,000 hosts × 5, first round: CPU per delivery ÷ loop", ""),
+		opened: atMost(1.5, "tls: 1,000 hosts × 5, first round: handshakes ÷ loop", ""),
+	},
+	{
+		hosts: 200, each: 20, first: true, openedOf: opensLike,
+		cpu:    atMost(1.1, "tls: 200 hosts × 20, first round: CPU per delivery ÷ loop", ""),
+		opened: atMost(1.5, "tls: 200 hosts × 20, first round: handshakes ÷ loop", ""),
+	},
+	{
+		hosts: 1000, each: 1, closes: true,
+		cpu:      atMost(1, "tls: hosts that close, later rounds: CPU per delivery ÷ loop", ""),
+		opened:   atMost(0, "tls: hosts that close, later rounds: handshakes that are not resumed", ""),
+		openedOf: func(hub, _ tlsUsage) float64 { return float64(hub.full) },
+	},
+}
+
+func eachOpened(hub, _ tlsUsage) float64   { return hub.handshakesEach() }
+func opensLike(hub, loop tlsUsage) float64 { return float64(hub.all()) / float64(loop.all()) }
+
+// tlsUsage is what one contestant used in one or more rounds.
+type tlsUsage struct {
+	usage
+	handshakes
+}
+
+func (u tlsUsage) handshakesEach() float64 { return float64(u.all()) / float64(u.Deliveries) }
 
 // overTLS measures deliveries to many hosts over TLS, beside a bare loop.
 func overTLS(ctx context.Context, e *env) error {
@@ -48,154 +68,268 @@ func overTLS(ctx context.Context, e *env) error {
 		e.report.note("Left out: this needs Linux, where every address of 127.0.0.0/8 is this machine.")
 		return nil
 	}
-	b := &tlsBench{env: e, authority: filepath.Join(e.dir, "authority"), failed: map[engine]int{}}
-	if err := b.enoughFiles(); err != nil {
+	e.report.note("Every host is an address, with a certificate of its own (ECDSA P-256) below an intermediate one; TLS 1.3. %d bytes, signed by the hub. "+
+		"The loop: net/http, %d workers, a session cache for all hosts, no bound on idle connections, the callbacks in an order that visits the hosts in turn. "+
+		"Every contestant has a sink process of its own. First: the first round after the start. "+
+		"Later: after that and another round, the median of %d (CPU: of the ratios of each round; handshakes: of all). "+
+		"CPU: of the process, also in the %s after the round, when positions are saved. "+
+		"Checked: each sink has counted exactly what was owed, and as often more as an attempt failed.",
+		e.plan.bodyBytes, e.plan.connections, e.plan.tlsRounds, e.plan.tlsSettle)
+	authority := filepath.Join(e.dir, "authority")
+	if err := os.Mkdir(authority, 0o700); err != nil {
 		return err
 	}
-	if err := os.Mkdir(b.authority, 0o700); err != nil {
-		return err
-	}
-	if err := newAuthority(b.authority); err != nil {
+	if err := newAuthority(authority); err != nil {
 		return fmt.Errorf("making certificates: %w", err)
 	}
-	for _, part := range []func(context.Context) error{b.costs, b.far, b.verified, b.memory} {
-		if err := part(ctx); err != nil {
-			return err
+	var rows [][]string
+	failed := map[engine]int{}
+	for _, row := range tlsRows {
+		row.hosts /= e.plan.hostShare
+		f := &tlsField{env: e, tlsRow: row, authority: authority}
+		e.log("%s", f)
+		lines, err := f.measure(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f, err)
+		}
+		rows = append(rows, lines...)
+		for _, c := range f.contestants {
+			failed[c.on] += c.failed
 		}
 	}
+	e.report.table(cells("hosts × callbacks|round|hub on|attempts delivered, in all rounds|CPU each|of the loop|÷|time|of the loop|"+
+		"handshakes each (full + resumed)|of the loop"), rows)
 	for _, on := range e.engines {
-		e.report.put(goalTLSFailed, on, float64(b.failed[on]))
+		e.report.put(goalTLSFailed, on, float64(failed[on]))
 	}
 	return nil
 }
 
-// enoughFiles returns an error unless a process may open one connection to every host, and
-// some more files.
-func (b *tlsBench) enoughFiles() error {
-	most := 0
-	for _, r := range b.rows() {
-		most = max(most, r.hosts)
+// tlsField is the contestants of a row: the loop, and then a hub on each engine.
+type tlsField struct {
+	*env
+	tlsRow
+	authority   string
+	contestants []*tlsContestant
+}
+
+func (f *tlsField) String() string {
+	if f.closes {
+		return fmt.Sprintf("%d × %d, closed after %s", f.hosts, f.each, f.plan.closeAfter)
 	}
+	return fmt.Sprintf("%d × %d", f.hosts, f.each)
+}
+
+// measure runs the rounds, and returns the lines of the table.
+func (f *tlsField) measure(ctx context.Context) (lines [][]string, err error) {
+	if err := f.enoughFiles(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, c := range f.contestants {
+			c.stop()
+		}
+	}()
+	for _, on := range append([]engine{noEngine}, f.engines...) {
+		c := &tlsContestant{on: on, n: f.hosts * f.each}
+		f.contestants = append(f.contestants, c)
+		if err := f.start(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	rounds, err := f.runRounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range f.contestants {
+		if err := c.settled(ctx, f.plan.tlsSettle); err != nil {
+			return nil, err
+		}
+	}
+	for i := 1; i < len(f.contestants); i++ {
+		// The second round only warms up.
+		lines = append(lines, f.line("first", rounds[:1], i, f.first), f.line("later", rounds[2:], i, !f.first))
+	}
+	return lines, nil
+}
+
+// enoughFiles returns an error unless a process may open a connection to every host, and some
+// more files.
+func (f *tlsField) enoughFiles() error {
 	files, err := mostFiles()
-	if needed := most + most/4; err == nil && files < needed {
-		err = fmt.Errorf("a process may open %d files here, and %d connections are measured: allow %d (ulimit -Hn)", files, most, needed)
+	if needed := f.hosts + f.hosts/4; err == nil && files < needed {
+		err = fmt.Errorf("a process may open %d files here, and %d connections are measured: allow %d (ulimit -Hn)",
+			files, f.hosts, needed)
 	}
 	return err
 }
 
-// tlsRow is one line of the first table. first and later report the figures that have a
-// goal, if any.
-type tlsRow struct {
-	spread
-	manner
-	first, later func(on engine, hub, loop tlsUsage, ratio float64)
-}
-
-func (r tlsRow) String() string {
-	if r.closeAfter > 0 {
-		return fmt.Sprintf("%s, closed after %s", r.spread, r.closeAfter)
+// start starts a contestant. It has no connection yet.
+func (f *tlsField) start(ctx context.Context, c *tlsContestant) (err error) {
+	of := child{Hosts: f.hosts, Authority: f.authority}
+	if f.closes {
+		of.CloseAfter = f.plan.closeAfter
 	}
-	return r.spread.String()
-}
-
-func (b *tlsBench) rows() []tlsRow {
-	of := func(hosts, each int) spread { return spread{hosts / b.plan.hostShare, each} }
-	keeps := func(cpu, open goal) func(engine, tlsUsage, tlsUsage, float64) {
-		return func(on engine, hub, _ tlsUsage, ratio float64) {
-			b.report.put(cpu, on, ratio)
-			b.report.put(open, on, hub.handshakesEach())
+	if c.town, err = startTown(ctx, of); err != nil {
+		return err
+	}
+	c.stops = append(c.stops, c.town.stop)
+	if c.on == noEngine {
+		of.Role, of.Target, of.Requests, of.Callbacks = roleNetHTTP, c.town.port, c.n, c.n
+		of.Connections, of.BodyBytes = f.plan.connections, f.plan.bodyBytes
+		if c.loop, err = startLoop(ctx, of); err == nil {
+			c.pid, c.stops = c.loop.pid, append(c.stops, c.loop.stop)
 		}
+		return err
 	}
-	opens := func(cpu, open goal) func(engine, tlsUsage, tlsUsage, float64) {
-		return func(on engine, hub, loop tlsUsage, ratio float64) {
-			b.report.put(cpu, on, ratio)
-			b.report.put(open, on, float64(hub.all())/float64(loop.all()))
-		}
-	}
-	return []tlsRow{
-		{spread: of(3000, 1), later: keeps(goalTLSThousands, goalTLSThousandsOpen)},
-		{spread: of(10_000, 1), later: keeps(goalTLSTen, goalTLSTenOpen)},
-		{spread: of(1000, 5), first: opens(goalTLSFive, goalTLSFiveOpen)},
-		{spread: of(200, 20), first: opens(goalTLSTwenty, goalTLSTwentyOpen)},
-		{
-			spread: of(1000, 1), manner: manner{closeAfter: b.plan.closeAfter},
-			later: func(on engine, hub, _ tlsUsage, ratio float64) {
-				b.report.put(goalTLSClosing, on, ratio)
-				b.report.put(goalTLSClosingFull, on, float64(hub.full))
-			},
-		},
-	}
-}
-
-// costs measures the CPU time and the handshakes of each delivery.
-func (b *tlsBench) costs(ctx context.Context) error {
-	b.report.note("Every host is an address, with a certificate of its own (ECDSA P-256) below an intermediate one; TLS 1.3. %d bytes, signed by the hub. "+
-		"The loop: net/http, %d workers, a session cache for all hosts, no bound on idle connections, the callbacks in an order that visits the hosts in turn. "+
-		"Every contestant has a sink process of its own. First: the first round after the start. Later: after that and another round, the median of %d (CPU: of the ratios of each round; handshakes: of all). "+
-		"CPU: of the process, also in the %s after the round, when positions are saved. "+
-		"Checked: each sink has counted exactly what was owed, and as often more as an attempt failed.",
-		b.plan.bodyBytes, b.plan.connections, b.plan.tlsRounds, b.plan.tlsSettle)
-	var rows [][]string
-	for _, row := range b.rows() {
-		b.log("%s", row)
-		lines, err := b.cost(ctx, row)
-		if err != nil {
-			return fmt.Errorf("%s: %w", row, err)
-		}
-		rows = append(rows, lines...)
-	}
-	b.report.table([]string{
-		"hosts × callbacks", "round", "hub on", "attempts delivered, in all rounds", "CPU each", "of the loop", "÷", "time", "of the loop",
-		"handshakes each (full + resumed)", "of the loop",
-	}, rows)
-	return nil
-}
-
-func (b *tlsBench) cost(ctx context.Context, row tlsRow) (lines [][]string, err error) {
-	field, err := b.field(ctx, row.spread, row.manner, b.plan.connections)
+	store, err := f.newStore(ctx, c.on)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer stopAll(field)
-	rounds, err := b.runTLS(ctx, field, row.manner)
-	if err != nil {
-		return nil, err
+	c.stops = append(c.stops, store.remove)
+	own := *f.env // a busyHub finds its sink and the number of its callbacks there
+	own.town, own.plan.callbacks = c.town, c.n
+	own.environment = []string{"SSL_CERT_FILE=" + filepath.Join(f.authority, rootFile)}
+	topic := own.town.topic("tls")
+	c.busy, err = own.newBusy(ctx, store, topic, group(c.n, topic, func(i int) string {
+		return tlsCallback(c.town.port, f.hosts, i)
+	}))
+	if err == nil {
+		c.pid, c.stops = c.busy.hub.pid, append(c.stops, c.busy.hub.kill)
 	}
-	for _, part := range []struct {
-		name   string
-		rounds [][]tlsUsage
-		put    func(engine, tlsUsage, tlsUsage, float64)
-	}{{"first", rounds.first, row.first}, {"later", rounds.later, row.later}} {
-		for i := 1; i < len(field); i++ {
-			ratio := median(part.rounds, func(r []tlsUsage) float64 { return r[i].cpuEach() / r[0].cpuEach() })
-			hub, loop := total(part.rounds, i), total(part.rounds, 0)
-			lines = append(lines, append([]string{row.String(), part.name, field[i].on.String(), field[i].attempts}, costs(part.rounds, i, ratio)...))
-			if part.put != nil {
-				part.put(field[i].on, hub, loop, ratio)
+	return err
+}
+
+// runRounds runs each contestant once in a round, and returns what each used.
+func (f *tlsField) runRounds(ctx context.Context) (rounds [][]tlsUsage, err error) {
+	for i := range 2 + f.plan.tlsRounds {
+		round := make([]tlsUsage, len(f.contestants))
+		for j := range round {
+			k := (max(0, i-1) + j) % len(round) // another order each time
+			if f.closes {
+				if err := f.contestants[k].town.closed(ctx); err != nil {
+					return nil, err
+				}
+				if err := pause(ctx, f.plan.closePause); err != nil { // until the client has noticed
+					return nil, err
+				}
+			}
+			if round[k], err = f.contestants[k].round(ctx, f.plan.tlsSettle); err != nil {
+				return nil, err
 			}
 		}
+		rounds = append(rounds, round)
 	}
-	return lines, nil
+	return rounds, nil
+}
+
+// line is that of the i-th contestant. It reports its figures if they are of these rounds.
+func (f *tlsField) line(name string, rounds [][]tlsUsage, i int, report bool) []string {
+	c, hub, loop := f.contestants[i], total(rounds, i), total(rounds, 0)
+	ratio := median(rounds, func(r []tlsUsage) float64 { return r[i].cpuEach() / r[0].cpuEach() })
+	if report {
+		f.report.put(f.cpu, c.on, ratio)
+		f.report.put(f.opened, c.on, f.openedOf(hub, loop))
+	}
+	cpu := func(i int) float64 {
+		return median(rounds, func(r []tlsUsage) float64 { return r[i].cpuEach() / 1000 })
+	}
+	wall := func(i int) float64 {
+		return median(rounds, func(r []tlsUsage) float64 { return r[i].Wall.Seconds() })
+	}
+	return cells("%s|%s|%s|%d of %d|%.0f µs|%.0f µs|%.2f|%.2f s|%.2f s|%.3f (%d + %d)|%.3f (%d + %d)",
+		f, name, c.on, c.owed, c.owed+c.failed, cpu(i), cpu(0), ratio, wall(i), wall(0),
+		hub.handshakesEach(), hub.full, hub.resumed, loop.handshakesEach(), loop.full, loop.resumed)
 }
 
 // total sums up the rounds of the i-th contestant.
 func total(rounds [][]tlsUsage, i int) (sum tlsUsage) {
 	for _, r := range rounds {
-		sum = sum.and(r[i])
+		sum.Deliveries += r[i].Deliveries
+		sum.full, sum.resumed = sum.full+r[i].full, sum.resumed+r[i].resumed
 	}
 	return sum
 }
 
-func costs(rounds [][]tlsUsage, i int, ratio float64) []string {
-	cpu := func(i int) string {
-		return fmt.Sprintf("%.0f µs", median(rounds, func(r []tlsUsage) float64 { return r[i].cpuEach() })/1000)
+// tlsContestant is a hub or the loop. It has a sink of its own, so that no other client makes the
+// handshakes that the sink counts.
+type tlsContestant struct {
+	on     engine // noEngine: the loop
+	town   *town
+	pid    int
+	n      int // deliveries in a round
+	owed   int // deliveries so far
+	failed int // attempts of a hub, set by settled
+	busy   *busyHub
+	loop   bareLoop
+	stops  []func()
+}
+
+func (c *tlsContestant) stop() {
+	for _, stop := range c.stops {
+		defer stop()
 	}
-	wall := func(i int) string {
-		return fmt.Sprintf("%.2f s", median(rounds, func(r []tlsUsage) float64 { return r[i].Wall.Seconds() }))
+}
+
+// round posts once to each callback. It measures also in the time to settle after that: then a
+// hub saves positions, and opens connections that nobody waits for.
+func (c *tlsContestant) round(ctx context.Context, settle time.Duration) (u tlsUsage, err error) {
+	cpu, err := processCPU(c.pid)
+	if err != nil {
+		return u, err
 	}
-	made := func(i int) string {
-		u := total(rounds, i)
-		return fmt.Sprintf("%.3f (%d + %d)", u.handshakesEach(), u.full, u.resumed)
+	before, err := c.town.handshakes()
+	if err != nil {
+		return u, err
 	}
-	return []string{cpu(i), cpu(0), fmt.Sprintf("%.2f", ratio), wall(i), wall(0), made(i), made(0)}
+	c.owed += c.n
+	begin := time.Now()
+	if c.busy != nil {
+		err = c.busy.deliver(ctx, 1)
+		u.Wall = time.Since(begin)
+	} else {
+		u.usage, err = c.loop.again()
+	}
+	if err != nil {
+		return u, err
+	}
+	if err := pause(ctx, settle); err != nil {
+		return u, err
+	}
+	after, err := c.town.handshakes()
+	if err != nil {
+		return u, err
+	}
+	u.Deliveries, u.full, u.resumed = c.n, after.full-before.full, after.resumed-before.resumed
+	u.CPU, err = processCPU(c.pid)
+	u.CPU -= cpu
+	return u, err
+}
+
+// settled requires that every delivery arrived once. A failed attempt excuses one repetition.
+func (c *tlsContestant) settled(ctx context.Context, settle time.Duration) error {
+	if err := c.town.quiet(ctx, settle); err != nil {
+		return err
+	}
+	count, err := c.town.counted()
+	if err != nil {
+		return err
+	}
+	if c.busy != nil {
+		delivered := 0
+		err := until(ctx, deliverWithin, 10*time.Millisecond, func() (done bool, err error) {
+			delivered, c.failed, err = c.busy.hub.attempts()
+			return delivered >= c.owed, err
+		})
+		if err != nil {
+			return err
+		}
+		if delivered != c.owed {
+			return fmt.Errorf("the hub counted %d deliveries, not %d", delivered, c.owed)
+		}
+	}
+	if more := int(count) - c.owed; more < 0 || more > c.failed {
+		return fmt.Errorf("the sink counted %d requests, not %d; %d attempts failed", count, c.owed, c.failed)
+	}
+	return nil
 }

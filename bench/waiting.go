@@ -20,13 +20,13 @@ const pauseBetween = 10 * time.Millisecond
 // publishing measures how long publishers wait for their answers, beside a topic
 // with one subscription in the same hub, and one in a hub that has no other.
 func (m *millionHub) publishing(ctx context.Context) error {
-	return m.with(ctx, m.on, func(_ engine, s *store) error {
+	return m.with(ctx, m.on, func(s *store) error {
 		topic := m.town.topic("alone")
 		err := m.moveIn(ctx, s, group(1, topic, func(int) string { return m.town.callback(0, pathCallback, 1) }))
 		if err != nil {
 			return err
 		}
-		h, err := startHub(ctx, m.binary, s.flag())
+		h, err := m.startHub(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -47,18 +47,18 @@ func (m *millionHub) publishingTo(ctx context.Context, to [3]*publication) error
 		}
 	}
 	m.log("on %s: publishing while the callbacks hang", m.on)
-	if err := m.town.hold(); err != nil {
+	if err := m.town.order("/hold"); err != nil {
 		return err
 	}
 	quiet, err := inTurn(ctx, to, m.plan.quiet, pauseBetween)
-	if err := m.town.release(); err != nil {
+	if err := m.town.order("/release"); err != nil {
 		return err
 	}
 	if err != nil {
 		return err
 	}
 	m.log("on %s: publishing while deliveries run", m.on)
-	before, err := m.town.count()
+	before, err := m.town.counted()
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (m *millionHub) publishingTo(ctx context.Context, to [3]*publication) error
 	if err != nil {
 		return err
 	}
-	after, err := m.town.count()
+	after, err := m.town.counted()
 	if err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func (m *millionHub) reportWaiting(quiet, loaded answered, speed float64) {
 	m.report.put(goalLoadedOwn, m.on, loaded.ratio(atAlone, 0.99))
 	hang := fmt.Sprintf("all callbacks hang (%d each, in turn)", len(quiet[atMany]))
 	run := fmt.Sprintf("%.0f deliveries/s run (%d each, in turn)", speed, len(loaded[atMany]))
-	m.report.table([]string{m.on.String() + ": publish answered", "÷ one subscription", "many, p50", "one, p50", "÷", "many, p99", "one, p99", "÷"}, [][]string{
-		quiet.row(atAlone, hang, "in a hub of its own"),
-		quiet.row(atOne, hang, "in the same hub"),
-		loaded.row(atAlone, run, "in an idle hub of its own"),
-		loaded.row(atOne, run, "in the same busy hub"),
+	m.report.table(cells("%s: publish answered|÷ one subscription|many, p50|one, p50|÷|many, p99|one, p99|÷", m.on), [][]string{
+		quiet.line(atAlone, hang, "in a hub of its own"),
+		quiet.line(atOne, hang, "in the same hub"),
+		loaded.line(atAlone, run, "in an idle hub of its own"),
+		loaded.line(atOne, run, "in the same busy hub"),
 	})
 }
 
@@ -123,13 +123,9 @@ func (a answered) ratio(base int, q float64) float64 {
 	return quantile(a[atMany], q) / quantile(a[base], q)
 }
 
-func (a answered) row(base int, cells ...string) []string {
+func (a answered) line(base int, cells ...string) []string {
 	for _, q := range []float64{0.5, 0.99} {
 		cells = append(cells, ms(quantile(a[atMany], q)), ms(quantile(a[base], q)), fmt.Sprintf("%.2f", a.ratio(base, q)))
 	}
 	return cells
 }
-
-func ms(f float64) string { return fmt.Sprintf("%.2f ms", f) }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

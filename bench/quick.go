@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strconv"
 	"syscall"
-	"time"
 )
 
 // noContent is the answer to every notification that is taken.
@@ -18,18 +16,18 @@ const connBuffer = 16 << 10
 
 // quick serves notifications on one connection with two system calls each, a
 // read and a write, and nothing between them that is not needed. What it does
-// not know it leaves, unread, to the ordinary way (sink.converse).
+// not know it leaves, unread, to sink.converse.
 //
 // The whole conversation happens inside one RawConn.Read: within one, the
 // arrival of bytes is never missed between a read that emptied the socket and the
 // wait for more, so no read is needed only to learn that there is nothing yet.
 type quick struct {
-	sink *sink
-	buf  []byte
-	r, w int    // what is read and not used yet
-	body int    // bytes of the request's body that are still to come
-	out  []byte // answers to be written
-	err  error
+	tally *tally
+	buf   []byte
+	r, w  int    // what is read and not used yet
+	body  int    // bytes of the request's body that are still to come
+	out   []byte // answers to be written
+	err   error
 }
 
 // serve returns when the connection is over, with an error, or when something else
@@ -147,7 +145,8 @@ var (
 // head reads the head of a request and the stamp in its body. whole: both are there.
 func (q *quick) head() (whole, ours bool) {
 	data := q.buf[q.r:q.w]
-	if q.sink.checks.Load() != nil || !startsLike(data, callbackStart) && (!startsLike(data, heldStart) || q.sink.holding()) {
+	atOnce := startsLike(data, callbackStart) || startsLike(data, heldStart) && !q.tally.holding()
+	if q.tally.checks.Load() != nil || !atOnce {
 		return false, false
 	}
 	end := bytes.Index(data, headEnd)
@@ -162,7 +161,7 @@ func (q *quick) head() (whole, ours bool) {
 	if len(body) < min(length, stampSize) {
 		return false, true
 	}
-	q.sink.stamped(body)
+	q.tally.timed(body)
 	q.r += end + len(headEnd)
 	if q.body = length; length == 0 {
 		q.taken()
@@ -195,32 +194,6 @@ func contentLength(head []byte) (int, bool) {
 }
 
 func (q *quick) taken() {
-	q.sink.count.Add(1)
+	q.tally.count.Add(1)
 	q.out = append(q.out, noContent...)
-}
-
-// The stamp is how a body begins whose way is timed: "at=" and when it was
-// published, in Unix nanoseconds, and the number of the publication.
-const stampSize = len("at=1234567890123456789;12345;")
-
-// stamp appends a stamp.
-func stamp(dst []byte, at time.Time, burst int) []byte {
-	dst = append(dst, "at="...)
-	dst = strconv.AppendInt(dst, at.UnixNano(), 10) // 19 digits, from 2001 to 2262
-	dst = append(dst, ';')
-	dst = strconv.AppendInt(dst, int64(10_000+burst%90_000), 10)
-	return append(dst, ';')
-}
-
-// readStamp reads a stamp at the start of a body.
-func readStamp(body []byte) (at int64, burst int, ok bool) {
-	if len(body) < stampSize || !bytes.HasPrefix(body, []byte("at=")) {
-		return 0, 0, false
-	}
-	at, err := strconv.ParseInt(string(body[3:22]), 10, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	burst, err = strconv.Atoi(string(body[23:28]))
-	return at, burst - 10_000, err == nil
 }
