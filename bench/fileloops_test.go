@@ -29,7 +29,7 @@ func TestFileLoops(t *testing.T) {
 	}
 	for dir, loop := range map[string]func(url string) error{
 		unpacked: func(url string) error {
-			n, err := unpackAll(t.Context(), []string{url + "work/" + loopZIP}, t.TempDir(), unpacked)
+			n, err := unpackAll(t.Context(), []string{url + "copy/" + loopZIP}, t.TempDir(), unpacked)
 			if n != files {
 				t.Errorf("%d entries", n)
 			}
@@ -38,7 +38,7 @@ func TestFileLoops(t *testing.T) {
 		got: func(url string) error { return getAll(t.Context(), url+"from/", got, files) },
 	} {
 		mux := http.NewServeMux()
-		mux.Handle("/work/", http.StripPrefix("/work/", http.FileServer(http.Dir(work))))
+		mux.Handle("/copy/", http.StripPrefix("/copy/", http.FileServer(http.Dir(work))))
 		mux.Handle("/from/", http.StripPrefix("/from/", http.FileServer(http.Dir(from))))
 		server := httptest.NewServer(mux)
 		err := loop(server.URL + "/")
