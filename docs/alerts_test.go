@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// runbooks is where the runbook_url of each alert is: the documentation beside the installed units.
+// runbooks is the base of each alert's runbook_url: the documentation beside the installed units.
 const runbooks = "file:///usr/local/share/doc/carillon/troubleshooting.md#"
 
 // TestAlertsAreExplained: each alert of deploy/ has a heading in troubleshooting.md, and its

@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// languages are how the callback of destination.md is started in each.
+// languages are the commands that start the callback of destination.md.
 var languages = map[string]struct {
 	file    string
 	start   []string
@@ -32,9 +32,9 @@ var languages = map[string]struct {
 	"node":   {"callback.mjs", []string{"node", "callback.mjs"}, nil, "timingSafeEqual("},
 }
 
-// TestCallbacks runs the callback of destination.md against a hub, and against
-// somebody who is none. Where CARILLON_SAMPLES names languages, those are tried: the
-// module tools does so, and has their interpreters.
+// TestCallbacks runs the callback of destination.md against a hub, and against forged requests.
+// CARILLON_SAMPLES names the languages to try. The module tools sets it, and has their
+// interpreters.
 func TestCallbacks(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	chosen := os.Getenv("CARILLON_SAMPLES")
@@ -56,7 +56,7 @@ func TestCallbacks(t *testing.T) {
 
 const secret = "nobody-guesses-this"
 
-// stand is a hub and a callback before it.
+// stand is a hub and a callback.
 type stand struct {
 	*walk
 	b             block // says where the callback stands
@@ -69,7 +69,7 @@ type stand struct {
 func newStand(t *testing.T, language string) *stand {
 	_, blocks := readPage(t, "docs/destination.md")
 	kind, known := languages[language]
-	i := slices.IndexFunc(blocks, func(b block) bool { name, _ := b.note("sample"); return known && name == kind.file })
+	i := slices.IndexFunc(blocks, func(b block) bool { name, _ := b.directive("sample"); return known && name == kind.file })
 	if i < 0 {
 		t.Fatalf("docs/destination.md has no callback in %s", language)
 	}
@@ -95,13 +95,13 @@ func newStand(t *testing.T, language string) *stand {
 	return s
 }
 
-// begin starts the callback, under the port that line has.
+// begin starts the callback on its port.
 func (s *stand) begin() {
 	s.t.Helper()
 	s.says(s.start(s.b, "callback", s.line), "callback ready at "+s.callback)
 }
 
-// says: its next line is this.
+// says checks the callback's next line.
 func (s *stand) says(r *running, line string) {
 	s.t.Helper()
 	if got := r.next(s.b, 1)[0]; got != line {
@@ -109,7 +109,7 @@ func (s *stand) says(r *running, line string) {
 	}
 }
 
-// subscription: the callback confirms, and gets what is published, byte for byte.
+// subscription checks that the callback confirms, and stores publications byte for byte.
 func (s *stand) subscription() {
 	s.post(s.hub, url.Values{
 		"hub.mode": {"subscribe"}, "hub.topic": {s.hub}, "hub.callback": {s.callback}, "hub.secret": {secret}, "hub.lease_seconds": {"3600"},
@@ -132,7 +132,7 @@ func (s *stand) subscription() {
 	}
 }
 
-// forgeries: what has no good signature is refused, what was there before is dropped.
+// forgeries checks that deliveries without a valid signature are rejected, and known ones dropped.
 func (s *stand) forgeries() {
 	body, r := s.body, s.find(s.b, "callback")
 	digest := sign(sha256.New, secret, body)
@@ -162,7 +162,7 @@ func (s *stand) forgeries() {
 	}
 }
 
-// otherHubs: without an id that can be the name of a file a delivery is known by its content.
+// otherHubs checks that a delivery without a usable ID is identified by its content.
 func (s *stand) otherHubs(digest string) {
 	name := fmt.Sprintf("sha256-%x", sha256.Sum256(s.body))
 	says := fmt.Sprintf("received: %s, %d bytes", name, len(s.body))
@@ -185,7 +185,7 @@ func (s *stand) duplicate() {
 	s.says(s.find(s.b, "callback"), "had it: "+s.id)
 }
 
-// wrongAddress: what was not asked for is not confirmed.
+// wrongAddress checks that the callback confirms only its own requests.
 func (s *stand) wrongAddress() {
 	ask := func(path string, q url.Values, want int) {
 		s.t.Helper()
@@ -217,14 +217,14 @@ func (s *stand) wrongAddress() {
 	s.post(strings.Replace(s.callback, "/callback", "/elsewhere", 1), "x", nil, http.StatusNotFound)
 }
 
-// restart: what it has is remembered.
+// restart checks that the callback still knows its deliveries.
 func (s *stand) restart() {
 	s.stop(s.find(s.b, "callback"))
 	s.begin()
 	s.duplicate()
 }
 
-// end: it confirms that it leaves only when it wants to.
+// end checks that the callback confirms its end only if it asked for it.
 func (s *stand) end() {
 	s.stop(s.find(s.b, "callback"))
 	s.line = "CALLBACK_WANTS=unsubscribe " + s.line

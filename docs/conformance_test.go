@@ -17,15 +17,15 @@ var (
 	testName   = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz|Example)\\w+)`")
 )
 
-// clauses is how many clauses the lists of requirements have, by the letters of their numbers.
+// clauses counts the clauses of each list of requirements, by the letters of their numbers.
 var clauses = map[string]int{
 	"H": 46, "P": 7, "S": 11, "W": 6,
 	"CN": 27, "HB": 13, "DS": 18, "G": 25, "SD": 7, "CL": 7, "DI": 5, "LN": 8, "AR": 8, "X": 20,
 	"RL": 5, "RI": 4, "RD": 6, "RM": 4, "CH": 7, "CX": 4, "CD": 7, "CM": 5,
 }
 
-// TestConformance holds the table of requirements to the tests: each clause has one row,
-// which says how it stands, and the tests that it names are there.
+// TestConformance compares the table of requirements with the tests: each clause has one row
+// with its state, and the tests that it names exist.
 func TestConformance(t *testing.T) {
 	tests := allTests(t)
 	seen := map[string]bool{}
@@ -62,7 +62,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// numbers are the clauses of a first cell, up to where the section begins: "RL-1 to RL-5".
+// numbers returns the clauses of a first cell, up to the section: "RL-1 to RL-5".
 func numbers(t *testing.T, cell string) (names []string) {
 	t.Helper()
 	for part := range strings.SplitSeq(cell, ", ") {
@@ -105,7 +105,7 @@ func checkRow(t *testing.T, tests map[string]bool, cells []string) {
 	}
 }
 
-// allTests are the tests, fuzz targets and examples of the module: "hub.TestExchanges".
+// allTests returns the tests, fuzz targets and examples of the module: "hub.TestExchanges".
 func allTests(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -18,9 +18,9 @@ import (
 	"carillon/internal/redistest"
 )
 
-// TestConsole does what each page says, in its order: it gives the commands as they
-// are written, and compares what they print with the page, line by line. Ports,
-// identifiers, times and sizes may differ; … stands for anything.
+// TestConsole follows each page in order: it runs the commands as they are written and
+// compares their output with the page, line by line. Ports, identifiers, times and sizes
+// may differ; … matches any text.
 func TestConsole(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	ran := 0
@@ -49,7 +49,7 @@ func hasConsole(blocks []block) bool {
 	return false
 }
 
-// walk is one way through one page.
+// walk is one pass through one page.
 type walk struct {
 	t       *testing.T
 	ctx     context.Context
@@ -71,7 +71,7 @@ func newWalk(t *testing.T, blocks []block) *walk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The page says how the programs are built; there they are.
+	// The page builds the programs; the test has built them already.
 	for name, target := range map[string]string{"bin": bin, "testdata": testdata} {
 		if err := os.Symlink(target, filepath.Join(w.dir, name)); err != nil {
 			t.Fatal(err)
@@ -85,10 +85,10 @@ func newWalk(t *testing.T, blocks []block) *walk {
 	return w
 }
 
-// usualPorts are where the programs listen by themselves.
+// usualPorts are the default ports of the programs.
 var usualPorts = []string{"8080", "8081", "8090", "8091", "8092"}
 
-// freePorts finds one for each port that the page names.
+// freePorts finds a free port for each port that the page names.
 func freePorts(t *testing.T, blocks []block) map[string]string {
 	t.Helper()
 	names := append([]string{}, usualPorts...)
@@ -111,20 +111,20 @@ func freePorts(t *testing.T, blocks []block) map[string]string {
 	return ports
 }
 
-// through does everything that the page says.
+// through runs all blocks of the page.
 func (w *walk) through(blocks []block) {
 	for _, b := range blocks {
-		if name, ok := b.note("file"); ok {
+		if name, ok := b.directive("file"); ok {
 			w.write(b, name)
 		}
-		if name, ok := b.note("stop"); ok {
+		if name, ok := b.directive("stop"); ok {
 			w.stop(w.find(b, name))
 		}
-		if after, ok := b.note("after"); ok {
+		if after, ok := b.directive("after"); ok {
 			name, text, _ := strings.Cut(after, " ")
 			w.find(b, name).waitLog(b, text)
 		}
-		if name, ok := b.note("from"); ok {
+		if name, ok := b.directive("from"); ok {
 			w.printed(b, w.find(b, name), name, b.lines)
 		} else if b.lang == "console" {
 			w.commands(b)
@@ -135,8 +135,8 @@ func (w *walk) through(blocks []block) {
 	}
 }
 
-// printed compares what a program prints next. Where a line is … it reads on until the
-// rest has come.
+// printed compares a program's next lines with the page. At a line … it reads on until the
+// lines after it appear.
 func (w *walk) printed(b block, r *running, who string, shows []string) {
 	if !slices.Contains(shows, "…") {
 		w.compare(b, who, shows, r.next(b, len(shows)))
@@ -155,7 +155,7 @@ func (w *walk) write(b block, name string) {
 	}
 }
 
-// commands gives the commands of a block, each of which begins a line with "$ ".
+// commands returns the commands of a block. Each begins a line with "$ ".
 func (w *walk) commands(b block) {
 	if len(b.lines) == 0 || !strings.HasPrefix(b.lines[0], "$ ") {
 		w.t.Fatalf("%s:%d: the block begins with no command", b.page, b.line)
@@ -177,7 +177,7 @@ func (w *walk) command(b block, command string, shows []string) {
 	if command == "go build -o bin/ ./cmd/..." {
 		return // programs does so
 	}
-	name, runs := b.note("runs")
+	name, runs := b.directive("runs")
 	if !runs && len(shows) > 0 && strings.Contains(shows[0], " ready ") {
 		name, _, _ = strings.Cut(shows[0], " ")
 		runs = strings.Contains(command, name) // and not a look at what it has printed
@@ -186,7 +186,7 @@ func (w *walk) command(b block, command string, shows []string) {
 		w.printed(b, w.start(b, name, command), command, shows)
 		return
 	}
-	_, again := b.note("until")
+	_, again := b.directive("until")
 	for {
 		out, status := w.shell.run(b, w.here(command))
 		fits := w.fits(shows, out)
@@ -202,7 +202,7 @@ func (w *walk) command(b block, command string, shows []string) {
 	}
 }
 
-// here puts the ports and identifiers of this walk in the place of the page's.
+// here replaces the page's ports and identifiers by those of this walk.
 func (w *walk) here(text string) string {
 	for page, port := range w.ports {
 		text = regexp.MustCompile(`\b`+page+`\b`).ReplaceAllString(text, "@"+port) // @: not to be replaced again
@@ -222,17 +222,17 @@ const (
 	sizeForm = `\b\d+(?:\.\d+)? [kMG]?B\b`
 )
 
-// vary is what differs from run to run.
+// vary matches the parts of the output that differ from run to run.
 var vary = regexp.MustCompile(`(?m)^…\n?|…|` + timeForm + `|` + uuidForm + `|` + spanForm + `|` + sizeForm + `|[ \t]+`)
 
-// form is what stands for a piece that varies.
+// form returns the placeholder for such a part.
 var form = map[*regexp.Regexp]string{
 	regexp.MustCompile(`^` + timeForm + `$`): timeForm,
 	regexp.MustCompile(`^` + spanForm + `$`): spanForm,
 	regexp.MustCompile(`^` + sizeForm + `$`): sizeForm,
 }
 
-// fits tells whether lines are what the page shows, and learns identifiers from them.
+// fits reports whether lines match the page, and learns identifiers from them.
 func (w *walk) fits(shows, lines []string) bool {
 	want, pattern, last := w.here(strings.Join(shows, "\n")+"\n"), `\A`, 0
 	var names []string
@@ -294,14 +294,14 @@ func (w *walk) compare(b block, who string, shows, lines []string) {
 	}
 }
 
-// shell is the one in which commands are given that end by themselves.
+// shell runs the commands that end by themselves.
 type shell struct {
 	w   *walk
 	in  io.Writer
 	out *bufio.Reader
 }
 
-// endOfCommand is printed behind each command, with its exit status.
+// endOfCommand is printed after each command, with its exit status.
 const endOfCommand = "--- the command has ended: "
 
 func newShell(w *walk) *shell {
@@ -321,7 +321,7 @@ func newShell(w *walk) *shell {
 	}
 	w.t.Cleanup(func() {
 		_ = in.Close()
-		// What the page has put into the background would go on for ever.
+		// Background jobs of the page would run forever.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// curl does what the pages use curl for, so that the tests need none. What it does
-// not know is an error, and not passed over.
+// curl implements the uses of curl in the pages, so that the tests need no curl. Unknown
+// options are errors.
 func curl(args []string, stdout, stderr io.Writer) int {
 	c := curling{header: http.Header{}, stdout: stdout}
 	if err := c.read(args); err != nil {
@@ -70,7 +70,7 @@ func (c *curling) read(args []string) error {
 	return nil
 }
 
-// option takes an option that has a value.
+// option reads an option with a value.
 func (c *curling) option(name, value string) error {
 	switch name {
 	case "-X":

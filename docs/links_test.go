@@ -19,7 +19,7 @@ var (
 	linkedText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// TestLinks: whatever a page of this repository links to in it is there, the heading too.
+// TestLinks checks that every link between the repository's files has a target, and its heading.
 func TestLinks(t *testing.T) {
 	files, links := markdown(t), 0
 	for _, name := range files {
@@ -51,7 +51,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// markdown are all pages of the repository.
+// markdown returns all pages of the repository.
 func markdown(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -69,7 +69,7 @@ func markdown(t *testing.T) (files []string) {
 	return files
 }
 
-// prose calls line with each line of a file that is in no fenced block.
+// prose calls line with each line of a file outside fenced blocks.
 func prose(t *testing.T, file string, line func(string)) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -96,9 +96,9 @@ func linksOf(t *testing.T, file string) (targets []string) {
 	return targets
 }
 
-// anchors are the names of a page's headings, as they are usual: in small letters,
-// hyphens for spaces, nothing else but letters, digits, hyphens and underscores; and
-// those that it gives itself.
+// anchors returns the anchors of a page's headings as forges make them: in small letters, with
+// hyphens for spaces, and no characters but letters, digits, hyphens and underscores. It adds
+// the page's own anchors.
 func anchors(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -1,7 +1,7 @@
-// Package docs_test holds the documentation to what the programs do: README.md and
-// every page of docs/ is run, parsed or compared by a test.
+// Package docs_test compares the documentation with the programs: tests run, parse or compare
+// README.md and every page of docs/.
 //
-// Each fenced block says by its language what is done with it:
+// The language of each fenced block says how it is tested:
 //
 //	console      run in order, page by page, against real programs (TestConsole)
 //	sh           not run; commands and flags of the programs must exist (TestCommandsExist)
@@ -11,7 +11,7 @@
 //	text, nginx  not run: what a program prints, drawings, settings of other programs
 //	mermaid      not run: drawings
 //
-// Comments before a block, which readers do not see, say more: see note.
+// Comments before a block, which readers do not see, add to this: see directive.
 package docs_test
 
 import (
@@ -27,17 +27,17 @@ import (
 	"time"
 )
 
-// root is the repository, seen from here.
+// root is the path of the repository.
 const root = ".."
 
-// pageWithin ends a page that hangs, buildWithin what is built before.
+// pageWithin limits the time of a page, buildWithin that of the builds before it.
 const (
 	pageWithin  = 2 * time.Minute
 	buildWithin = 8 * time.Minute
 )
 
-// TestMain is also the curl of the commands in the pages: the shell that runs them
-// finds this program under that name.
+// TestMain also serves as the curl of the pages' commands: the shell finds this program
+// under that name.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "curl" {
 		os.Exit(curl(os.Args[1:], os.Stdout, os.Stderr))
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built are the programs, and curl, in one directory.
+// built is the directory with the programs and curl.
 var built struct {
 	sync.Once
 	dir string
@@ -65,7 +65,7 @@ func programs(t *testing.T) string {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
 		defer cancel()
-		// Without what debuggers want, which takes half of the time.
+		// Debug information would double the time of the build.
 		build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", built.dir+string(filepath.Separator), "./cmd/...")
 		build.Dir = root
 		if out, err := build.CombinedOutput(); err != nil {
@@ -81,7 +81,7 @@ func programs(t *testing.T) string {
 	return built.dir
 }
 
-// pages are README.md and all pages of docs/, as paths from the repository's root.
+// pages returns README.md and all pages of docs/, as paths from the repository's root.
 func pages(t *testing.T) []string {
 	t.Helper()
 	here, err := filepath.Glob("*.md")

@@ -10,27 +10,27 @@ import (
 
 // block is a fenced block of a page.
 type block struct {
-	page  string
-	line  int // of the fence
-	lang  string
-	notes []note
-	lines []string
+	page       string
+	line       int // of the fence
+	lang       string
+	directives []directive
+	lines      []string
 }
 
-// note is a comment before a block, <!-- KIND: TEXT -->.
+// directive is a comment before a block, <!-- KIND: TEXT -->.
 //
-//	file: NAME         the block is that file, in the directory where commands run
-//	runs: NAME         the command goes on; its first lines are those of the block
-//	from: NAME         the block is what the program NAME prints next
+//	file: NAME         the block is that file, in the directory of the commands
+//	runs: NAME         the command runs on; its first lines are those of the block
+//	from: NAME         the block is the next output of the program NAME
 //	after: NAME TEXT   first wait until the log of NAME has a line with TEXT
 //	stop: NAME         end NAME first, as Ctrl-C does
 //	until: TEXT        the command is given again until it prints what the block shows
 //
-// Other comments, and those of other tests, mean nothing here.
-type note struct{ kind, text string }
+// Other comments, and directives of other tests, are ignored.
+type directive struct{ kind, text string }
 
-func (b block) note(kind string) (string, bool) {
-	for _, n := range b.notes {
+func (b block) directive(kind string) (string, bool) {
+	for _, n := range b.directives {
 		if n.kind == kind {
 			return n.text, true
 		}
@@ -39,11 +39,11 @@ func (b block) note(kind string) (string, bool) {
 }
 
 var (
-	noteLine  = regexp.MustCompile(`^<!-- (\w+): (.+?) -->$`)
-	fenceLine = regexp.MustCompile("^\\s*```(.*)$")
+	directiveLine = regexp.MustCompile(`^<!-- (\w+): (.+?) -->$`)
+	fenceLine     = regexp.MustCompile("^\\s*```(.*)$")
 )
 
-// readPage reads a page as text and as its blocks.
+// readPage reads the text and the blocks of a page.
 func readPage(t *testing.T, page string) (string, []block) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
@@ -51,33 +51,33 @@ func readPage(t *testing.T, page string) (string, []block) {
 		t.Fatal(err)
 	}
 	var all []block
-	var notes []note
+	var directives []directive
 	lines := strings.Split(string(text), "\n")
 	for i := 0; i < len(lines); i++ {
-		if n := noteLine.FindStringSubmatch(lines[i]); n != nil {
-			notes = append(notes, note{n[1], n[2]})
+		if n := directiveLine.FindStringSubmatch(lines[i]); n != nil {
+			directives = append(directives, directive{n[1], n[2]})
 			continue
 		}
 		fence := fenceLine.FindStringSubmatch(lines[i])
 		if fence == nil {
 			if strings.TrimSpace(lines[i]) != "" {
-				notes = nil
+				directives = nil
 			}
 			continue
 		}
-		b := block{page: page, line: i + 1, lang: fence[1], notes: notes}
+		b := block{page: page, line: i + 1, lang: fence[1], directives: directives}
 		for i++; i < len(lines) && fenceLine.FindStringSubmatch(lines[i]) == nil; i++ {
 			b.lines = append(b.lines, lines[i])
 		}
 		if i == len(lines) {
 			t.Fatalf("%s:%d: the block has no end", page, b.line)
 		}
-		all, notes = append(all, b), nil
+		all, directives = append(all, b), nil
 	}
 	return string(text), all
 }
 
-// TestEveryBlockIsHeld: what is in a fenced block is run, checked, or said to be not.
+// TestEveryBlockIsHeld checks that each fenced block is run, checked, or marked as unchecked.
 func TestEveryBlockIsHeld(t *testing.T) {
 	held := map[string]bool{
 		"console": true, "sh": true, "go": true, "python": true, "js": true,
@@ -93,5 +93,5 @@ func TestEveryBlockIsHeld(t *testing.T) {
 	}
 }
 
-// heldElsewhere are pages with blocks that a test of another room reads as they are.
+// heldElsewhere are pages whose blocks a test of another package reads.
 var heldElsewhere = map[string]bool{"docs/redis.md": true, "docs/redis-keys.md": true}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// helps is the help of each command of a program, by its words: "hub", "hub source add".
+// helps maps each command of a program to its help: "hub", "hub source add".
 type helps map[string]string
 
 var (
@@ -19,7 +19,7 @@ var (
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
 )
 
-// readHelps asks the three programs for the help of all their commands.
+// readHelps reads the help of all commands of the three programs.
 func readHelps(t *testing.T) helps {
 	t.Helper()
 	all := helps{}
@@ -51,7 +51,7 @@ func help(t *testing.T, program string, words ...string) string {
 	return string(out)
 }
 
-// has tells whether a help names a flag.
+// has reports whether a help names a flag.
 func has(help, flag string) bool {
 	for _, m := range flagInHelp.FindAllStringSubmatch(help, -1) {
 		if m[1] == flag || m[1] == strings.TrimPrefix(flag, "no-") || strings.HasSuffix(flag, "-") && strings.HasPrefix(m[1], flag) { // --tls-…
@@ -61,13 +61,13 @@ func has(help, flag string) bool {
 	return false
 }
 
-// TestCommandsExist: every command and every flag of the programs that the pages name
-// is one. Flags of other programs stand behind the name of theirs.
+// TestCommandsExist checks that every command and flag of the programs in the pages exists.
+// Flags of other programs follow the name of theirs.
 func TestCommandsExist(t *testing.T) {
 	all, checked := readHelps(t), 0
 	for _, page := range append(pages(t), "SECURITY.md", "CHANGELOG.md") {
 		text, blocks := readPage(t, page)
-		for _, line := range commandsOf(text, blocks) {
+		for _, line := range commandsOf(withoutOldNames(text), blocks) {
 			checked++
 			if wrong := all.check(line); wrong != "" {
 				t.Errorf("%s: %q: %s", page, line, wrong)
@@ -79,7 +79,22 @@ func TestCommandsExist(t *testing.T) {
 	}
 }
 
-// commandsOf are the lines of commands, and the code in the text.
+// withoutOldNames is text without the first column of CHANGELOG's tables of renames.
+func withoutOldNames(text string) string {
+	lines := strings.Split(text, "\n")
+	inTable := false
+	for i, line := range lines {
+		if strings.HasPrefix(line, "#") {
+			inTable = line == "### Renamed"
+		}
+		if cells := strings.SplitN(line, "|", 3); inTable && len(cells) == 3 {
+			lines[i] = "||" + cells[2]
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// commandsOf returns the command lines of a page, and the code in its text.
 func commandsOf(text string, blocks []block) (lines []string) {
 	for _, b := range blocks {
 		if b.lang == "sh" || b.lang == "console" {
@@ -111,10 +126,10 @@ func commandsOf(text string, blocks []block) (lines []string) {
 	return lines
 }
 
-// ours finds a program of ours as the command of a line.
+// ours finds one of the three programs as the command of a line.
 var ours = regexp.MustCompile(`(?:^|[|;&(]\s*|go run \./cmd/)(?:\w+=\S+\s+)*(?:\./|bin/|/usr/local/bin/)?(hub|notifier|destination)( .*)?$`)
 
-// check says what is wrong with a line of code, if it is of these programs.
+// check returns what is wrong with a command line of the three programs.
 func (all helps) check(line string) string {
 	line = strings.TrimSpace(line)
 	if before, rest, ok := strings.Cut(line, " | "); ok { // a pipe is two commands
@@ -153,7 +168,7 @@ func first(a, b string) string {
 	return b
 }
 
-// ofOthers are flags of other programs that stand alone.
+// ofOthers are flags of other programs that appear alone.
 var ofOthers = []string{"target", "profile"}
 
 func (all helps) any(flag string) bool {

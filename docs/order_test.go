@@ -11,8 +11,8 @@ var (
 	tokenWritten = regexp.MustCompile(`(?:\btee|--token-file|/dev/null) (/\S+)`)
 )
 
-// TestTokensBeforeTheirUse: who follows a page in order has made a token's file before a
-// program is started that reads it, and before a secret is in it that file is its owner's alone.
+// TestTokensBeforeTheirUse checks that a page makes a token's file before a program reads it,
+// and makes it private before it writes the secret.
 func TestTokensBeforeTheirUse(t *testing.T) {
 	checked := 0
 	for _, page := range []string{"docs/own-source.md", "docs/third-party-hub.md"} {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// running is a program that a page has started and that goes on.
+// running is a program that a page started and that runs on.
 type running struct {
 	w     *walk
 	name  string
@@ -25,13 +25,13 @@ type running struct {
 	log strings.Builder // what it wrote to standard error
 }
 
-// manyLines is more than any of them prints, so that no reader is waited for.
+// manyLines is more than any program prints, so that no program blocks on its output.
 const manyLines = 10_000
 
-// settings are the variables that a command line begins with.
+// settings are the variables at the start of a command line.
 var settings = regexp.MustCompile(`^(\w+=\S+\s+)*`)
 
-// start starts what is to go on, in a process group of its own.
+// start starts a program that runs on, in its own process group.
 func (w *walk) start(b block, name, command string) *running {
 	w.t.Helper()
 	line := strings.TrimSuffix(w.here(command), " &")
@@ -94,7 +94,7 @@ func (r *running) logged() string {
 	return r.log.String()
 }
 
-// next returns the next n lines that it prints.
+// next returns the next n lines of output.
 func (r *running) next(b block, n int) (lines []string) {
 	r.w.t.Helper()
 	for range n {
@@ -111,7 +111,7 @@ func (r *running) next(b block, n int) (lines []string) {
 	return lines
 }
 
-// waitLog returns when its log has a line with the text.
+// waitLog returns when the log has a line with the text.
 func (r *running) waitLog(b block, text string) {
 	r.w.t.Helper()
 	for {
@@ -129,7 +129,7 @@ func (r *running) waitLog(b block, text string) {
 	}
 }
 
-// find returns what was started last under a name.
+// find returns the program last started under a name.
 func (w *walk) find(b block, name string) *running {
 	w.t.Helper()
 	for _, r := range slices.Backward(w.running) {

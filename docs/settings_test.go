@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestSettings: what stands in the pages as YAML are settings of a hub, which takes
-// them; what stands there as JSON is JSON.
+// TestSettings checks that YAML in the pages is a valid configuration of a hub, and that JSON
+// is valid JSON.
 func TestSettings(t *testing.T) {
 	checked := 0
 	for _, page := range pages(t) {
