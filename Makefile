@@ -10,13 +10,17 @@ PROGRAMS = hub notifier destination
 # times, nothing of the repository's state, no C. The Dockerfile has it too.
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid="
 
-.PHONY: check format vet staticcheck test tidy verify fuzz build reproducible sbom vuln bench
+.PHONY: check format prose vet staticcheck test tidy verify fuzz build reproducible sbom vuln bench
 
 check: format vet staticcheck tidy verify test
 
 format:
 	@unformatted=$$($(TOOL) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w mends it):"; echo "$$unformatted"; exit 1; fi
+
+# Plain English, as far as rules can see it (tools/prose), in Go comments and Markdown.
+prose:
+	@$(TOOL) vale --output=line .
 
 vet:
 	$(GO) vet ./...

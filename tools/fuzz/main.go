@@ -108,7 +108,10 @@ func show(w io.Writer, targets []target, results []result) {
 		case r.execs == 0: // the machine is busy; they run in go test as well
 			verdict = "only seeds: " + r.seeds
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\t\n", t, t.files, t.bytes, results[i].execs, results[i].interesting, verdict)
+		fmt.Fprintf(
+			table, "%s\t%d\t%d\t%d\t%d\t%s\t\n", t, t.files, t.bytes, results[i].execs,
+			results[i].interesting, verdict,
+		)
 		files, execs = files+t.files, execs+results[i].execs
 	}
 	fmt.Fprintf(table, "%d targets\t%d\t\t%d\t\t\t\n", len(targets), files, execs)
